@@ -1,0 +1,50 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup demo test test-extras check format bench clean
+
+help: ## what each target does
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.venv/.made:
+	@echo "== making the virtual environment .venv (once)"
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.test-ready: .venv/.made pyproject.toml
+	@echo "== installing manihash with what the demo and the tests need"
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+.venv/.check-ready: .venv/.test-ready
+	@echo "== installing the linters"
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[check]'
+	@touch $@
+
+setup: .venv/.test-ready ## make .venv with what demo and test need
+
+demo: setup ## learn codes of handwritten digits, offline, and write demo/index.html
+	$(BIN)/manihash demo --out demo
+
+test: setup ## the tests that need no optional service
+	$(BIN)/python -m pytest -q -m "not extra"
+
+test-extras: setup ## the tests of the optional parts, against the real thing
+	$(BIN)/python -m pytest -q -m extra || [ $$? -eq 5 ]
+
+check: .venv/.check-ready ## format, lint, types, layering
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+format: .venv/.check-ready ## put the code into the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## fit and encode as multiples of the bare product (needs MNIST)
+	$(BIN)/python benchmarks/fit.py
+
+clean: ## remove the virtual environment and what was made
+	rm -rf .venv demo

@@ -1,0 +1,145 @@
+"""Which library holds a block of numbers: the few operations on a block that every method is made of.
+
+A row's result never depends on the batch it comes in. BLAS does not give that by itself: it takes other
+kernels, which add in another order, for one column, for few rows, for small products and for several threads.
+``product`` stays on one kernel (see ``_least_rows``), and ``single_blas_thread`` keeps BLAS on one thread
+while blocks of rows are spread over threads of our own.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+Floats = NDArray[Any]
+Ints = NDArray[np.intp]
+
+# OpenBLAS takes its small-matrix kernels up to this many multiplications.
+_SMALL_PRODUCT = 1_000_000
+_ARGMAX_PASSES = 16
+
+
+def float_type(X: Any) -> np.dtype[Any]:
+    """Arithmetic follows X: float64 for float64, float32 for anything else."""
+    return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+
+
+def block_rows(width: int) -> int:
+    """Rows in a block: a function of the width alone, so that sums over blocks are the same wherever they run."""
+    return max(64, min(2048, 2**23 // max(width, 1)))
+
+
+def _least_rows(d: int, m: int) -> int:
+    return min(block_rows(d), max(16, _SMALL_PRODUCT // (d * m) + 1))
+
+
+def product(X: Floats, C: Floats) -> Floats:
+    """X (b, d) times the transpose of C (m, d): (b, m), each row the same whatever b is."""
+    (b, d), m = X.shape, len(C)
+    if m == 1:
+        return product(X, np.repeat(C, 2, axis=0))[:, :1]
+    least = _least_rows(d, m)
+    if b < least:
+        padded = np.zeros((least, d), X.dtype)
+        padded[:b] = X
+        return (padded @ C.T)[:b]
+    return X @ C.T
+
+
+def squared_norms(X: Floats) -> Floats:
+    """The squared length of each row."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.einsum("ij,ij->i", X, X)
+
+
+def unit_rows(X: Floats, squared: Floats) -> Floats:
+    """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero."""
+    length = np.sqrt(squared)
+    length[length == 0] = 1
+    return X / length[:, None]
+
+
+def closeness(X: Floats, C: Floats) -> Floats:
+    """x·c - |c|²/2 (b, m): largest where the squared distance |x|² - 2 (x·c - |c|²/2) is smallest."""
+    scores = product(X, C)
+    scores -= squared_norms(C) / 2
+    return scores
+
+
+def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
+    """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
+    scores = closeness(X, C)
+    if k <= _ARGMAX_PASSES:
+        best, index = _k_largest(scores, k)
+    else:
+        index = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        index.sort(axis=1)
+        best = np.take_along_axis(scores, index, axis=1)
+        order = np.argsort(-best, axis=1, kind="stable")
+        best, index = np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
+    return np.maximum(squared_norms(X)[:, None] - 2 * best, 0), index
+
+
+def _k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
+    """The k largest of each row by k passes, ties to the lower index; overwrites the scores."""
+    b = len(scores)
+    each = np.arange(b)
+    best, index = np.empty((b, k), scores.dtype), np.empty((b, k), np.intp)
+    for j in range(k):
+        index[:, j] = scores.argmax(axis=1)
+        best[:, j] = scores[each, index[:, j]]
+        scores[each, index[:, j]] = -np.inf
+    return best, index
+
+
+def squared_distances(X: Floats, C: Floats) -> Floats:
+    """|x - c|² for every pair, (b, m), never below zero."""
+    distances = closeness(X, C)
+    distances *= -2
+    distances += squared_norms(X)[:, None]
+    return np.maximum(distances, 0, out=distances)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def blas_threads() -> int:
+    """How many threads BLAS would use now: what the machine has, or what the user allowed."""
+    return max((library["num_threads"] for library in _blas().info()), default=1)
+
+
+class _Limit:
+    """How many of our calls are inside ``single_blas_thread``: the first sets the limit, the last lifts it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.limit: Any = None
+        self.threads = 1
+
+
+_limit = _Limit()
+
+
+@contextmanager
+def single_blas_thread() -> Iterator[int]:
+    """BLAS on one thread; gives the number of threads it had, for workers of our own. Safe from several threads."""
+    with _limit.lock:
+        if _limit.users == 0:
+            _limit.threads = blas_threads()
+            _limit.limit = _blas().limit(limits=1)
+        _limit.users += 1
+    try:
+        yield _limit.threads
+    finally:
+        with _limit.lock:
+            _limit.users -= 1
+            if _limit.users == 0:
+                _limit.limit.restore_original_limits()

@@ -1,0 +1,72 @@
+"""What input is accepted, and the message a user sees when it is not."""
+
+import importlib
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def positive_int(value: Any, name: str, least: int = 1) -> int:
+    """The value as an int if it is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
+
+
+def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
+    """The value as a float if it is finite and above zero (``zero``: or zero)."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number above zero, not {value!r}")
+    if value == 0 and not zero:
+        raise ValueError(f"{name} must be above zero, not 0")
+    return float(value)
+
+
+def neighbours_of(k: Any, m: int, name: str = "n_neighbors") -> int:
+    """k as an int if a base set of m points has that many neighbours to give."""
+    k = positive_int(k, name)
+    if k > m:
+        raise ValueError(f"{k} neighbours asked of a base set of {m} points: lower {name} or enlarge the base")
+    return k
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """One Generator from None, a seed, a Generator, or a RandomState of scikit-learn's kind."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be None, a whole number >= 0 or a Generator, not {random_state!r}"
+        ) from error
+
+
+def seed(rng: np.random.Generator) -> int:
+    """A seed for a part that wants one of its own, scikit-learn's among them."""
+    return int(rng.integers(2**31))
+
+
+def extra(module: str, name: str) -> ModuleType:
+    """Import an optional library, or say which extra of manihash brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"this needs {module}, an optional part: pip install 'manihash[{name}]'", name=module
+        ) from error
+
+
+def finite_block(X: NDArray[Any], first_row: int = 0) -> None:
+    """Raise if a block of rows holds a NaN or an infinity, naming the first row that does."""
+    bad = ~np.isfinite(X).all(axis=1)
+    if bad.any():
+        row = int(bad.argmax())
+        what = "NaN" if np.isnan(X[row]).any() else "infinity (inf)"
+        raise ValueError(
+            f"Input X contains {what}: the first such row is {first_row + row}. "
+            "Remove these rows or fill their gaps before hashing"
+        )

@@ -1,0 +1,119 @@
+"""Model files: arrays and JSON, never pickle; a version, a checksum; written whole or not at all.
+
+A file is a safetensors file: its tensors are the arrays, its metadata hold one JSON document (the state
+without its arrays), the version of the format, and the SHA-256 of both. Reading one executes nothing.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = "manihash"
+VERSION = 1
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class ModelFileError(ValueError):
+    """A model file that is damaged, foreign or too new."""
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to, which becomes ``path`` when the block ends well and vanishes when it does not.
+
+    The file stands beside its target, so that the last step is one rename; an error, an interrupt or a full
+    disk leaves the old file as it was.
+    """
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"cannot write {target}: {error.strerror}. Give a target in a folder you can write to"
+        ) from error
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        os.chmod(part, 0o666 & ~_umask())
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays) -> None:
+    """Write a document and its arrays as one model file, whole or not at all."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "document": text,
+        "sha256": _checksum(text, arrays),
+    }
+    content = save(arrays, metadata)
+    with whole_file(path) as part:
+        part.write_bytes(content)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+    """The document and arrays of a model file, after its version and checksum were verified."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {path}: give the path that save() or `manihash fit` wrote")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            _check_format(path, metadata)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, ModelFileError | PermissionError):
+            raise
+        raise ModelFileError(
+            f"{path} is not a whole manihash model file ({error}): copy it again or fit anew"
+        ) from error
+    text = metadata.get("document", "")
+    if metadata.get("sha256") != _checksum(text, arrays):
+        raise ModelFileError(f"{path} is damaged (its checksum does not match): copy it again or fit anew")
+    return json.loads(text), arrays
+
+
+def _check_format(path: Path, metadata: dict[str, str]) -> None:
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is a safetensors file, but no manihash model: give one written by save()")
+    version = metadata.get("version", "")
+    if not version.isdecimal() or int(version) > VERSION:
+        raise ModelFileError(
+            f"{path} has model format {version!r}, and this manihash reads up to {VERSION}: upgrade manihash"
+        )
+
+
+def _checksum(text: str, arrays: Arrays) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
