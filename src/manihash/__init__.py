@@ -1,0 +1,66 @@
+"""Compact binary codes that keep the neighbours of the manifold that vectors lie on.
+
+The public names are imported when they are first used, so that ``import manihash`` stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from manihash.base_set import KMeansBase, RandomBase
+    from manihash.datasets import load_dataset
+    from manihash.embeddings.diffusion import DiffusionMaps
+    from manihash.embeddings.ee import ElasticEmbedding
+    from manihash.embeddings.isomap import Isomap
+    from manihash.embeddings.le import LaplacianEigenmaps
+    from manihash.embeddings.lle import LLE
+    from manihash.embeddings.pca import PCA
+    from manihash.embeddings.relaxed_le import RelaxedLE
+    from manihash.embeddings.sne import SNE
+    from manihash.embeddings.tsne import TSNE
+    from manihash.estimator import load
+    from manihash.hashers._hasher import Hasher
+    from manihash.hashers.imh import IMH
+    from manihash.hashers.recipes import recipe, recipe_names
+    from manihash.induction import InductiveEmbedding
+    from manihash.rotation import ITQRotation
+    from manihash.search import HammingIndex
+
+_HOMES = {
+    "IMH": "manihash.hashers.imh",
+    "Hasher": "manihash.hashers._hasher",
+    "recipe": "manihash.hashers.recipes",
+    "recipe_names": "manihash.hashers.recipes",
+    "load": "manihash.estimator",
+    "InductiveEmbedding": "manihash.induction",
+    "KMeansBase": "manihash.base_set",
+    "RandomBase": "manihash.base_set",
+    "ITQRotation": "manihash.rotation",
+    "TSNE": "manihash.embeddings.tsne",
+    "SNE": "manihash.embeddings.sne",
+    "ElasticEmbedding": "manihash.embeddings.ee",
+    "LaplacianEigenmaps": "manihash.embeddings.le",
+    "RelaxedLE": "manihash.embeddings.relaxed_le",
+    "LLE": "manihash.embeddings.lle",
+    "Isomap": "manihash.embeddings.isomap",
+    "DiffusionMaps": "manihash.embeddings.diffusion",
+    "PCA": "manihash.embeddings.pca",
+    "HammingIndex": "manihash.search",
+    "load_dataset": "manihash.datasets",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'manihash' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

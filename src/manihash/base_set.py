@@ -1,0 +1,143 @@
+"""The base set B (m, d): step 1 of Algorithm 1, by k-means, at random, or points of the user's own choosing."""
+
+import logging
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from manihash import arrays, checks
+from manihash.arrays import Floats
+from manihash.progress import advance
+from manihash.rows import Rows
+
+_log = logging.getLogger(__name__)
+
+
+class BaseSet(BaseEstimator):
+    """A way to choose base points: subclasses write ``_choose``."""
+
+    size: int
+    random_state: Any
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the base points of X; they are ``points_`` (m, d)."""
+        X = validate_data(self, X, dtype="numeric", ensure_all_finite=False)
+        return self.fit_rows(Rows(X))
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """As ``fit``, from rows that were checked and prepared."""
+        size = checks.positive_int(self.size, "size")
+        if size > len(rows):
+            raise ValueError(
+                f"a base set of {size} points asked of n_samples = {len(rows)} rows: lower size or give more rows"
+            )
+        self.points_ = self._choose(rows, size, checks.generator(self.random_state))
+        if len(self.points_) < size:
+            warnings.warn(
+                f"the rows hold too few distinct points for a base set of {size}: it has {len(self.points_)}",
+                stacklevel=2,
+            )
+        return self
+
+    def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
+        raise TypeError(f"{type(self).__name__} chooses no points")
+
+
+class RandomBase(BaseSet):
+    """A base set of rows drawn at random, without repeats."""
+
+    def __init__(self, size: int = 400, random_state: Any = None) -> None:
+        self.size = size
+        self.random_state = random_state
+
+    def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
+        return _distinct(rows.take(rng.choice(len(rows), size, replace=False)))
+
+
+class KMeansBase(BaseSet):
+    """A base set of k-means centres: Lloyd's rounds from rows drawn at random, as the authors run it.
+
+    After ``fit``, ``inertia_`` is the sum of squared distances to the centres that the last round started
+    from, and ``n_iter_`` the number of rounds. A cluster that loses all its points is given the point that
+    lies farthest from its centre.
+    """
+
+    def __init__(self, size: int = 400, max_iter: int = 10, random_state: Any = None) -> None:
+        self.size = size
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
+        max_iter = checks.positive_int(self.max_iter, "max_iter")
+        rows = rows.kept()
+        centres = rows.take(rng.choice(len(rows), size, replace=False))
+        labels: NDArray[np.int32] | None = None
+        for done in range(max_iter):
+            advance("k-means", done, max_iter)
+            before = labels
+            centres, labels, self.inertia_ = lloyd_round(rows, centres)
+            self.n_iter_ = done + 1
+            _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
+            if before is not None and np.array_equal(before, labels):
+                break
+        advance("k-means", max_iter, max_iter)
+        return _distinct(centres)
+
+
+def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32], float]:
+    """One round of Lloyd's: new centres (m, d), the labels (n,) they are means of, the sum of squares before.
+
+    The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
+    """
+    m, n = len(centres), len(rows)
+    sums, counts = np.zeros((m, rows.width)), np.zeros(m)
+    labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
+    half = arrays.squared_norms(centres) / 2
+
+    def block(X: Floats) -> tuple[NDArray[np.int32], Floats, Floats]:
+        scores = arrays.product(X, centres)
+        scores -= half
+        label = scores.argmax(axis=1).astype(np.int32)
+        best = scores[np.arange(len(X)), label]
+        one_hot = sp.csr_array((np.ones(len(X), X.dtype), label, np.arange(len(X) + 1)), shape=(len(X), m))
+        return label, np.maximum(arrays.squared_norms(X) - 2 * best, 0), one_hot.T @ X
+
+    start = 0
+    for label, distance, partial in rows.map(block):
+        labels[start : start + len(label)], squared[start : start + len(label)] = label, distance
+        start += len(label)
+        sums += partial
+        counts += np.bincount(label, minlength=m)
+    _fill_empty(rows, sums, counts, labels, squared)
+    filled = counts > 0
+    new = centres.copy()
+    new[filled] = sums[filled] / counts[filled, None]
+    return new, labels, float(squared.sum(dtype=np.float64))
+
+
+def _fill_empty(
+    rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int32], squared: Floats
+) -> None:
+    """Move the points that lie farthest from their centres into the clusters that are empty."""
+    empty = np.flatnonzero(counts == 0)
+    if not len(empty):
+        return
+    farthest = np.argsort(-squared, kind="stable")[: len(empty)]
+    farthest = farthest[squared[farthest] > 0]
+    for cluster, point, x in zip(empty, farthest, rows.take(farthest), strict=False):
+        old = labels[point]
+        if counts[old] > 1:
+            sums[old] -= x
+            counts[old] -= 1
+            sums[cluster], counts[cluster], labels[point] = x, 1, cluster
+
+
+def _distinct(points: Floats) -> Floats:
+    """The points without repeats, in their order."""
+    first = np.unique(points, axis=0, return_index=True)[1]
+    return points[np.sort(first)]

@@ -1,0 +1,1 @@
+"""Embeddings of a base set, one file a method."""

@@ -1,0 +1,88 @@
+"""The descent that t-SNE, SNE and elastic embedding share.
+
+All three gradients have the form ∂C/∂y_i = Σ_j S_ij (y_i - y_j) with a symmetric S that depends on the
+squared distances of the embedded points: a method gives S and its loss, the rest is here.
+"""
+
+import logging
+from typing import Any, Protocol
+
+import numpy as np
+
+from manihash import arrays, checks
+from manihash.arrays import Floats
+from manihash.progress import advance
+
+_log = logging.getLogger(__name__)
+
+EXAGGERATED = 100
+MOMENTUM_SWITCH = 250
+REPORT_EVERY = 50
+
+
+class Objective(Protocol):
+    """A loss of an embedding as a function of its squared distances E (m, m)."""
+
+    def forces(self, E: Floats, exaggeration: float) -> Floats:
+        """S (m, m), attraction multiplied by ``exaggeration``; may overwrite E."""
+
+    def loss(self, E: Floats) -> float:
+        """The value C that the forces are the gradient of; may overwrite E."""
+
+
+def descend(
+    objective: Objective, Y: Floats, *, n_iter: int, learning_rate: float, exaggeration: float = 1.0, name: str
+) -> tuple[Floats, float]:
+    """Gradient descent with momentum and gains from Y (m, r): the final coordinates, centred, and their loss.
+
+    As in the authors' t-SNE: momentum 0.5, from round 250 on 0.8; a gain for each coordinate, x0.8 where
+    the velocity points uphill, +0.2 where it does not, never below 0.01; attraction exaggerated for the first
+    100 rounds.
+    """
+    distances = _Distances(Y)
+    velocity, gains = np.zeros_like(Y), np.ones_like(Y)
+    with arrays.single_blas_thread():
+        for t in range(n_iter):
+            S = objective.forces(distances(Y), exaggeration if t < EXAGGERATED else 1.0)
+            gradient = _gradient(S, Y)
+            uphill = gradient * velocity > 0
+            gains = np.maximum(np.where(uphill, gains * Y.dtype.type(0.8), gains + Y.dtype.type(0.2)), 0.01)
+            velocity *= 0.5 if t < MOMENTUM_SWITCH else 0.8
+            velocity -= learning_rate * gains * gradient
+            Y = Y + velocity
+            Y -= Y.mean(axis=0)
+            if (t + 1) % REPORT_EVERY == 0:
+                advance(name, t + 1, n_iter)
+        loss = objective.loss(distances(Y))
+    if not np.isfinite(Y).all():
+        raise ValueError(f"{name} diverged: lower its learning_rate (it is {learning_rate:g})")
+    _log.info("%s: loss %.4f after %d rounds", name, loss, n_iter)
+    return Y, loss
+
+
+def _gradient(S: Floats, Y: Floats) -> Floats:
+    """Σ_j S_ij (y_i - y_j) for each i; the row sums of S come out of the same product."""
+    SY = S @ np.column_stack([Y, np.ones(len(Y), Y.dtype)])
+    return Y * SY[:, -1:] - SY[:, :-1]
+
+
+class _Distances:
+    """|y_i - y_j|² for all pairs as one product of [-2Y, |y|², 1] and [Y, 1, |y|²], in a matrix used again."""
+
+    def __init__(self, Y: Floats) -> None:
+        m, r = Y.shape
+        self.left, self.right = np.ones((2, m, r + 2), Y.dtype)
+        self.E = np.empty((m, m), Y.dtype)
+
+    def __call__(self, Y: Floats) -> Floats:
+        squared = arrays.squared_norms(Y)
+        np.multiply(Y, -2, out=self.left[:, :-2])
+        self.left[:, -2] = squared
+        self.right[:, :-2] = Y
+        self.right[:, -1] = squared
+        return np.matmul(self.left, self.right.T, out=self.E)
+
+
+def start(m: int, r: int, random_state: Any, dtype: Any) -> Floats:
+    """Where a descent starts: N(0, 1e-4²) in each coordinate."""
+    return checks.generator(random_state).normal(0, 1e-4, (m, r)).astype(dtype)

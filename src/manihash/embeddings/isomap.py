@@ -1,0 +1,29 @@
+"""Isomap (Tenenbaum, de Silva and Langford, 2000), by scikit-learn."""
+
+import warnings
+
+import numpy as np
+
+from manihash import checks
+from manihash.arrays import Floats
+from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._spectral import fixed_signs
+
+
+class Isomap(Embedding):
+    """Coordinates whose distances are those along the graph of the ``n_neighbors`` nearest points."""
+
+    def __init__(self, n_components: int = 2, n_neighbors: int = 10) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+
+    def _embed(self, B: Floats) -> Floats:
+        from sklearn.manifold import Isomap as SklearnIsomap
+
+        k = checks.neighbours_of(self.n_neighbors, len(B) - 1)
+        model = SklearnIsomap(n_neighbors=k, n_components=self.n_components, eigen_solver="dense")
+        with warnings.catch_warnings():
+            # A graph in pieces is joined by its shortest gaps, which is what a base set needs.
+            warnings.filterwarnings("ignore", message="The number of connected components")
+            warnings.filterwarnings("ignore", message="Changing the sparsity structure")
+            return fixed_signs(model.fit_transform(B.astype(np.float64)))

@@ -1,0 +1,28 @@
+"""Locally linear embedding (Roweis and Saul, 2000), by scikit-learn."""
+
+import numpy as np
+
+from manihash import checks
+from manihash.arrays import Floats
+from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._spectral import fixed_signs
+
+
+class LLE(Embedding):
+    """Each point as a weighted mean of its ``n_neighbors`` nearest, and coordinates that keep the weights."""
+
+    def __init__(self, n_components: int = 2, n_neighbors: int = 20, reg: float = 1e-3) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.reg = reg
+
+    def _embed(self, B: Floats) -> Floats:
+        from sklearn.manifold import LocallyLinearEmbedding
+
+        model = LocallyLinearEmbedding(
+            n_neighbors=checks.neighbours_of(self.n_neighbors, len(B) - 1),
+            n_components=self.n_components,
+            reg=checks.positive_number(self.reg, "reg"),
+            eigen_solver="dense",
+        )
+        return fixed_signs(model.fit_transform(B.astype(np.float64)))

@@ -1,0 +1,27 @@
+"""Principal components of the base set: the linear embedding that the paper compares with (IMH-PCA)."""
+
+import numpy as np
+from scipy.linalg import svd
+
+from manihash.arrays import Floats
+from manihash.embeddings._embedding import Embedding, too_many
+
+
+class PCA(Embedding):
+    """Coordinates along the directions of largest variance."""
+
+    def __init__(self, n_components: int = 2) -> None:
+        self.n_components = n_components
+
+    def _embed(self, B: Floats) -> Floats:
+        most = min(len(B) - 1, B.shape[1])
+        if self.n_components > most:
+            raise too_many(self.n_components, most, f"{len(B)} points in {B.shape[1]} dimensions")
+        return principal_components(B.astype(np.float64), self.n_components)
+
+
+def principal_components(B: Floats, r: int) -> Floats:
+    """The first r principal components (m, r) of points, centred; signs fixed so that machines agree."""
+    U, s, Vt = svd(B - B.mean(axis=0), full_matrices=False)
+    sign = np.sign(Vt[np.arange(len(Vt)), np.abs(Vt).argmax(axis=1)])
+    return (U * s * np.where(sign == 0, 1, sign))[:, :r]

@@ -1,0 +1,170 @@
+"""What hashers and inductive embeddings share: rows checked at the door, and model files.
+
+A model file holds the parameters as JSON, nested parts by their public name in manihash, and the fitted
+values (attributes that end in ``_``) as arrays or JSON. A part that is not manihash's own is recorded by name
+only: the fitted model does not need it.
+"""
+
+import importlib
+import os
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from manihash import checks, persist
+from manihash.persist import Arrays, ModelFileError
+from manihash.rows import Rows
+
+
+def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) -> Any:
+    """X as a two-dimensional numeric array, not copied; what is wrong with it said in full.
+
+    NaN and infinity are left to ``Rows``, which looks at each block anyway and can name the row.
+    """
+    try:
+        return validate_data(
+            estimator, X, reset=fitting, dtype="numeric", ensure_all_finite=False, ensure_min_samples=least
+        )
+    except ValueError as error:
+        raise ValueError(f"{error} {_remedy(str(error), fitting)}".rstrip()) from error
+
+
+def _remedy(message: str, fitting: bool) -> str:
+    if "sample(s)" in message:
+        return "Give at least two rows to fit." if fitting else "Give at least one row."
+    if "features, but" in message:
+        return "Give vectors of the width the model was fitted on, or fit a new model."
+    return ""
+
+
+class RowEstimator(BaseEstimator):
+    """An estimator over rows that can be saved: subclasses write ``_fit(rows, y, rng)``."""
+
+    random_state: Any
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from the rows of X (n, d)."""
+        self._check()
+        X = checked(self, X, fitting=True, least=2)
+        self._fit(self._rows(X), y, checks.generator(self.random_state))
+        return self
+
+    def _check(self) -> None:
+        """Raise where a parameter cannot be right, before any work is done."""
+
+    def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        raise TypeError(f"{type(self).__name__} learns nothing")
+
+    def _rows(self, X: Any) -> Rows:
+        return Rows(X)
+
+    def _rows_to_map(self, X: Any) -> Rows:
+        check_is_fitted(self)
+        return self._rows(checked(self, X, fitting=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, whole or not at all; ``manihash.load`` reads it."""
+        check_is_fitted(self)
+        arrays: Arrays = {}
+        fitted = {name: value for name, value in vars(self).items() if _is_fitted_value(name)}
+        document = {
+            "class": type(self).__name__,
+            "params": _to_json(self.get_params(deep=False), "params", arrays),
+            "fitted": _to_json(fitted, "fitted", arrays),
+        }
+        persist.write(path, document, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The fitted model that ``save`` wrote. Executes nothing that the file brings."""
+    document, arrays = persist.read(path)
+    try:
+        model = _public_class(document["class"])(**_from_json(document["params"], arrays))
+        if not isinstance(model, RowEstimator):
+            raise ModelFileError(f"{path} holds a {document['class']}, which is no model")
+        for name, value in _from_json(document["fitted"], arrays).items():
+            if not _is_fitted_value(name):
+                raise ModelFileError(f"{path} sets {name!r}, which is no fitted value")
+            setattr(model, name, value)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"{path} does not describe a model of this manihash ({error}): fit anew") from error
+    return model
+
+
+class ForeignPart:
+    """Stands in a loaded model for a part that was not manihash's own, such as another library's embedding."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"ForeignPart({self.text!r})"
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Always an error: model files carry no code."""
+        raise ValueError(
+            f"this model was made with {self.text}, which model files do not carry: set that part to fit again"
+        )
+
+
+def _is_fitted_value(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _public_class(name: str) -> Any:
+    """A class of manihash by its public name, and nothing else."""
+    package = importlib.import_module("manihash")
+    if name not in package.__all__ or not isinstance(getattr(package, name), type):
+        raise ModelFileError(f"the model file names {name!r}, which this manihash does not have: upgrade manihash")
+    return getattr(package, name)
+
+
+def _to_json(value: Any, place: str, arrays: Arrays) -> Any:
+    """The value as JSON; arrays go into ``arrays`` under their place."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case np.generic():
+            return value.item()
+        case np.ndarray() if value.dtype == object:
+            return {"strings": [str(item) for item in value]}
+        case np.ndarray():
+            arrays[place] = value
+            return {"array": place}
+        case dict():
+            return {"dict": {key: _to_json(item, f"{place}.{key}", arrays) for key, item in value.items()}}
+        case list() | tuple():
+            return {"list": [_to_json(item, f"{place}.{i}", arrays) for i, item in enumerate(value)]}
+        case np.random.Generator() | np.random.RandomState():
+            return None
+        case BaseEstimator() if type(value).__module__.startswith("manihash."):
+            params = _to_json(value.get_params(deep=False), place, arrays)
+            return {"part": type(value).__name__, "params": params}
+    return {"foreign": " ".join(repr(value).split())}
+
+
+def _from_json(value: Any, arrays: Arrays) -> Any:
+    match value:
+        case {"strings": items}:
+            return np.array(items, object)
+        case {"array": place}:
+            return arrays[place]
+        case {"dict": items}:
+            return {key: _from_json(item, arrays) for key, item in items.items()}
+        case {"list": items}:
+            return [_from_json(item, arrays) for item in items]
+        case {"part": name, "params": params}:
+            return _public_class(name)(**_from_json(params, arrays))
+        case {"foreign": text}:
+            return ForeignPart(text)
+    return value

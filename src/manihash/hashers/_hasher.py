@@ -1,0 +1,56 @@
+"""The one base class of all hashers: a real-valued Y, then the sign."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from manihash import checks, codes
+from manihash.arrays import Floats
+from manihash.codes import Codes
+from manihash.estimator import RowEstimator
+from manihash.rows import Rows
+
+
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
+    """Binary codes of vectors: a subclass writes ``_fit(rows, y, rng)`` and ``_embed(block)``.
+
+    Checking, blocks of rows, unit length (``normalize``), the sign, packing and model files are written here,
+    once. A bit is 1 where the real value is above zero. A row's code is the same whatever batch it comes in.
+    """
+
+    n_bits: int
+    normalize: bool
+
+    def _embed(self, X: Floats) -> Floats:
+        """Real values (b, r) of a block of prepared rows (b, d)."""
+        raise TypeError(f"{type(self).__name__} embeds nothing")
+
+    def embed(self, X: Any) -> Floats:
+        """Real values (n, r) of the rows of X (n, d), before the sign."""
+        rows = self._rows_to_map(X)
+        return rows.stack(self._embed, self._n_features_out, rows.dtype, "embed")
+
+    def transform(self, X: Any) -> NDArray[np.uint8]:
+        """Bits (n, r) of 0 and 1."""
+        return self._rows_to_map(X).stack(
+            lambda block: self._embed(block) > 0, self._n_features_out, np.uint8, "transform"
+        )
+
+    def encode(self, X: Any) -> Codes:
+        """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
+        width = codes.n_bytes(self._n_features_out) if hasattr(self, "n_features_in_") else 0
+        return self._rows_to_map(X).stack(
+            lambda block: codes.pack(self._embed(block) > 0), width, np.uint8, "encode"
+        )
+
+    def _check(self) -> None:
+        checks.positive_int(self.n_bits, "n_bits")
+
+    def _rows(self, X: Any) -> Rows:
+        return Rows(X, normalize=bool(self.normalize))
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_bits)

@@ -1,0 +1,87 @@
+"""Inductive manifold hashing, the paper's Algorithm 1."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from manihash import checks
+from manihash.arrays import Floats
+from manihash.hashers._hasher import Hasher
+from manihash.induction import Induction, learn
+from manihash.rows import Rows
+
+# A rotation has r² numbers: this many rows tell them.
+_ROTATION_ROWS = 20_000
+
+
+class IMH(Hasher):
+    """h(x) = sign(Σ_j w(x, c_j) y_j / Σ_j w(x, c_j)), base points c_j embedded at y_j.
+
+    ``IMH(normalize=True)`` is the paper's IMH-tSNE. After ``fit``: ``base_points_`` B (m, d), ``base_embedding_``
+    Y_B (m, r), ``bandwidth_`` sigma, ``loss_`` where the embedding has one; with a rotation also ``mean_`` and
+    ``rotation_``, which are already applied in ``base_embedding_`` (weights sum to one, so this costs nothing).
+
+    Parameters
+    ----------
+    base: KMeansBase, RandomBase, an array of points used as they are, or None for ``KMeansBase(400)``.
+    embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
+    bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
+    rotation: None as in the paper, or ``ITQRotation()``: fewer bits flip between neighbours.
+    normalize: scale rows to unit length first, as the authors do.
+    """
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        base: Any = None,
+        embedding: Any = None,
+        n_neighbors: int = 5,
+        bandwidth: float | None = None,
+        rotation: Any = None,
+        normalize: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.base = base
+        self.embedding = embedding
+        self.n_neighbors = n_neighbors
+        self.bandwidth = bandwidth
+        self.rotation = rotation
+        self.normalize = normalize
+        self.random_state = random_state
+
+    def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        learned = learn(
+            rows,
+            n_components=self.n_bits,
+            base=self.base,
+            embedding=self.embedding,
+            n_neighbors=self.n_neighbors,
+            sigma=self.bandwidth,
+            rng=rng,
+        )
+        self.base_points_, self.base_embedding_ = learned.B, learned.Y_B
+        self.bandwidth_, self.loss_ = learned.sigma, learned.loss
+        if self.rotation is not None:
+            self._rotate(rows, rng)
+
+    def _rotate(self, rows: Rows, rng: np.random.Generator) -> None:
+        """Centre and rotate the induced embedding, by way of the base set's: W̄ Y_B - mean = W̄ (Y_B - mean)."""
+        n = len(rows)
+        sample = np.arange(n) if n <= _ROTATION_ROWS else rng.choice(n, _ROTATION_ROWS, replace=False)
+        Y = self._induction(rows.take(sample)).astype(np.float64)
+        self.mean_ = Y.mean(axis=0)
+        part = clone(self.rotation)
+        if part.random_state is None:
+            part.set_params(random_state=checks.seed(rng))
+        self.rotation_ = part.fit(Y - self.mean_).rotation_
+        self.base_embedding_ = (self.base_embedding_ - self.mean_) @ self.rotation_
+
+    @property
+    def _induction(self) -> Induction:
+        return Induction(self.base_points_, self.base_embedding_, self.n_neighbors, self.bandwidth_)
+
+    def _embed(self, X: Floats) -> Floats:
+        """Steps 3 and 4: induce; the sign is the base class's."""
+        return self._induction(X)

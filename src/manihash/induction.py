@@ -1,0 +1,166 @@
+"""Induction: a manifold embedding for points never seen, as a weighted mean of the nearest base points.
+
+y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), the paper's equations for a new point and for the training set.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+
+from manihash import arrays, checks
+from manihash.arrays import Floats
+from manihash.base_set import KMeansBase
+from manihash.embeddings.tsne import TSNE
+from manihash.estimator import RowEstimator
+from manihash.rows import Rows
+from manihash.weights import bandwidth, coupling, normalized_weights
+
+
+@dataclass(frozen=True)
+class Induction:
+    """What induction needs to know: base set B (m, d), its embedding Y_B (m, r), k and sigma."""
+
+    B: Floats
+    Y_B: Floats
+    k: int
+    sigma: float
+    loss: float | None = None
+
+    def __call__(self, X: Floats) -> Floats:
+        """Y = W̄_XB Y_B for a block of rows: (b, d) -> (b, r)."""
+        B, Y_B = self.B.astype(X.dtype, copy=False), self.Y_B.astype(X.dtype, copy=False)
+        squared, index = arrays.k_nearest(X, B, self.k)
+        w = normalized_weights(squared, self.sigma)
+        Y = w[:, :1] * Y_B[index[:, 0]]
+        for j in range(1, self.k):
+            Y += w[:, j : j + 1] * Y_B[index[:, j]]
+        return Y
+
+
+def learn(
+    rows: Rows,
+    *,
+    n_components: int,
+    base: Any,
+    embedding: Any,
+    n_neighbors: int,
+    sigma: float | None,
+    rng: np.random.Generator,
+) -> Induction:
+    """Steps 1 and 2 of Algorithm 1: choose the base set, embed it, centre its embedding."""
+    B = base_points(base, rows, checks.seed(rng))
+    k = checks.neighbours_of(n_neighbors, len(B))
+    sigma = bandwidth(rows, B, k) if sigma is None else checks.positive_number(sigma, "bandwidth")
+    part = TSNE() if embedding is None else clone(embedding, safe=False)
+    Y_B = embed_base(part, B, n_components, checks.seed(rng), lambda: coupling(rows, B, k, sigma))
+    return Induction(B, Y_B - Y_B.mean(axis=0), k, sigma, getattr(part, "loss_", None))
+
+
+def base_points(base: Any, rows: Rows, seed: int) -> Floats:
+    """The base set B (m, d): points of the user's own as they are, or chosen from the rows."""
+    if base is None or hasattr(base, "fit_rows"):
+        part = KMeansBase() if base is None else clone(base)
+        _set_where_it_has(part, random_state=seed)
+        points: Floats = part.fit_rows(rows).points_
+    else:
+        points = np.asarray(base)
+        if points.ndim != 2 or points.shape[1] != rows.width or points.dtype.kind not in "fiu":
+            raise ValueError(
+                f"base must be KMeansBase(), RandomBase() or an array of points ({rows.width} numbers each, "
+                f"as the rows have), not {type(base).__name__} of shape {points.shape}"
+            )
+        points = points if points.dtype.kind == "f" else points.astype(rows.dtype)
+        checks.finite_block(points)
+    if len(points) < 2:
+        raise ValueError(
+            f"the base set has {len(points)} distinct point, and an embedding needs two: "
+            "the rows are all equal, or size is too small"
+        )
+    return points
+
+
+def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any) -> Floats:
+    """Y_B (m, r) by any object with fit_transform; what it has of n_components and random_state is set."""
+    if not hasattr(part, "fit_transform"):
+        raise ValueError(f"embedding must have fit_transform, and {type(part).__name__} has not: try TSNE()")
+    _set_where_it_has(part, random_state=seed)
+    if "n_components" in _parameters(part):
+        part.set_params(n_components=r)
+    needs_coupling = getattr(part, "needs_coupling", False)
+    Y_B = np.asarray(part.fit_transform(B, coupling=coupling()) if needs_coupling else part.fit_transform(B))
+    if Y_B.shape != (len(B), r):
+        raise ValueError(
+            f"{type(part).__name__} gave an embedding of shape {Y_B.shape} where {(len(B), r)} was wanted: "
+            "set its number of dimensions to n_bits, or n_bits to it"
+        )
+    if not np.isfinite(Y_B).all():
+        raise ValueError(f"{type(part).__name__} gave an embedding with NaN or infinity: check its options")
+    return Y_B
+
+
+def _parameters(part: Any) -> dict[str, Any]:
+    return part.get_params(deep=False) if hasattr(part, "get_params") else {}
+
+
+def _set_where_it_has(part: Any, *, random_state: int) -> None:
+    """Hand the seed down, unless the user gave the part one of its own."""
+    if "random_state" in (own := _parameters(part)) and own["random_state"] is None:
+        part.set_params(random_state=random_state)
+
+
+class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
+    """A manifold embedding with ``transform``: t-SNE, or any other, for new points, in any number of dimensions.
+
+    A row's coordinates are the same whatever batch it comes in. After ``fit``: ``base_points_`` B (m, d),
+    ``base_embedding_`` Y_B (m, r), ``bandwidth_`` sigma, and ``loss_`` where the embedding has one.
+
+    Parameters
+    ----------
+    base: KMeansBase, RandomBase, an array of points used as they are, or None for ``KMeansBase(400)``.
+    embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
+    bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        base: Any = None,
+        embedding: Any = None,
+        n_neighbors: int = 5,
+        bandwidth: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.base = base
+        self.embedding = embedding
+        self.n_neighbors = n_neighbors
+        self.bandwidth = bandwidth
+        self.random_state = random_state
+
+    def _check(self) -> None:
+        checks.positive_int(self.n_components, "n_components")
+
+    def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        learned = learn(
+            rows,
+            n_components=self.n_components,
+            base=self.base,
+            embedding=self.embedding,
+            n_neighbors=self.n_neighbors,
+            sigma=self.bandwidth,
+            rng=rng,
+        )
+        self.base_points_, self.base_embedding_ = learned.B, learned.Y_B
+        self.bandwidth_, self.loss_ = learned.sigma, learned.loss
+
+    def transform(self, X: Any) -> Floats:
+        """The coordinates (n, r) of the rows of X (n, d), seen or unseen."""
+        rows = self._rows_to_map(X)
+        induce = Induction(self.base_points_, self.base_embedding_, self.n_neighbors, self.bandwidth_)
+        return rows.stack(induce, self._n_features_out, rows.dtype, "transform")
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.base_embedding_.shape[1])

@@ -1,0 +1,81 @@
+"""Weights of points to a base set: w(x, c), its bandwidth sigma, and the coupling T.
+
+W_XB is sparse, k entries a row: it is held as two (n, k) arrays, indices of base points and weights.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from manihash import arrays
+from manihash.arrays import Floats, Ints
+from manihash.rows import Rows
+
+
+def bandwidth(rows: Rows, B: Floats, k: int) -> float:
+    """sigma: the mean over the rows of the distance (not squared) to their k-th nearest base point."""
+    total = 0.0
+    for distances in rows.map(lambda X: np.sqrt(arrays.k_nearest(X, B, k)[0][:, -1]), "bandwidth"):
+        total += float(distances.sum(dtype=np.float64))
+    sigma = total / len(rows)
+    if sigma <= 0:
+        raise ValueError(
+            f"every row coincides with its {k} nearest base points, so the bandwidth would be 0: "
+            "the rows are all equal, or hold too few distinct values; give more varied rows or a bandwidth"
+        )
+    return sigma
+
+
+def weights(squared: Floats, sigma: float) -> Floats:
+    """w(x, c) = exp(-|x - c|² / sigma²) of the neighbours kept, (n, k)."""
+    return np.exp(squared / -(sigma**2))
+
+
+def normalized_weights(squared: Floats, sigma: float) -> Floats:
+    """w̄(x, c) = w(x, c) / Σ_c w(x, c), (n, k); squared distances come nearest first.
+
+    The nearest distance is subtracted first: it cancels in the quotient, and a point far from all base points
+    no longer gives 0 / 0.
+    """
+    w = weights(squared - squared[:, :1], sigma)
+    w /= w.sum(axis=1, keepdims=True)
+    return w
+
+
+def coupling(rows: Rows, B: Floats, k: int, sigma: float) -> Floats:
+    """T = D_BX - W̄_XBᵀ W_XB, (m, m), summed over blocks of rows of X.
+
+    Symmetric, positive semi-definite, its rows sum to zero. Costs O(n k²) beyond the distances; n x m is
+    never held. Here the weights are not shifted: the shift does not cancel.
+    """
+    m = len(B)
+
+    def block(X: Floats) -> sp.csr_array:
+        squared, index = arrays.k_nearest(X, B, k)
+        squared = squared.astype(np.float64)
+        W = _sparse(weights(squared, sigma), index, m)
+        W_bar = _sparse(normalized_weights(squared, sigma), index, m)
+        return sp.diags_array(W.sum(axis=0)) - W_bar.T @ W
+
+    T = np.zeros((m, m))
+    for part in rows.map(block, "coupling"):
+        T += part.toarray() if sp.issparse(part) else part
+    return (T + T.T) / 2
+
+
+def _sparse(w: Floats, index: Ints, m: int) -> sp.csr_array:
+    n, k = index.shape
+    return sp.csr_array((w.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, m))
+
+
+def affinity(B: Floats, k: int, sigma: float | None = None) -> Floats:
+    """W_B (m, m): weights of each point to its k nearest, itself among them, made symmetric by the maximum.
+
+    sigma is, unless given, the mean distance to the k-th of them: the rule of ``bandwidth`` on this graph.
+    """
+    with arrays.single_blas_thread():
+        squared, index = arrays.k_nearest(B.astype(np.float64), B.astype(np.float64), k)
+    if sigma is None:
+        sigma = float(np.sqrt(squared[:, -1]).mean()) or 1.0
+    W = np.zeros((len(B), len(B)))
+    np.put_along_axis(W, index, weights(squared, sigma), axis=1)
+    return np.maximum(W, W.T)
