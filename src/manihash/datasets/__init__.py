@@ -1,0 +1,19 @@
+"""Data: sets by name, files by extension, GIST descriptors of images."""
+
+from manihash.datasets.catalogue import CATALOGUE, Dataset, dataset_names, load_dataset
+from manihash.datasets.errors import DataFileError, MissingDataError
+from manihash.datasets.formats import read, split_key, write
+from manihash.datasets.gist import gist
+
+__all__ = [
+    "CATALOGUE",
+    "DataFileError",
+    "Dataset",
+    "MissingDataError",
+    "dataset_names",
+    "gist",
+    "load_dataset",
+    "read",
+    "split_key",
+    "write",
+]

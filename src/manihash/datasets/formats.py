@@ -1,0 +1,222 @@
+"""Data files by their extension: npy, npz, fvecs, ivecs, bvecs, idx(.gz), HDF5 and CSV.
+
+Reading executes nothing (no pickles) and believes no header; npy, vecs and unzipped idx files are
+memory-mapped. A file is written whole or not at all.
+"""
+
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manihash.checks import extra
+from manihash.datasets.errors import DataFileError
+from manihash.datasets.idx import read_idx, write_idx
+from manihash.datasets.vecs import VALUE_TYPES, read_vecs, write_vecs
+from manihash.persist import whole_file
+
+KNOWN = ".npy, .npz, .fvecs, .ivecs, .bvecs, .idx, .idx.gz, .hdf5, .h5 or .csv"
+DEFAULT_KEYS = {"npz": "X", "hdf5": "train"}
+
+_WITH_KEY = re.compile(r"(?P<path>.+\.(?:npz|hdf5|h5)):(?P<key>[^:/\\]+)", re.IGNORECASE)
+_IDX_NAME = re.compile(r".*(?:\.idx|[.-]idx\d+-\w+)(?P<zipped>\.gz)?", re.IGNORECASE)
+
+PathLike = str | os.PathLike[str]
+Arrays = dict[str, NDArray[Any]]
+
+
+def read(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
+    """The array in a data file, memory-mapped where the format allows.
+
+    ``key`` names the array of an npz or HDF5 file (ann-benchmarks': train, test, neighbors, distances), and
+    ``"file.npz:key"`` does the same. Without it an npz file must hold one array, and HDF5 gives ``train``.
+    """
+    path, key = split_key(path, key)
+    kind = _kind(path)
+    if key is not None and kind not in DEFAULT_KEYS:
+        raise ValueError(f"{path} holds a single array: leave out the key {key!r}")
+    if not path.is_file():
+        raise FileNotFoundError(f"no file at {path}: check the path and the folder it is taken from")
+    array = _READERS[kind](path) if kind in _READERS else _KEYED_READERS[kind](path, key)
+    if array.dtype.kind not in "buif":
+        raise DataFileError(f"{path} holds values of type {array.dtype}: real numbers were wanted")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def write(path: PathLike, array: ArrayLike | Mapping[str, ArrayLike]) -> None:
+    """Write an array in the format that the extension names, whole or not at all.
+
+    npz and HDF5 also take several arrays by name. One array is called X in npz and ``train`` in HDF5, or what
+    follows the colon in ``"file.npz:key"``.
+    """
+    path, key = split_key(path, None)
+    kind = _kind(path)
+    if kind in DEFAULT_KEYS:
+        named = array if isinstance(array, Mapping) else {key or DEFAULT_KEYS[kind]: array}
+        arrays = {name: _numbers(values) for name, values in named.items()}
+        with whole_file(path) as part:
+            _KEYED_WRITERS[kind](part, arrays)
+        return
+    if isinstance(array, Mapping):
+        raise ValueError(f"{path} can hold one array, and {len(array)} came by name: write .npz or .hdf5")
+    values = _numbers(array)
+    with whole_file(path) as part:
+        _WRITERS[kind](part, values)
+
+
+def split_key(path: PathLike, key: str | None = None) -> tuple[Path, str | None]:
+    """``"file.npz:key"`` as path and key; any other path as it is."""
+    match = _WITH_KEY.fullmatch(os.fspath(path))
+    if match is None or Path(path).is_file():
+        return Path(path), key
+    if key is not None and key != match["key"]:
+        raise ValueError(f"two keys came, {match['key']!r} in the path and {key!r} beside it: give one")
+    return Path(match["path"]), match["key"]
+
+
+def _kind(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if match := _IDX_NAME.fullmatch(path.name):
+        return "idx.gz" if match["zipped"] else "idx"
+    kind = "hdf5" if suffix == ".h5" else suffix.removeprefix(".")
+    if kind not in _READERS and kind not in _KEYED_READERS:
+        raise ValueError(f"the format of {path} is told by its extension: {KNOWN} was wanted, not {suffix!r}")
+    return kind
+
+
+def _numbers(array: ArrayLike) -> NDArray[Any]:
+    values = np.asarray(array)
+    if values.dtype.kind not in "buif":
+        raise ValueError(f"an array of type {values.dtype} came: data files hold real numbers")
+    return values
+
+
+def _choose(path: Path, names: list[str], key: str | None) -> str:
+    """The array to read, of those that a file holds."""
+    if key is None and len(names) == 1:
+        return names[0]
+    if key is None or key not in names:
+        asked = "no key was given" if key is None else f"{key!r} was asked for"
+        held = ", ".join(names) or "none"
+        raise DataFileError(f"{path} holds the arrays: {held}; {asked}. Name one: {path.name}:key, or key=")
+    return key
+
+
+@contextmanager
+def _parsing(path: Path) -> Iterator[None]:
+    """Whatever the parsers of others raise over a damaged header, told as one thing."""
+    try:
+        yield
+    except (DataFileError, PermissionError):
+        raise
+    except Exception as error:
+        if "pickle" in str(error) or "Python objects" in str(error):
+            raise DataFileError(
+                f"{path} holds Python objects, which are never loaded: save an array of numbers"
+            ) from error
+        raise DataFileError(
+            f"{path} is not a whole {path.suffix} file ({error}): it is cut short or damaged. Copy it again"
+        ) from error
+
+
+def _read_npy(path: Path) -> NDArray[Any]:
+    with _parsing(path):
+        return np.lib.format.open_memmap(path, mode="r")
+
+
+def _read_npz(path: Path, key: str | None) -> NDArray[Any]:
+    with _parsing(path), zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
+        return np.asarray(archive[_choose(path, list(archive.files), key)])
+
+
+def _read_hdf5(path: Path, key: str | None) -> NDArray[Any]:
+    h5py = extra("h5py", "hdf5")
+    with _parsing(path), h5py.File(path, "r") as file:
+        own = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
+        names = [name for name in own if isinstance(file[name], h5py.Dataset)]
+        usual = DEFAULT_KEYS["hdf5"]
+        name = _choose(path, names, usual if key is None and usual in names else key)
+        if file[name].external or file[name].is_virtual:
+            raise DataFileError(f"{path}: {name} lies in other files. Give a file that holds it itself")
+        return np.asarray(file[name][()])
+
+
+def _read_csv(path: Path) -> NDArray[Any]:
+    """Comma-separated numbers as float64; a first line that is not all numbers is taken for a header."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            first = file.readline()
+            header = not all(_is_number(field) for field in first.split(","))
+            if header:
+                first = file.readline()
+            if not first.strip():
+                raise ValueError("it holds no rows")
+            file.seek(0)
+            return np.loadtxt(file, delimiter=",", skiprows=int(header), ndmin=2, comments=None)
+    except ValueError as error:
+        raise DataFileError(f"{path} is no table of numbers with commas between them: {error}") from error
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _write_npy(part: Path, array: NDArray[Any]) -> None:
+    with open(part, "wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def _write_npz(part: Path, arrays: Arrays) -> None:
+    with zipfile.ZipFile(part, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def _write_hdf5(part: Path, arrays: Arrays) -> None:
+    with extra("h5py", "hdf5").File(part, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array)
+        train = arrays.get(DEFAULT_KEYS["hdf5"])
+        if train is not None and train.ndim == 2:
+            file.attrs.update(
+                type="dense", distance="euclidean", dimension=train.shape[1], point_type="float"
+            )
+
+
+def _write_csv(part: Path, array: NDArray[Any]) -> None:
+    if array.ndim not in (1, 2) or not array.size:
+        raise ValueError(
+            f"an array of shape {array.shape} came: csv files hold rows of numbers, one at least"
+        )
+    digits = {2: "%.5g", 4: "%.9g"}.get(array.dtype.itemsize, "%.17g")
+    np.savetxt(part, array, delimiter=",", fmt=digits if array.dtype.kind == "f" else "%d")
+
+
+_READERS: dict[str, Callable[[Path], NDArray[Any]]] = {
+    "npy": _read_npy,
+    "csv": _read_csv,
+    "idx": partial(read_idx, zipped=False),
+    "idx.gz": partial(read_idx, zipped=True),
+    **{kind: partial(read_vecs, kind=kind) for kind in VALUE_TYPES},
+}
+_KEYED_READERS: dict[str, Callable[[Path, str | None], NDArray[Any]]] = {"npz": _read_npz, "hdf5": _read_hdf5}
+_WRITERS: dict[str, Callable[[Path, NDArray[Any]], None]] = {
+    "npy": _write_npy,
+    "csv": _write_csv,
+    "idx": partial(write_idx, zipped=False),
+    "idx.gz": partial(write_idx, zipped=True),
+    **{kind: partial(write_vecs, kind=kind) for kind in VALUE_TYPES},
+}
+_KEYED_WRITERS: dict[str, Callable[[Path, Arrays], None]] = {"npz": _write_npz, "hdf5": _write_hdf5}

@@ -1,0 +1,25 @@
+"""What several test files share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """The folder of real data that MANIHASH_DATA names; without it the test is skipped."""
+    name = os.environ.get("MANIHASH_DATA")
+    if not name or not Path(name).is_dir():
+        pytest.skip("needs real data: set MANIHASH_DATA to the folder that holds it")
+    return Path(name)
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty MANIHASH_DATA, and an empty cache beside it."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("MANIHASH_DATA", str(folder))
+    monkeypatch.setenv("MANIHASH_CACHE", str(tmp_path / "cache"))
+    return folder

@@ -1,0 +1,92 @@
+"""The GIST descriptor against descriptors that were made elsewhere, and its invariances."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from manihash.datasets import gist, read
+
+
+def test_grey_gist_of_cifar10_is_the_published_one_to_half_precision(data_folder: Path) -> None:
+    images = read(data_folder / "cifar10-sample/cifar10_first200.npz", key="images")
+    published = read(data_folder / "cifar10-gist/cifar10_gist512.npz", key="X")[:200]
+    descriptors = gist(images).astype(np.float16)
+    steps_apart = np.abs(descriptors.view(np.int16).astype(int) - published.view(np.int16))
+    assert steps_apart.max() <= 1
+    assert np.mean(steps_apart == 0) > 0.99
+
+
+def test_colour_gist_of_tiny_imagenet_is_the_published_one_byte_for_byte(data_folder: Path) -> None:
+    path = data_folder / "cifar10-sample/tinyimagenet_60.npz"
+    descriptors = gist(read(path, key="images"), color=True)
+    assert np.mean(np.rint(255 * descriptors) == read(path, key="gist960")) > 0.9999
+
+
+@pytest.fixture
+def images() -> np.ndarray:
+    smooth = np.random.default_rng(0).normal(size=(3, 32, 32, 3)).cumsum(axis=1).cumsum(axis=2)
+    low, high = smooth.min(axis=(1, 2, 3), keepdims=True), smooth.max(axis=(1, 2, 3), keepdims=True)
+    return (255 * (smooth - low) / (high - low)).astype(np.uint8)
+
+
+def test_the_two_kinds_have_512_and_960_dimensions(images: np.ndarray) -> None:
+    assert gist(images).shape == (3, 512)
+    assert gist(images, color=True).shape == (3, 960)
+    assert gist(images[:0]).shape == (0, 512)
+
+
+def test_an_image_is_described_alike_alone_and_among_others(images: np.ndarray) -> None:
+    many = np.concatenate([images] * 15)
+    np.testing.assert_allclose(gist(many)[40], gist(images[1:2])[0], rtol=1e-4, atol=1e-6)
+
+
+def test_each_pixel_four_times_over_gives_the_same_descriptor(images: np.ndarray) -> None:
+    doubled = images.repeat(2, axis=1).repeat(2, axis=2)
+    np.testing.assert_allclose(gist(doubled, color=True), gist(images, color=True), rtol=1e-4, atol=1e-6)
+
+
+def test_scaling_by_area_keeps_the_mean_of_an_image_of_any_size() -> None:
+    from manihash.datasets.gist import _area_weights
+
+    for length in (8, 28, 33, 50, 96):
+        weights = _area_weights(length)
+        np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-6)
+        np.testing.assert_allclose(weights.sum(axis=0), 32 / length, rtol=1e-5)
+
+
+def test_brightness_and_contrast_do_not_change_a_grey_descriptor(images: np.ndarray) -> None:
+    dimmed = 20 + 0.5 * images.astype(np.float64)
+    np.testing.assert_allclose(gist(dimmed), gist(images.astype(np.float64)), rtol=1e-3, atol=1e-4)
+
+
+def test_transposing_an_image_swaps_its_blocks(images: np.ndarray) -> None:
+    upright = gist(images).reshape(3, 4, 8, 4, 4)
+    turned = gist(images.swapaxes(1, 2)).reshape(3, 4, 8, 4, 4)
+    # Not exact: the highest frequency has one sign only, and zero frequency an angle by convention.
+    np.testing.assert_allclose(turned[:, :, 4], upright[:, :, 0].swapaxes(2, 3), rtol=0, atol=0.003)
+
+
+def test_a_flat_image_has_a_descriptor_without_structure() -> None:
+    assert np.abs(gist(np.full((1, 32, 32), 7, np.uint8))).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (np.zeros((4, 64)), "was wanted"),
+        (np.zeros((2, 32, 32, 4)), "was wanted"),
+        (np.zeros((2, 0, 32)), "was wanted"),
+        (np.full((1, 8, 8), np.nan), "NaN"),
+        (np.full((1, 8, 8), -1.0), "0 to 255"),
+        (np.full((1, 8, 8), "a"), "0 to 255"),
+    ],
+)
+def test_what_is_no_image_is_refused_with_what_was_wanted(pixels: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gist(pixels)
+
+
+def test_a_colour_descriptor_needs_three_planes() -> None:
+    with pytest.raises(ValueError, match=r"\(n, h, w, 3\) was wanted"):
+        gist(np.zeros((1, 32, 32)), color=True)
