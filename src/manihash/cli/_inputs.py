@@ -1,0 +1,137 @@
+"""What a user gives to the commands: files, targets, recipes and their settings."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from manihash import Hasher
+
+Model = Annotated[Path, typer.Argument(help="A model file that [bold]manihash fit[/] wrote.")]
+Bits = Annotated[int, typer.Option("--bits", "-b", help="Length of a code.")]
+Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same codes.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="An option of the recipe or, after two underscores, of one of its parts; may be repeated: "
+        "--set n_neighbors=3 --set embedding__perplexity=30",
+    ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document to stdout, and nothing else there.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+FILES_HELP = "npy (memory-mapped), npz, fvecs, bvecs, idx, HDF5 or CSV; [bold]file.npz:key[/] names one array"
+
+
+def read_vectors(path: str) -> "NDArray[Any]":
+    """The rows (n, d) of a data file; images (n, h, w) are rows of pixels."""
+    from manihash import datasets
+
+    array = datasets.read(path)
+    if array.ndim < 2 or 0 in array.shape:
+        raise ValueError(
+            f"{path} holds an array of shape {array.shape}: one vector a row (n, d) was wanted. "
+            "Reshape it, or name another file"
+        )
+    return array.reshape(len(array), -1)
+
+
+def read_labels(path: str, n_rows: int) -> "NDArray[Any]":
+    """One label for each of n_rows rows."""
+    from manihash import datasets
+
+    labels = datasets.read(path)
+    if labels.size != n_rows or len(labels) != n_rows:
+        raise ValueError(
+            f"{path} holds an array of shape {labels.shape}: one label for each of {n_rows:,} rows was wanted"
+        )
+    return labels.reshape(-1)
+
+
+def read_codes(path: str) -> "NDArray[Any]":
+    """Packed codes; a CSV file has them as numbers in text, which are bytes again here."""
+    import numpy as np
+
+    from manihash import datasets
+
+    codes = datasets.read(path)
+    as_bytes = np.clip(codes, 0, 255).astype(np.uint8) if codes.dtype == np.float64 else codes
+    return as_bytes if np.array_equal(as_bytes, codes) else codes
+
+
+def load_hasher(path: Path) -> "Hasher":
+    """The model in a file, if it makes codes."""
+    from manihash import Hasher, load
+
+    model = load(path)
+    if not isinstance(model, Hasher):
+        raise ValueError(
+            f"{path} holds {_a(type(model).__name__)}, which makes no codes: give a model that "
+            "`manihash fit` wrote"
+        )
+    return model
+
+
+def _a(name: str) -> str:
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
+
+
+def make_hasher(name: str, bits: int, seed: int, settings: Sequence[str] | None = None) -> "Hasher":
+    """An unfitted hasher by the name of its recipe, with the settings of ``--set``."""
+    from manihash import recipe
+    from manihash.checks import positive_int
+
+    positive_int(bits, "--bits")
+    positive_int(seed, "--seed", least=0)
+    hasher: Hasher = recipe(name, n_bits=bits, random_state=seed)
+    values = dict(_parsed(setting) for setting in settings or ())
+    options = hasher.get_params(deep=False)
+    for option in values:
+        part, nested, _ = option.partition("__")
+        if nested and part in options and not hasattr(options[part], "set_params"):
+            raise ValueError(
+                f"--set {option} came, but {part} of {name} is {options[part]!r} and has no options: "
+                "set what the recipe has, or choose another (`manihash info` lists them)"
+            )
+    return recipe(name, n_bits=bits, random_state=seed, **values)
+
+
+def _parsed(setting: str) -> tuple[str, Any]:
+    """``name=value`` in two, the value read as JSON where it is JSON and as a string where not."""
+    name, equals, text = setting.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"--set {setting!r} came: name=value was wanted, such as --set n_neighbors=3")
+    if name in ("n_bits", "random_state"):
+        raise ValueError(f"--set {name} came: use {'--bits' if name == 'n_bits' else '--seed'} for it")
+    try:
+        return name, json.loads(text)
+    except json.JSONDecodeError:
+        return name, text
+
+
+def check_target(path: Path | str, *inputs: Path | str | None) -> None:
+    """Raise before any work is done if the target cannot be written, or is one of the inputs."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a folder. Give the name of a file")
+    for source in inputs:
+        if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+            raise ValueError(f"{target} is also the input: give another target with -o")
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise type(error)(
+            f"cannot write {target}: {error.strerror}. Give a target in a folder that exists and that you "
+            "can write to"
+        ) from error

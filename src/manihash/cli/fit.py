@@ -1,0 +1,90 @@
+"""manihash fit: learn codes from vectors and write a model file."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from manihash.cli import _inputs
+from manihash.cli._output import facts, file_size, show, show_json
+from manihash.cli._progress import watched
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def fit(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
+    vectors: Annotated[
+        str | None, typer.Argument(help=f"Vectors, one a row: {_inputs.FILES_HELP}.", show_default=False)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="Instead of a file: the training rows of a set of `manihash data list`."),
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option("--recipe", "-r", help="The method, by name; [bold]manihash info[/] lists them.")
+    ] = "imh-tsne",
+    bits: _inputs.Bits = 64,
+    seed: _inputs.Seed = 0,
+    settings: _inputs.Settings = None,
+    as_json: _inputs.Json = False,
+    quiet: _inputs.Quiet = False,
+) -> None:
+    """Learn codes from vectors and write a model file.
+
+    The model holds all that is needed to encode any vector of the same kind,
+    seen or not. A file that stands at the target is replaced when the new one
+    is whole, and not before.
+
+    Examples:
+
+      manihash fit vectors.npy --recipe imh-tsne --bits 64 -o model.mhash
+      manihash fit --data mnist --set embedding__perplexity=30 -o mnist.mhash
+    """
+    _inputs.check_target(out, vectors)
+    hasher = _inputs.make_hasher(recipe, bits, seed, settings)
+    with watched(quiet) as watch:
+        watch.begin("reading")
+        X = _training_rows(vectors, data)
+        watch.begin(f"fitting {recipe}")
+        start = perf_counter()
+        hasher.fit(X)
+        seconds = perf_counter() - start
+        hasher.save(out)
+    loss = getattr(hasher, "loss_", None)
+    learned = {
+        "model": str(out),
+        "recipe": recipe,
+        "rows": int(X.shape[0]),
+        "width": int(X.shape[1]),
+        "bits": bits,
+        "seed": seed,
+        "seconds": round(seconds, 3),
+        "file_bytes": out.stat().st_size,
+        "loss": None if loss is None else float(loss),
+    }
+    show_json(learned) if as_json else show(facts(_in_words(learned)))
+
+
+def _training_rows(vectors: str | None, data: str | None) -> "NDArray[Any]":
+    if (vectors is None) == (data is None):
+        raise typer.BadParameter("give a file of vectors, or --data with the name of a set: one of the two")
+    if vectors is not None:
+        return _inputs.read_vectors(vectors)
+    from manihash import load_dataset
+
+    return load_dataset(str(data)).X_train
+
+
+def _in_words(learned: dict[str, Any]) -> dict[str, str]:
+    lines = {
+        "model": f"{learned['model']} ({file_size(learned['file_bytes'])})",
+        "recipe": f"{learned['recipe']}, {learned['bits']} bits, seed {learned['seed']}",
+        "learned from": f"{learned['rows']:,} rows of {learned['width']:,} numbers "
+        f"in {learned['seconds']:.2f} s",
+    }
+    if learned["loss"] is not None:
+        lines["loss"] = f"{learned['loss']:.4f}"
+    return lines
