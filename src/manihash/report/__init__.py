@@ -1,0 +1,1 @@
+"""Reports: plots, pictures and pages that open anywhere, from results computed elsewhere."""

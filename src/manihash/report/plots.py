@@ -1,0 +1,156 @@
+"""Plots as SVG, readable without colour: lines are named where they end, points drawn as their class."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.checks import extra
+from manihash.hashers.recipes import recipe_names
+
+# Okabe and Ito's colours with a darker yellow, and two dark ones of Tol's: told apart with any colour vision.
+_COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"),
+    *("#56B4E9", "#6B6B6B", "#A08A00", "#882255", "#332288"),
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_SETTINGS = {
+    "svg.hashsalt": "manihash",
+    "font.size": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#5b6470",
+    "axes.labelcolor": "#1b1f24",
+    "xtick.color": "#3a424c",
+    "ytick.color": "#3a424c",
+}
+_End = tuple[str, float, str, int | None]  # name, value, colour, and the length where the line ends
+_LABEL_GAP = 0.062  # of the axis's height, between the names of two lines
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn, in every plot."""
+
+    colour: str
+    marker: str
+
+
+def look(method: str) -> Look:
+    """The look of a recipe, the same throughout: no two recipes share both colour and marker."""
+    names = recipe_names()
+    i = names.index(method) if method in names else len(names)
+    return Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)])
+
+
+@dataclass(frozen=True)
+class Line:
+    """A metric at some code lengths, under the name of its method."""
+
+    method: str
+    title: str
+    bits: Sequence[int]
+    values: Sequence[float]  # percent
+
+
+def against_length(lines: Sequence[Line], metric: str, levels: Mapping[str, float] | None = None) -> bytes:
+    """Curves of a metric against code length, one line a method; ``levels`` hold at any length, dashed."""
+    levels = levels or {}
+    with _settings():
+        figure, axes = _figure(4.6, 4.2)
+        for line in lines:
+            style = look(line.method)
+            axes.plot(line.bits, line.values, color=style.colour, marker=style.marker, ms=5.5, lw=1.7)
+        for level in levels.values():
+            axes.axhline(level, color="#1b1f24", ls="--", lw=1.2)
+        axes.set_xlabel("code length, bits")
+        axes.set_ylabel(metric)
+        axes.set_xticks(sorted({bits for line in lines for bits in line.bits}))
+        axes.set_ylim(0, 100)
+        axes.grid(axis="y", color="#e3e7ec", lw=0.8)
+        axes.set_axisbelow(True)
+        ends: list[_End] = [
+            (line.title, line.values[-1], look(line.method).colour, line.bits[-1]) for line in lines
+        ]
+        ends += [(title, level, "#1b1f24", None) for title, level in levels.items()]
+        _name_ends(axes, ends)
+        return _svg(figure)
+
+
+def _name_ends(axes: Any, ends: Sequence[_End]) -> None:
+    """Write each line's name at the right edge, joined to its end, moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    left, right = axes.get_xlim()
+    ordered = sorted(ends, key=lambda end: end[1])
+    heights = spread([end[1] for end in ordered], _LABEL_GAP * (high - low), low, high)
+    for (title, value, colour, bits), height in zip(ordered, heights, strict=True):
+        start = right if bits is None else bits
+        out = right + 0.045 * (right - left)
+        axes.plot([start, out], [value, height], color=colour, lw=0.7, alpha=0.8, clip_on=False)
+        axes.text(out, height, f" {title}", color=colour, va="center", fontsize=11)
+    axes.set_xlim(left, right)
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places in ascending order as near to the wanted ones as a gap between any two allows."""
+    places: list[float] = []
+    for value in wanted:
+        places.append(max(value, places[-1] + gap if places else low))
+    ceiling = high
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], ceiling)
+        ceiling = places[i] - gap
+    return places
+
+
+def plane(
+    base: NDArray[Any],
+    base_names: Sequence[str],
+    queries: NDArray[Any],
+    query_names: Sequence[str],
+    axis: str,
+) -> bytes:
+    """An embedding in two dimensions: base points (m, 2) drawn as their class, queries (q, 2) as dots."""
+    with _settings():
+        figure, axes = _figure(6.4, 5.2)
+        classes = sorted({*base_names, *query_names})
+        for i, name in enumerate(classes):
+            colour = _COLOURS[i % len(_COLOURS)]
+            dots = queries[np.array(query_names) == name]
+            axes.scatter(*dots.T, s=20, color=colour, alpha=0.45, lw=0, zorder=1)
+            points = base[np.array(base_names) == name]
+            axes.scatter(
+                *points.T, s=58, color=colour, marker=_text_marker(name), lw=0.2, zorder=2, label=name
+            )
+        axes.scatter([], [], s=20, color="#5b6470", alpha=0.6, lw=0, label="query")
+        axes.set_xlabel(f"{axis}, dimension 1")
+        axes.set_ylabel(f"{axis}, dimension 2")
+        axes.legend(
+            title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, handletextpad=0.2
+        )
+        return _svg(figure)
+
+
+def _text_marker(name: str) -> str:
+    """A class drawn as its name; only what a formula can hold."""
+    plain = "".join(letter for letter in name if letter.isalnum())
+    return rf"$\mathrm{{{plain}}}$" if plain else "o"
+
+
+def _settings() -> Any:
+    return extra("matplotlib", "plot").rc_context(_SETTINGS)
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    figure = extra("matplotlib.figure", "plot").Figure(figsize=(width, height))
+    return figure, figure.subplots()
+
+
+def _svg(figure: Any) -> bytes:
+    """The figure as an SVG file, the same bytes for the same figure."""
+    file = BytesIO()
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    return file.getvalue()
