@@ -1,0 +1,172 @@
+"""Anchor graph hashing (Liu, Wang, Kumar and Chang, 2011), of one and of two layers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+
+from manihash import arrays, checks
+from manihash.arrays import Floats
+from manihash.embeddings._spectral import TRIVIAL, fixed_signs
+from manihash.hashers._hasher import Hasher
+from manihash.induction import Induction, base_points
+from manihash.rows import Rows
+from manihash.weights import bandwidth, normalized_weights, sparse
+
+
+class AGH(Hasher):
+    """h(x) = sign(Wᵀ z(x)): the smoothest eigenvectors of the anchor graph, extended to any point.
+
+    z(x) holds the normalised weights of x to its k nearest anchors (base points), zero elsewhere. The graph
+    Â = Z Λ⁻¹ Zᵀ, Λ = diag(Zᵀ1), joins points by way of anchors; its eigenvectors are Y = Z W. With two layers
+    half as many eigenvectors give two bits each: the second is y > b⁺ where y > 0, and y < b⁻ elsewhere.
+
+    After ``fit``: ``base_points_`` B (m, d), ``bandwidth_`` sigma, ``eigenvalues_`` (r₁,) and ``projection_``
+    W (m, r₁) of the r₁ eigenvectors used, ``thresholds_`` b⁺ and b⁻ (2, r₂). Codes hold the r₁ bits of the
+    first layer, then the r₂ of the second; of an odd number of bits the first layer has one more.
+
+    Parameters
+    ----------
+    base: KMeansBase, RandomBase, an array of points used as they are, or None for ``KMeansBase(400)``.
+    n_neighbors: anchors that a point is joined to. The authors' MNIST demo has 300 anchors and 2 neighbours.
+    bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest anchor.
+    layers: 1 or 2.
+    normalize: scale rows to unit length first.
+    """
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        base: Any = None,
+        n_neighbors: int = 5,
+        bandwidth: float | None = None,
+        layers: int = 1,
+        normalize: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.base = base
+        self.n_neighbors = n_neighbors
+        self.bandwidth = bandwidth
+        self.layers = layers
+        self.normalize = normalize
+        self.random_state = random_state
+
+    def _check(self) -> None:
+        super()._check()
+        if checks.positive_int(self.layers, "layers") > 2:
+            raise ValueError(f"layers must be 1 or 2, not {self.layers}: the paper's hierarchy has two")
+
+    def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        rows = rows.kept()
+        B = base_points(self.base, rows, checks.seed(rng))
+        k = checks.neighbours_of(self.n_neighbors, len(B))
+        given = self.bandwidth
+        sigma = bandwidth(rows, B, k) if given is None else checks.positive_number(given, "bandwidth")
+        graph = AnchorGraph(B, k, sigma)
+        ZtZ = graph.gram(rows)
+        second = self.n_bits // 2 if self.layers == 2 else 0
+        self.eigenvalues_, self.projection_ = eigenvectors(ZtZ, self.n_bits - second, len(rows))
+        self.base_points_, self.bandwidth_ = B, sigma
+        self.thresholds_ = np.zeros((2, 0))
+        if second:
+            self.thresholds_ = graph.thresholds(rows, ZtZ, self.projection_[:, :second])
+
+    def _embed(self, X: Floats) -> Floats:
+        Y = Induction(self.base_points_, self.projection_, self.n_neighbors, self.bandwidth_)(X)
+        above, below = self.thresholds_.astype(X.dtype, copy=False)
+        halved = Y[:, : len(above)]
+        return np.hstack([Y, np.where(halved > 0, halved - above, below - halved)])
+
+
+@dataclass(frozen=True)
+class AnchorGraph:
+    """What Z needs to know: anchors B (m, d), k and sigma. Z (n, m) is made block by block, never held."""
+
+    B: Floats
+    k: int
+    sigma: float
+
+    def Z(self, X: Floats) -> sp.csr_array:
+        """The normalised weights of a block of rows to their k nearest anchors, (b, m), float64."""
+        squared, index = arrays.k_nearest(X, self.B.astype(X.dtype, copy=False), self.k)
+        return sparse(normalized_weights(squared.astype(np.float64), self.sigma), index, len(self.B))
+
+    def gram(self, rows: Rows) -> Floats:
+        """ZᵀZ (m, m), summed over blocks of rows.
+
+        Rows of Z sum to one, so those of ZᵀZ sum to Zᵀ1, the diagonal of Λ.
+        """
+
+        def block(X: Floats) -> sp.csr_array:
+            Z = self.Z(X)
+            return Z.T @ Z
+
+        total = np.zeros((len(self.B), len(self.B)))
+        for part in rows.map(block, "anchor graph"):
+            total += part.toarray()
+        return (total + total.T) / 2
+
+    def thresholds(self, rows: Rows, ZtZ: Floats, W: Floats) -> Floats:
+        """b⁺ and b⁻ (2, s) of the second layer for the eigenvectors Y = Z W.
+
+        Only two sums over the rows are needed, of z and of z y where y > 0: what is left of Zᵀ1 and ZᵀY is
+        that of the other half.
+        """
+
+        def block(X: Floats) -> tuple[Floats, Floats]:
+            Z = self.Z(X)
+            Y = Z @ W
+            return Z.T @ (Y > 0).astype(np.float64), Z.T @ np.maximum(Y, 0)
+
+        ones, values = np.zeros_like(W), np.zeros_like(W)
+        for part_of_ones, part_of_values in rows.map(block, "second layer"):
+            ones += part_of_ones
+            values += part_of_values
+        degrees = ZtZ.sum(axis=1)
+        return least_cut(ones, values, degrees[:, None] - ones, ZtZ @ W - values, degrees)
+
+
+def eigenvectors(ZtZ: Floats, r: int, n: int) -> tuple[Floats, Floats]:
+    """Eigenvalues (r,) and W (m, r) = sqrt(n) Λ^-½ V Σ^-½, so that Y = Z W has Ÿ Y = Σ Y and YᵀY = n I.
+
+    V and Σ are of the small matrix Λ^-½ ZᵀZ Λ^-½, which has the non-zero eigenvalues of Â. The eigenvalue 1
+    belongs to vectors that are constant on each piece of the graph; what comes within 1e-3 of it is left out.
+    """
+    degrees = ZtZ.sum(axis=1)
+    # An anchor that no row is joined to has no weight in Z, and gets none in W.
+    scale = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
+    values, vectors = eigh(scale[:, None] * ZtZ * scale)
+    rounding = len(values) * np.finfo(values.dtype).eps
+    held = np.flatnonzero((values > rounding) & (values < 1 - TRIVIAL))[::-1]
+    if len(held) < r:
+        raise ValueError(
+            f"{r} eigenvectors asked of an anchor graph of {len(values)} anchors, which has {len(held)}: "
+            "lower n_bits, enlarge the base, or take layers=2, which needs half as many"
+        )
+    values, vectors = values[held[:r]], fixed_signs(vectors[:, held[:r]])
+    return values, np.sqrt(n) * scale[:, None] * vectors / np.sqrt(values)
+
+
+def least_cut(
+    ones_above: Floats, values_above: Floats, ones_below: Floats, values_below: Floats, degrees: Floats
+) -> Floats:
+    """b⁺ and b⁻ (2, s) that cut the graph least: min fᵀ(I - Â)f over f = (y⁺ - b⁺, b⁻ - y⁻) with 1ᵀf = 0.
+
+    y⁺ and y⁻ are the entries of y above zero and the others. The balanced f are f₀ + t v, where f₀ has the
+    means of the two halves for thresholds, and v = (-n⁻/n, n⁺/n). As f₀ sums to zero over each half,
+    vᵀf₀ = 0, and t = vᵀÂf₀ / (vᵀv - vᵀÂv), where aᵀÂb = (Zᵀa)ᵀ Λ⁻¹ (Zᵀb). All that is asked of Z and y are
+    the sums of z and of z y over either half, (m, s) each; as rows of Z sum to one, they also hold n⁺, n⁻ and
+    the means.
+    """
+    above, below = ones_above.sum(axis=0), ones_below.sum(axis=0)
+    share = above / (above + below)
+    mean_above, mean_below = values_above.sum(axis=0) / above, values_below.sum(axis=0) / below
+    Zt_v = share * ones_below - (1 - share) * ones_above
+    Zt_f = (values_above - mean_above * ones_above) - (values_below - mean_below * ones_below)
+    inverse = np.divide(1, degrees, out=np.zeros_like(degrees), where=degrees > 0)
+    length = (1 - share) ** 2 * above + share**2 * below
+    t = (inverse @ (Zt_v * Zt_f)) / (length - inverse @ (Zt_v * Zt_v))
+    return np.stack([mean_above + t * (1 - share), mean_below + t * share])
