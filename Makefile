@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-extras check format bench clean
+.PHONY: help setup demo test test-extras check format bench bench-baselines clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,10 @@ format: .venv/.check-ready ## put the code into the project's format
 
 bench: setup ## fit and encode as multiples of the bare product (needs MNIST)
 	$(BIN)/python benchmarks/fit.py
+
+bench-baselines: setup ## our MAP beside that of each method's public code, and our times (needs MNIST; an hour)
+	$(BIN)/python benchmarks/baseline_speed.py
+	$(BIN)/python benchmarks/baselines.py
 
 clean: ## remove the virtual environment and what was made
 	rm -rf .venv demo

@@ -92,7 +92,7 @@ def test_the_greedy_radius_covers_all_points_and_falls(query):
 
 
 def test_centres_carry_the_largest_overall_weight_of_their_cluster(digits):
-    """The paper's reason to take the k-means centres: true of nearly every cluster, with sigma by the rule."""
+    """The paper's reason to take the k-means centres; true of every cluster here, with sigma by the rule."""
     rows = Rows(digits)
     base = KMeansBase(40, max_iter=100, random_state=0).fit(digits)
     sigma = bandwidth(rows, base.points_, 5)

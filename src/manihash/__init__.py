@@ -22,11 +22,26 @@ if TYPE_CHECKING:
     from manihash.embeddings.tsne import TSNE
     from manihash.estimator import load
     from manihash.hashers._hasher import Hasher
+    from manihash.hashers.agh import AGH
+    from manihash.hashers.bre import BRE
+    from manihash.hashers.e2lsh import E2LSH
     from manihash.hashers.imh import IMH
+    from manihash.hashers.itq import ITQ
+    from manihash.hashers.klsh import KLSH
+    from manihash.hashers.lsh import LSH
+    from manihash.hashers.mahalanobis import MahalanobisLSH
+    from manihash.hashers.pcah import PCAH
     from manihash.hashers.recipes import recipe, recipe_names
+    from manihash.hashers.rmmh import RMMH
+    from manihash.hashers.sh import SH
+    from manihash.hashers.sign import SignQuantizer
+    from manihash.hashers.sklsh import SKLSH
+    from manihash.hashers.sph import SpH
+    from manihash.hashers.sth import STH
     from manihash.induction import InductiveEmbedding
     from manihash.rotation import ITQRotation
     from manihash.search import HammingIndex
+    from manihash.search.tables import LSHTables
 
 _HOMES = {
     "IMH": "manihash.hashers.imh",
@@ -34,6 +49,21 @@ _HOMES = {
     "recipe": "manihash.hashers.recipes",
     "recipe_names": "manihash.hashers.recipes",
     "load": "manihash.estimator",
+    "LSH": "manihash.hashers.lsh",
+    "PCAH": "manihash.hashers.pcah",
+    "ITQ": "manihash.hashers.itq",
+    "SH": "manihash.hashers.sh",
+    "SignQuantizer": "manihash.hashers.sign",
+    "BRE": "manihash.hashers.bre",
+    "STH": "manihash.hashers.sth",
+    "AGH": "manihash.hashers.agh",
+    "SpH": "manihash.hashers.sph",
+    "SKLSH": "manihash.hashers.sklsh",
+    "KLSH": "manihash.hashers.klsh",
+    "E2LSH": "manihash.hashers.e2lsh",
+    "RMMH": "manihash.hashers.rmmh",
+    "MahalanobisLSH": "manihash.hashers.mahalanobis",
+    "LSHTables": "manihash.search.tables",
     "InductiveEmbedding": "manihash.induction",
     "KMeansBase": "manihash.base_set",
     "RandomBase": "manihash.base_set",
@@ -51,7 +81,7 @@ _HOMES = {
     "load_dataset": "manihash.datasets",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -26,11 +26,11 @@ _ARGMAX_PASSES = 16
 
 def float_type(X: Any) -> np.dtype[Any]:
     """Arithmetic follows X: float64 for float64, float32 for anything else."""
-    return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+    return np.dtype(np.float64 if X.dtype.newbyteorder("=") == np.float64 else np.float32)
 
 
 def block_rows(width: int) -> int:
-    """Rows in a block: a function of the width alone, so that sums over blocks are the same wherever they run."""
+    """Rows in a block: a function of the width alone, so that sums over blocks are the same everywhere."""
     return max(64, min(2048, 2**23 // max(width, 1)))
 
 
@@ -59,6 +59,12 @@ def squared_norms(X: Floats) -> Floats:
 
 def unit_rows(X: Floats, squared: Floats) -> Floats:
     """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero."""
+    limits = np.finfo(X.dtype)
+    if (faint := squared < limits.tiny / limits.eps).any():  # squares that underflow: scaled up before
+        largest = np.abs(X[faint]).max(axis=1, keepdims=True)
+        X, squared = X.copy(), squared.copy()
+        X[faint] /= np.where(largest > 0, largest, 1)
+        squared[faint] = squared_norms(X[faint])
     length = np.sqrt(squared)
     length[length == 0] = 1
     return X / length[:, None]
@@ -115,8 +121,15 @@ def blas_threads() -> int:
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
+def _free_the_limit() -> None:
+    """Let any thread set the limit: a newer threadpoolctl heeds the first that did, no other."""
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
 class _Limit:
-    """How many of our calls are inside ``single_blas_thread``: the first sets the limit, the last lifts it."""
+    """How many calls are inside ``single_blas_thread``: the first sets the limit, the last lifts it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -130,10 +143,11 @@ _limit = _Limit()
 
 @contextmanager
 def single_blas_thread() -> Iterator[int]:
-    """BLAS on one thread; gives the number of threads it had, for workers of our own. Safe from several threads."""
+    """BLAS on one thread; gives the number it had, for workers of our own. Safe from several threads."""
     with _limit.lock:
         if _limit.users == 0:
             _limit.threads = blas_threads()
+            _free_the_limit()
             _limit.limit = _blas().limit(limits=1)
         _limit.users += 1
     try:
@@ -142,4 +156,6 @@ def single_blas_thread() -> Iterator[int]:
         with _limit.lock:
             _limit.users -= 1
             if _limit.users == 0:
+                _free_the_limit()
                 _limit.limit.restore_original_limits()
+                _free_the_limit()

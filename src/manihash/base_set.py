@@ -1,4 +1,4 @@
-"""The base set B (m, d): step 1 of Algorithm 1, by k-means, at random, or points of the user's own choosing."""
+"""The base set B (m, d): step 1 of Algorithm 1, by k-means, at random, or points of the user's own."""
 
 import logging
 import warnings
@@ -8,14 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from manihash import arrays, checks
 from manihash.arrays import Floats
+from manihash.estimator import checked
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows import Rows, far_origin
 
 _log = logging.getLogger(__name__)
+
+_ROUNDING = 64
 
 
 class BaseSet(BaseEstimator):
@@ -26,15 +28,22 @@ class BaseSet(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the base points of X; they are ``points_`` (m, d)."""
-        X = validate_data(self, X, dtype="numeric", ensure_all_finite=False)
-        return self.fit_rows(Rows(X))
+        rows = Rows(checked(self, X, fitting=True))
+        for _ in rows.map(len):  # so that NaN is an error in whichever row it is
+            pass
+        rows.origin = far_origin(rows)
+        self.fit_rows(rows)
+        if rows.origin is not None:
+            self.points_ += rows.origin.astype(rows.dtype)
+        return self
 
     def fit_rows(self, rows: Rows) -> Self:
         """As ``fit``, from rows that were checked and prepared."""
         size = checks.positive_int(self.size, "size")
         if size > len(rows):
             raise ValueError(
-                f"a base set of {size} points asked of n_samples = {len(rows)} rows: lower size or give more rows"
+                f"a base set of {size} points asked of n_samples = {len(rows)} rows: "
+                "lower the size of the base or give more rows"
             )
         self.points_ = self._choose(rows, size, checks.generator(self.random_state))
         if len(self.points_) < size:
@@ -76,17 +85,17 @@ class KMeansBase(BaseSet):
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         rows = rows.kept()
         centres = rows.take(rng.choice(len(rows), size, replace=False))
-        labels: NDArray[np.int32] | None = None
+        labels = np.full(len(rows), -1, np.int32)
         for done in range(max_iter):
             advance("k-means", done, max_iter)
             before = labels
             centres, labels, self.inertia_ = lloyd_round(rows, centres)
             self.n_iter_ = done + 1
             _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
-            if before is not None and np.array_equal(before, labels):
+            if np.array_equal(before, labels):
                 break
         advance("k-means", max_iter, max_iter)
-        return _distinct(centres)
+        return _distinct(centres[np.unique(labels)])
 
 
 def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32], float]:
@@ -120,18 +129,18 @@ def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32],
     return new, labels, float(squared.sum(dtype=np.float64))
 
 
-def _fill_empty(
-    rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int32], squared: Floats
-) -> None:
+def _fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int32], squared: Floats) -> None:
     """Move the points that lie farthest from their centres into the clusters that are empty."""
     empty = np.flatnonzero(counts == 0)
     if not len(empty):
         return
     farthest = np.argsort(-squared, kind="stable")[: len(empty)]
-    farthest = farthest[squared[farthest] > 0]
-    for cluster, point, x in zip(empty, farthest, rows.take(farthest), strict=False):
+    points = rows.take(farthest)
+    # What is left of the distance of a point that coincides with its centre: rounding.
+    rounding = _ROUNDING * np.finfo(points.dtype).eps * arrays.squared_norms(points)
+    for cluster, point, x, least in zip(empty, farthest, points, rounding, strict=False):
         old = labels[point]
-        if counts[old] > 1:
+        if counts[old] > 1 and squared[point] > least:
             sums[old] -= x
             counts[old] -= 1
             sums[cluster], counts[cluster], labels[point] = x, 1, cluster

@@ -18,7 +18,7 @@ def positive_int(value: Any, name: str, least: int = 1) -> int:
 
 def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
     """The value as a float if it is finite and above zero (``zero``: or zero)."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0:
         raise ValueError(f"{name} must be a finite number above zero, not {value!r}")
     if value == 0 and not zero:
         raise ValueError(f"{name} must be above zero, not 0")
@@ -29,7 +29,9 @@ def neighbours_of(k: Any, m: int, name: str = "n_neighbors") -> int:
     """k as an int if a base set of m points has that many neighbours to give."""
     k = positive_int(k, name)
     if k > m:
-        raise ValueError(f"{k} neighbours asked of a base set of {m} points: lower {name} or enlarge the base")
+        raise ValueError(
+            f"{k} neighbours asked of a base set of {m} points: lower {name} or enlarge the base"
+        )
     return k
 
 
@@ -60,13 +62,19 @@ def extra(module: str, name: str) -> ModuleType:
         ) from error
 
 
-def finite_block(X: NDArray[Any], first_row: int = 0) -> None:
-    """Raise if a block of rows holds a NaN or an infinity, naming the first row that does."""
+def finite_block(
+    X: NDArray[Any], first_row: int = 0, *, numbers: NDArray[np.intp] | None = None, name: str = "Input X"
+) -> None:
+    """Raise if a block of rows holds a NaN or an infinity, naming the first row that does.
+
+    Rows are numbered from ``first_row``, or by ``numbers`` where they do not follow each other.
+    """
     bad = ~np.isfinite(X).all(axis=1)
     if bad.any():
         row = int(bad.argmax())
         what = "NaN" if np.isnan(X[row]).any() else "infinity (inf)"
+        number = first_row + row if numbers is None else int(numbers[row])
         raise ValueError(
-            f"Input X contains {what}: the first such row is {first_row + row}. "
+            f"{name} contains {what}: the first such row is {number}. "
             "Remove these rows or fill their gaps before hashing"
         )

@@ -11,12 +11,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks, persist
+from manihash.arrays import Floats
 from manihash.persist import Arrays, ModelFileError
-from manihash.rows import Rows
+from manihash.rows import Rows, far_origin
 
 
 def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) -> Any:
@@ -25,32 +25,49 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     NaN and infinity are left to ``Rows``, which looks at each block anyway and can name the row.
     """
     try:
-        return validate_data(
+        X = validate_data(
             estimator, X, reset=fitting, dtype="numeric", ensure_all_finite=False, ensure_min_samples=least
         )
     except ValueError as error:
         raise ValueError(f"{error} {_remedy(str(error), fitting)}".rstrip()) from error
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X holds values of type {X.dtype}: give real numbers (float, int or bool)")
+    return X
 
 
 def _remedy(message: str, fitting: bool) -> str:
     if "sample(s)" in message:
         return "Give at least two rows to fit." if fitting else "Give at least one row."
+    if "Complex" in message:
+        return "Give real numbers, such as the real and imaginary parts side by side."
     if "features, but" in message:
         return "Give vectors of the width the model was fitted on, or fit a new model."
     return ""
 
 
 class RowEstimator(BaseEstimator):
-    """An estimator over rows that can be saved: subclasses write ``_fit(rows, y, rng)``."""
+    """An estimator over rows that can be saved: subclasses write ``_fit(rows, y, rng)``.
+
+    ``normalize_`` and ``origin_`` keep how rows were prepared. Where only distances count (``_by_distance``)
+    and float32 rows lie far from zero, an origin is subtracted from every row first, and fitted points are
+    relative to it; otherwise it is None.
+    """
+
+    _by_distance = False
 
     random_state: Any
     n_features_in_: int
+    normalize_: bool
+    origin_: Floats | None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the rows of X (n, d)."""
         self._check()
         X = checked(self, X, fitting=True, least=2)
-        self._fit(self._rows(X), y, checks.generator(self.random_state))
+        self.normalize_ = bool(getattr(self, "normalize", False))
+        rows = Rows(X, normalize=self.normalize_)
+        rows.origin = self.origin_ = far_origin(rows) if self._by_distance else None
+        self._fit(rows, y, checks.generator(self.random_state))
         return self
 
     def _check(self) -> None:
@@ -59,18 +76,10 @@ class RowEstimator(BaseEstimator):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         raise TypeError(f"{type(self).__name__} learns nothing")
 
-    def _rows(self, X: Any) -> Rows:
-        return Rows(X)
-
     def _rows_to_map(self, X: Any) -> Rows:
         check_is_fitted(self)
-        return self._rows(checked(self, X, fitting=False))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        if tags.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = []
-        return tags
+        X = checked(self, X, fitting=False)
+        return Rows(X, normalize=self.normalize_, origin=self.origin_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, whole or not at all; ``manihash.load`` reads it."""
@@ -97,12 +106,14 @@ def load(path: str | os.PathLike[str]) -> Any:
                 raise ModelFileError(f"{path} sets {name!r}, which is no fitted value")
             setattr(model, name, value)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{path} does not describe a model of this manihash ({error}): fit anew") from error
+        raise ModelFileError(
+            f"{path} does not describe a model of this manihash ({error}): fit anew"
+        ) from error
     return model
 
 
 class ForeignPart:
-    """Stands in a loaded model for a part that was not manihash's own, such as another library's embedding."""
+    """Stands in a loaded model for a part that was not manihash's own, such as another's embedding."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -113,7 +124,7 @@ class ForeignPart:
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Always an error: model files carry no code."""
         raise ValueError(
-            f"this model was made with {self.text}, which model files do not carry: set that part to fit again"
+            f"this model was made with {self.text}, which model files do not carry: set it to fit again"
         )
 
 
@@ -125,7 +136,9 @@ def _public_class(name: str) -> Any:
     """A class of manihash by its public name, and nothing else."""
     package = importlib.import_module("manihash")
     if name not in package.__all__ or not isinstance(getattr(package, name), type):
-        raise ModelFileError(f"the model file names {name!r}, which this manihash does not have: upgrade manihash")
+        raise ModelFileError(
+            f"the model file names {name!r}, which this manihash does not have: upgrade manihash"
+        )
     return getattr(package, name)
 
 

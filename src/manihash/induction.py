@@ -54,12 +54,16 @@ def learn(
     k = checks.neighbours_of(n_neighbors, len(B))
     sigma = bandwidth(rows, B, k) if sigma is None else checks.positive_number(sigma, "bandwidth")
     part = TSNE() if embedding is None else clone(embedding, safe=False)
-    Y_B = embed_base(part, B, n_components, checks.seed(rng), lambda: coupling(rows, B, k, sigma))
+    # On several threads the last digits differ, and with them all of a t-SNE.
+    with arrays.single_blas_thread():
+        Y_B = embed_base(part, B, n_components, checks.seed(rng), lambda: coupling(rows, B, k, sigma))
     return Induction(B, Y_B - Y_B.mean(axis=0), k, sigma, getattr(part, "loss_", None))
 
 
 def base_points(base: Any, rows: Rows, seed: int) -> Floats:
     """The base set B (m, d): points of the user's own as they are, or chosen from the rows."""
+    if isinstance(base, type):
+        raise ValueError(f"base must be an object, not a class: give {base.__name__}()")
     if base is None or hasattr(base, "fit_rows"):
         part = KMeansBase() if base is None else clone(base)
         _set_where_it_has(part, random_state=seed)
@@ -71,18 +75,23 @@ def base_points(base: Any, rows: Rows, seed: int) -> Floats:
                 f"base must be KMeansBase(), RandomBase() or an array of points ({rows.width} numbers each, "
                 f"as the rows have), not {type(base).__name__} of shape {points.shape}"
             )
-        points = points if points.dtype.kind == "f" else points.astype(rows.dtype)
-        checks.finite_block(points)
+        checks.finite_block(points, name="base")
+        dtype = np.promote_types(arrays.float_type(points), rows.dtype)
+        points = points.astype(dtype, copy=False)
+        if rows.origin is not None:
+            points = (points - rows.origin).astype(dtype)
     if len(points) < 2:
         raise ValueError(
-            f"the base set has {len(points)} distinct point, and an embedding needs two: "
-            "the rows are all equal, or size is too small"
+            f"the base set has {len(points)} distinct point (n_features = {rows.width}), and an embedding "
+            "needs two: the rows are all equal, or size is too small"
         )
     return points
 
 
 def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any) -> Floats:
     """Y_B (m, r) by any object with fit_transform; what it has of n_components and random_state is set."""
+    if isinstance(part, type):
+        raise ValueError(f"embedding must be an object, not a class: give {part.__name__}()")
     if not hasattr(part, "fit_transform"):
         raise ValueError(f"embedding must have fit_transform, and {type(part).__name__} has not: try TSNE()")
     _set_where_it_has(part, random_state=seed)
@@ -111,7 +120,7 @@ def _set_where_it_has(part: Any, *, random_state: int) -> None:
 
 
 class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
-    """A manifold embedding with ``transform``: t-SNE, or any other, for new points, in any number of dimensions.
+    """A manifold embedding with ``transform``: t-SNE, or another, for new points, in any dimension.
 
     A row's coordinates are the same whatever batch it comes in. After ``fit``: ``base_points_`` B (m, d),
     ``base_embedding_`` Y_B (m, r), ``bandwidth_`` sigma, and ``loss_`` where the embedding has one.
@@ -122,6 +131,8 @@ class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowE
     embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
     bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
     """
+
+    _by_distance = True
 
     def __init__(
         self,
@@ -153,12 +164,15 @@ class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowE
             rng=rng,
         )
         self.base_points_, self.base_embedding_ = learned.B, learned.Y_B
-        self.bandwidth_, self.loss_ = learned.sigma, learned.loss
+        self.n_neighbors_, self.bandwidth_, self.loss_ = learned.k, learned.sigma, learned.loss
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "base_embedding_")
 
     def transform(self, X: Any) -> Floats:
         """The coordinates (n, r) of the rows of X (n, d), seen or unseen."""
         rows = self._rows_to_map(X)
-        induce = Induction(self.base_points_, self.base_embedding_, self.n_neighbors, self.bandwidth_)
+        induce = Induction(self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_)
         return rows.stack(induce, self._n_features_out, rows.dtype, "transform")
 
     @property

@@ -38,7 +38,7 @@ class NystromEigenfunction:
 
 
 def nystrom(B: Floats, r: int, sigma: float) -> NystromEigenfunction:
-    """The Nyström eigenfunctions of Laplacian eigenmaps on the complete Gaussian graph of the points B (m, d)."""
+    """The Nyström eigenfunctions of Laplacian eigenmaps on the complete Gaussian graph of B (m, d)."""
     B = np.asarray(B, np.float64)
     m = len(B)
     W = weights(arrays.squared_distances(B, B), sigma)

@@ -38,7 +38,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     except OSError as error:
         raise type(error)(
-            error.errno, f"cannot write {target}: {error.strerror}. Give a target in a folder you can write to"
+            error.errno,
+            f"cannot write {target}: {error.strerror}. Give a target in a folder you can write to",
         ) from error
     os.close(handle)
     part = Path(name)
@@ -63,7 +64,7 @@ def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays
     """Write a document and its arrays as one model file, whole or not at all."""
     from safetensors.numpy import save
 
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    arrays = {name: _plain(array) for name, array in arrays.items()}
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     metadata = {
         "format": FORMAT,
@@ -74,6 +75,11 @@ def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays
     content = save(arrays, metadata)
     with whole_file(path) as part:
         part.write_bytes(content)
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in the byte order and layout that safetensors writes."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
@@ -97,12 +103,17 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     text = metadata.get("document", "")
     if metadata.get("sha256") != _checksum(text, arrays):
         raise ModelFileError(f"{path} is damaged (its checksum does not match): copy it again or fit anew")
-    return json.loads(text), arrays
+    try:
+        return json.loads(text), arrays
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} holds no description of a model ({error}): fit anew") from error
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
     if metadata.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is a safetensors file, but no manihash model: give one written by save()")
+        raise ModelFileError(
+            f"{path} is a safetensors file, but no manihash model: give one written by save()"
+        )
     version = metadata.get("version", "")
     if not version.isdecimal() or int(version) > VERSION:
         raise ModelFileError(

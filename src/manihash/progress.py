@@ -12,6 +12,4 @@ _log = logging.getLogger("manihash.progress")
 def advance(stage: str, done: int, total: int) -> None:
     """Say that ``done`` of ``total`` steps of a stage are behind us."""
     if _log.isEnabledFor(logging.DEBUG):
-        _log.debug(
-            "%s: %d of %d", stage, done, total, extra={"stage": stage, "done": done, "total": total}
-        )
+        _log.debug("%s: %d of %d", stage, done, total, extra={"stage": stage, "done": done, "total": total})

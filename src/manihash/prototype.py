@@ -20,9 +20,7 @@ class Draw:
     n_used: int
 
 
-def prototype(
-    alpha: Floats, Y: Floats, clusters: NDArray[np.integer], rng: np.random.Generator
-) -> Draw:
+def prototype(alpha: Floats, Y: Floats, clusters: NDArray[np.integer], rng: np.random.Generator) -> Draw:
     """ŷ_q = Σ_j C_j / ℓ_j Σ_μ y_u(j,μ): ℓ_j = floor(m C_j + 1) draws from cluster j in proportion to alpha.
 
     ``alpha`` (n,) are the weights of the query to the n points, which sum to one; ``Y`` (n, r) the points'
@@ -43,7 +41,7 @@ def prototype(
 
 
 def k_centre(Y: Floats, m: int, first: int = 0) -> tuple[Ints, Floats]:
-    """Greedy k-centre (Gonzalez, 1985): m indices, each the point farthest from those before, and the radius left.
+    """Greedy k-centre (Gonzalez, 1985): m indices, each the farthest from those before, and the radii left.
 
     ``radii[i]`` is the largest distance of a point to the first i + 1 centres: an upper bound of the entropy
     number ε_(i+1)(Y), and at most twice it.

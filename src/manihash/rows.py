@@ -8,26 +8,31 @@ from typing import Any, TypeVar
 import numpy as np
 
 from manihash import arrays, checks
-from manihash.arrays import Floats
+from manihash.arrays import Floats, Ints
 from manihash.progress import advance
 
 Result = TypeVar("Result")
 
 # Prepared rows are kept in memory up to this many bytes, and prepared anew on each visit beyond.
 _KEEP_BYTES = 2**29
+# How many times the spread of the rows their mean may be, in squares, before it is subtracted.
+_FAR = 100
 
 
 class Rows:
     """The rows of X (n, d): checked for NaN and infinity, converted, scaled to unit length if so asked.
+
+    An ``origin`` (d,) is subtracted last (see ``far_origin``).
 
     X may be any two-dimensional array, a memory map among them; only blocks of it are held as numbers to
     compute with, but for what fits ``_KEEP_BYTES``. The blocks depend on the width of X alone, so a sum over
     them is the same on one thread and on many.
     """
 
-    def __init__(self, X: Any, *, normalize: bool = False) -> None:
+    def __init__(self, X: Any, *, normalize: bool = False, origin: Floats | None = None) -> None:
         self.X = X
         self.normalize = normalize
+        self.origin = origin
         self.dtype = arrays.float_type(X)
         self._kept: Floats | None = None
 
@@ -39,7 +44,7 @@ class Rows:
         return int(self.X.shape[1])
 
     def map(self, f: Callable[[Floats], Result], stage: str = "") -> Iterator[Result]:
-        """f of each block of rows, in the order of the rows; ``stage`` names the work to who watches progress."""
+        """f of each block of rows, in the order of the rows; ``stage`` names the work for a progress bar."""
         size, n = arrays.block_rows(self.width), len(self)
         starts = range(0, n, size)
         with arrays.single_blas_thread() as threads:
@@ -75,19 +80,21 @@ class Rows:
     def take(self, index: Any) -> Floats:
         """The rows at the given positions, prepared."""
         order = np.argsort(index, kind="stable")
+        ordered = np.asarray(index)[order]
         taken = np.empty((len(index), self.width), self.dtype)
-        taken[order] = self._prepare(self.X[np.asarray(index)[order]])
+        taken[order] = self._prepare(self.X[ordered], ordered)
         return taken
 
     def block(self, start: int, stop: int) -> Floats:
         """Rows start to stop, prepared."""
         if self._kept is not None:
             return self._kept[start:stop]
-        return self._prepare(self.X[start:stop], start)
+        return self._prepare(self.X[start:stop], np.arange(start, stop))
 
     def kept(self) -> "Rows":
         """Self, made ready to be visited many times: checked once, and the prepared rows held if they fit."""
-        plain = isinstance(self.X, np.ndarray) and self.X.dtype == self.dtype and not self.normalize
+        as_it_is = not self.normalize and self.origin is None
+        plain = isinstance(self.X, np.ndarray) and self.X.dtype == self.dtype and as_it_is
         if self._kept is not None:
             return self
         if plain and self.X.flags.c_contiguous:
@@ -101,16 +108,33 @@ class Rows:
     def _visit(self, f: Callable[[Floats], Result], start: int, stop: int) -> Result:
         return f(self.block(start, stop))
 
-    def _prepare(self, part: Any, first_row: int = 0) -> Floats:
+    def _prepare(self, part: Any, numbers: Ints) -> Floats:
+        """Rows of X made ready; ``numbers`` are their places in X, by which an error names them."""
         block = np.ascontiguousarray(part, self.dtype)
         squared = arrays.squared_norms(block)
-        if not np.isfinite(squared).all():
-            checks.finite_block(np.asarray(part), first_row)
+        # |x - c|² is at most four times the larger of |x|² and |c|².
+        if not (squared <= np.finfo(self.dtype).max / 8).all():
+            checks.finite_block(np.asarray(part), numbers=numbers)
             raise ValueError(
-                f"the squares of some values overflow {self.dtype} (row {first_row + int(squared.argmax())}): "
+                f"the squares of some values overflow {self.dtype} (row {numbers[int(squared.argmax())]}): "
                 "scale the vectors down, or give them as float64"
             )
-        return arrays.unit_rows(block, squared) if self.normalize else block
+        if self.normalize:
+            block = arrays.unit_rows(block, squared)
+        return block if self.origin is None else block - self.origin.astype(self.dtype, copy=False)
+
+
+def far_origin(rows: Rows) -> Floats | None:
+    """The mean of the first block of rows, if they lie so far from zero that float32 would blur distances.
+
+    |x|² - 2xᵀc + |c|² is then a small difference of large numbers. Distances do not depend on the origin.
+    """
+    if rows.dtype == np.float64:
+        return None
+    block = rows.block(0, min(len(rows), arrays.block_rows(rows.width))).astype(np.float64)
+    mean = block.mean(axis=0)
+    spread = float(arrays.squared_norms(block - mean).mean())
+    return mean if float(mean @ mean) > _FAR * spread > 0 else None
 
 
 def _itself(block: Floats) -> Floats:

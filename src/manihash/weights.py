@@ -13,7 +13,7 @@ from manihash.rows import Rows
 
 def bandwidth(rows: Rows, B: Floats, k: int) -> float:
     """sigma: the mean over the rows of the distance (not squared) to their k-th nearest base point."""
-    total = 0.0
+    total, B = 0.0, B.astype(rows.dtype, copy=False)
     for distances in rows.map(lambda X: np.sqrt(arrays.k_nearest(X, B, k)[0][:, -1]), "bandwidth"):
         total += float(distances.sum(dtype=np.float64))
     sigma = total / len(rows)
@@ -27,7 +27,9 @@ def bandwidth(rows: Rows, B: Floats, k: int) -> float:
 
 def weights(squared: Floats, sigma: float) -> Floats:
     """w(x, c) = exp(-|x - c|² / sigma²) of the neighbours kept, (n, k)."""
-    return np.exp(squared / -(sigma**2))
+    limits = np.finfo(squared.dtype)
+    with np.errstate(over="ignore"):
+        return np.exp(squared / -np.clip(sigma * sigma, limits.tiny, limits.max).astype(squared.dtype))
 
 
 def normalized_weights(squared: Floats, sigma: float) -> Floats:
@@ -47,13 +49,13 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float) -> Floats:
     Symmetric, positive semi-definite, its rows sum to zero. Costs O(n k²) beyond the distances; n x m is
     never held. Here the weights are not shifted: the shift does not cancel.
     """
-    m = len(B)
+    m, B = len(B), B.astype(rows.dtype, copy=False)
 
     def block(X: Floats) -> sp.csr_array:
         squared, index = arrays.k_nearest(X, B, k)
         squared = squared.astype(np.float64)
-        W = _sparse(weights(squared, sigma), index, m)
-        W_bar = _sparse(normalized_weights(squared, sigma), index, m)
+        W = sparse(weights(squared, sigma), index, m)
+        W_bar = sparse(normalized_weights(squared, sigma), index, m)
         return sp.diags_array(W.sum(axis=0)) - W_bar.T @ W
 
     T = np.zeros((m, m))
@@ -62,7 +64,8 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float) -> Floats:
     return (T + T.T) / 2
 
 
-def _sparse(w: Floats, index: Ints, m: int) -> sp.csr_array:
+def sparse(w: Floats, index: Ints, m: int) -> sp.csr_array:
+    """Weights and indices of neighbours, both (n, k), as a sparse matrix (n, m)."""
     n, k = index.shape
     return sp.csr_array((w.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, m))
 

@@ -12,12 +12,15 @@ import numpy as np
 from manihash import arrays, checks
 from manihash.arrays import Floats
 from manihash.progress import advance
+from manihash.rotation import random_rotation
 
 _log = logging.getLogger(__name__)
 
 EXAGGERATED = 100
 MOMENTUM_SWITCH = 250
 REPORT_EVERY = 50
+RATE_POINTS = 400
+START = 1e-4  # deviation of the coordinates that a descent starts from
 
 
 class Objective(Protocol):
@@ -30,8 +33,45 @@ class Objective(Protocol):
         """The value C that the forces are the gradient of; may overwrite E."""
 
 
+class Options(Protocol):
+    """The options that the three embeddings share."""
+
+    n_components: int
+    n_iter: int
+    learning_rate: float | None
+    turns: int
+    random_state: Any
+
+
+def minimize(
+    options: Options, objective: Objective, B: Floats, *, rate: float, name: str, exaggeration: float = 1.0
+) -> tuple[Floats, float]:
+    """The embedding Y (m, r) of points B that the descent ends at, well turned, and its loss.
+
+    ``rate`` is the learning rate where the options leave it open: for 400 points or more, and in proportion
+    for fewer, since the gradient of a point grows as 1 / m.
+    """
+    n_iter = checks.positive_int(options.n_iter, "n_iter")
+    learning_rate = rate * min(1.0, len(B) / RATE_POINTS)
+    if options.learning_rate is not None:
+        learning_rate = checks.positive_number(options.learning_rate, "learning_rate")
+    turns = checks.positive_int(options.turns, "turns", least=0)
+    rng = checks.generator(options.random_state)
+    Y = rng.normal(0, START, (len(B), options.n_components)).astype(B.dtype)
+    Y, loss = descend(
+        objective, Y, n_iter=n_iter, learning_rate=learning_rate, exaggeration=exaggeration, name=name
+    )
+    return turned(Y, turns, rng), loss
+
+
 def descend(
-    objective: Objective, Y: Floats, *, n_iter: int, learning_rate: float, exaggeration: float = 1.0, name: str
+    objective: Objective,
+    Y: Floats,
+    *,
+    n_iter: int,
+    learning_rate: float,
+    exaggeration: float = 1.0,
+    name: str,
 ) -> tuple[Floats, float]:
     """Gradient descent with momentum and gains from Y (m, r): the final coordinates, centred, and their loss.
 
@@ -67,7 +107,7 @@ def _gradient(S: Floats, Y: Floats) -> Floats:
 
 
 class _Distances:
-    """|y_i - y_j|² for all pairs as one product of [-2Y, |y|², 1] and [Y, 1, |y|²], in a matrix used again."""
+    """|y_i - y_j|² for all pairs by one product of [-2Y, |y|², 1] and [Y, 1, |y|²], in one matrix."""
 
     def __init__(self, Y: Floats) -> None:
         m, r = Y.shape
@@ -83,6 +123,17 @@ class _Distances:
         return np.matmul(self.left, self.right.T, out=self.E)
 
 
-def start(m: int, r: int, random_state: Any, dtype: Any) -> Floats:
-    """Where a descent starts: N(0, 1e-4²) in each coordinate."""
-    return checks.generator(random_state).normal(0, 1e-4, (m, r)).astype(dtype)
+def turned(Y: Floats, turns: int, rng: np.random.Generator) -> Floats:
+    """Y (m, r) rotated so that its signs are close to balanced and uncorrelated: SᵀS near m I, S = sign(Y).
+
+    A loss of distances does not see rotations, but the sign does. Of ``turns`` random rotations the one with
+    the least Σ (SᵀS)² is taken; none leaves Y as the descent did.
+    """
+    least, best = np.inf, Y
+    with arrays.single_blas_thread():
+        for _ in range(turns):
+            Z = Y @ random_rotation(Y.shape[1], rng).astype(Y.dtype)
+            S = np.where(Z > 0, Y.dtype.type(1), Y.dtype.type(-1))
+            if (correlation := float(((S.T @ S) ** 2).sum())) < least:
+                least, best = correlation, Z
+    return best

@@ -1,8 +1,8 @@
-"""Neighbour probabilities p(j | i) of a given perplexity, which t-SNE, SNE and elastic embedding start from."""
+"""Neighbour probabilities p(j | i) of a given perplexity, which t-SNE, SNE and EE start from."""
 
 import numpy as np
 
-from manihash import arrays
+from manihash import arrays, checks
 from manihash.arrays import Floats
 from manihash.embeddings.pca import principal_components
 
@@ -14,7 +14,7 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
 
     Distances are taken among the first ``dims`` principal components, as the authors do.
     """
-    if not 1 <= perplexity <= len(B) - 1:
+    if not 1 <= checks.positive_number(perplexity, "perplexity") <= len(B) - 1:
         raise ValueError(
             f"perplexity {perplexity:g} asked of {len(B)} points: "
             f"it counts neighbours, so give 1 to {len(B) - 1}, or enlarge the base set"
@@ -28,7 +28,7 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
 
 
 def _bisect(E: Floats, entropy: float) -> Floats:
-    """Each row's exp(-beta E) normalised, beta found by bisection on its entropy; the diagonal of E is inf."""
+    """Each row's exp(-beta E) normalised, beta bisected on its entropy; the diagonal of E is inf."""
     m = len(E)
     finite = np.where(np.isfinite(E), E, 0.0)
     scale = finite.sum(axis=1) / (m - 1)

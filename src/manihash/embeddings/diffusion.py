@@ -16,7 +16,9 @@ class DiffusionMaps(Embedding):
     The bandwidth is the mean distance to the ``n_neighbors``-th nearest point.
     """
 
-    def __init__(self, n_components: int = 2, n_neighbors: int = 20, alpha: float = 1.0, t: float = 1.0) -> None:
+    def __init__(
+        self, n_components: int = 2, n_neighbors: int = 20, alpha: float = 1.0, t: float = 1.0
+    ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.alpha = alpha
@@ -34,7 +36,7 @@ class DiffusionMaps(Embedding):
 
 
 def random_walk(B: Floats, n_neighbors: int, alpha: float) -> tuple[Floats, Floats]:
-    """Eigenvalues, largest first, and right eigenvectors of P = D⁻¹ K; the first is 1 with a constant vector."""
+    """Eigenvalues, largest first, and right eigenvectors of P = D⁻¹ K; the first is constant."""
     with arrays.single_blas_thread():
         E = arrays.squared_distances(B, B)
     np.fill_diagonal(E, 0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.arrays import Floats
-from manihash.embeddings._descent import descend, start
+from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._perplexity import conditional_probabilities
 
@@ -15,7 +15,8 @@ class ElasticEmbedding(Embedding):
     """min Σ w⁺_ij |y_i - y_j|² + lam / m² Σ_{i≠j} exp(-|y_i - y_j|²).
 
     w⁺ are the joint neighbour probabilities of the given perplexity, which sum to 1, and the repulsion is a
-    mean over pairs: so ``lam`` means the same for bases of any size. ``loss_`` is the value reached.
+    mean over pairs: so ``lam`` means the same for bases of any size. ``loss_`` is the value reached. For
+    ``turns`` see ``TSNE``.
     """
 
     def __init__(
@@ -24,7 +25,8 @@ class ElasticEmbedding(Embedding):
         perplexity: float = 10.0,
         lam: float = 10.0,
         n_iter: int = 1000,
-        learning_rate: float = 50.0,
+        learning_rate: float | None = None,
+        turns: int = 100,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -32,18 +34,14 @@ class ElasticEmbedding(Embedding):
         self.lam = lam
         self.n_iter = n_iter
         self.learning_rate = learning_rate
+        self.turns = turns
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
         P = conditional_probabilities(B, self.perplexity, max(20, self.n_components))
         P = ((P + P.T) / (2 * len(B))).astype(B.dtype)
-        Y, self.loss_ = descend(
-            ElasticEnergy(P, checks.positive_number(self.lam, "lam")),
-            start(len(B), self.n_components, self.random_state, B.dtype),
-            n_iter=checks.positive_int(self.n_iter, "n_iter"),
-            learning_rate=checks.positive_number(self.learning_rate, "learning_rate"),
-            name="elastic embedding",
-        )
+        objective = ElasticEnergy(P, checks.positive_number(self.lam, "lam"))
+        Y, self.loss_ = minimize(self, objective, B, rate=50, name="elastic embedding")
         return Y
 
 

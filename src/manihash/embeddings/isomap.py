@@ -6,7 +6,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.arrays import Floats
-from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings._spectral import fixed_signs
 
 
@@ -26,4 +26,20 @@ class Isomap(Embedding):
             # A graph in pieces is joined by its shortest gaps, which is what a base set needs.
             warnings.filterwarnings("ignore", message="The number of connected components")
             warnings.filterwarnings("ignore", message="Changing the sparsity structure")
-            return fixed_signs(model.fit_transform(B.astype(np.float64)))
+            try:
+                return fixed_signs(model.fit_transform(B.astype(np.float64)))
+            except ValueError as error:
+                if "negative eigenvalues" not in str(error):
+                    raise
+                most = _dimensions(model.dist_matrix_)
+                raise too_many(
+                    self.n_components, most, f"{len(B)} points by distances along their graph"
+                ) from error
+
+
+def _dimensions(distances: Floats) -> int:
+    """How many dimensions the distances span: the positive eigenvalues of their Gram matrix."""
+    G = distances**2 / -2
+    G -= G.mean(axis=0)
+    G -= G.mean(axis=1, keepdims=True)
+    return int((np.linalg.eigvalsh(G) > 0).sum())

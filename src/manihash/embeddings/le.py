@@ -13,10 +13,10 @@ class LaplacianEigenmaps(Embedding):
     """min trace(Yᵀ M Y), Yᵀ Y = m I, with M = D_B - W_B on the graph of the ``n_neighbors`` nearest points.
 
     As in the authors' code a point is among its own neighbours, and the bandwidth is the mean distance to the
-    farthest of them.
+    farthest of them. ``n_neighbors=None`` takes the complete graph.
     """
 
-    def __init__(self, n_components: int = 2, n_neighbors: int = 20) -> None:
+    def __init__(self, n_components: int = 2, n_neighbors: int | None = 20) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
 
@@ -24,7 +24,7 @@ class LaplacianEigenmaps(Embedding):
         return smallest_eigenvectors(laplacian(B, self.n_neighbors), self.n_components)
 
 
-def laplacian(B: Floats, n_neighbors: int) -> Floats:
+def laplacian(B: Floats, n_neighbors: int | None) -> Floats:
     """M = D_B - W_B (m, m), the graph Laplacian of the points."""
-    W = affinity(B, checks.neighbours_of(n_neighbors, len(B)))
+    W = affinity(B, len(B) if n_neighbors is None else checks.neighbours_of(n_neighbors, len(B)))
     return np.diag(W.sum(axis=1)) - W

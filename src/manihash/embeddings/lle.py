@@ -4,7 +4,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.arrays import Floats
-from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings._spectral import fixed_signs
 
 
@@ -19,8 +19,11 @@ class LLE(Embedding):
     def _embed(self, B: Floats) -> Floats:
         from sklearn.manifold import LocallyLinearEmbedding
 
+        m, d = B.shape
+        if self.n_components > d:
+            raise too_many(self.n_components, min(m - 1, d), f"{m} points in {d} dimensions")
         model = LocallyLinearEmbedding(
-            n_neighbors=checks.neighbours_of(self.n_neighbors, len(B) - 1),
+            n_neighbors=checks.neighbours_of(self.n_neighbors, m - 1),
             n_components=self.n_components,
             reg=checks.positive_number(self.reg, "reg"),
             eigen_solver="dense",

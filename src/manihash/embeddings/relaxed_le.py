@@ -1,4 +1,4 @@
-"""Relaxed similarity preservation, the paper's IMH-LE: smooth within the base set and between it and the data."""
+"""Relaxed similarity preservation, the paper's IMH-LE: smooth within the base set and towards the data."""
 
 from typing import Any
 
@@ -23,7 +23,11 @@ class RelaxedLE(Embedding):
     needs_coupling = True
 
     def __init__(
-        self, n_components: int = 2, lam: float = 2.0, n_neighbors: int = 20, coupling_neighbors: int = 5
+        self,
+        n_components: int = 2,
+        lam: float = 2.0,
+        n_neighbors: int | None = 20,
+        coupling_neighbors: int = 5,
     ) -> None:
         self.n_components = n_components
         self.lam = lam

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from manihash import checks
 from manihash.arrays import Floats
-from manihash.embeddings._descent import descend, start
+from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._perplexity import conditional_probabilities
 
@@ -14,8 +13,9 @@ from manihash.embeddings._perplexity import conditional_probabilities
 class SNE(Embedding):
     """min (1/m) Σ_i KL(p(· | i) || q(· | i)), with q(j | i) proportional to exp(-|y_i - y_j|²).
 
-    ``symmetric=True`` takes joint probabilities instead, as t-SNE does. The loss is a mean over the points, so
-    that one learning rate serves bases of any size; ``loss_`` is the value reached.
+    ``symmetric=True`` takes joint probabilities instead, as t-SNE does. The loss is a mean over the points,
+    so that one learning rate serves bases of any size; ``loss_`` is the value reached. For
+    ``turns`` see ``TSNE``.
     """
 
     def __init__(
@@ -24,7 +24,8 @@ class SNE(Embedding):
         perplexity: float = 10.0,
         symmetric: bool = False,
         n_iter: int = 1000,
-        learning_rate: float = 50.0,
+        learning_rate: float | None = None,
+        turns: int = 100,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -32,19 +33,15 @@ class SNE(Embedding):
         self.symmetric = symmetric
         self.n_iter = n_iter
         self.learning_rate = learning_rate
+        self.turns = turns
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
         P = conditional_probabilities(B, self.perplexity, max(20, self.n_components)) / len(B)
         if self.symmetric:
             P = (P + P.T) / 2
-        Y, self.loss_ = descend(
-            GaussianDivergence(P.astype(B.dtype), self.symmetric),
-            start(len(B), self.n_components, self.random_state, B.dtype),
-            n_iter=checks.positive_int(self.n_iter, "n_iter"),
-            learning_rate=checks.positive_number(self.learning_rate, "learning_rate"),
-            name="SNE",
-        )
+        objective = GaussianDivergence(P.astype(B.dtype), self.symmetric)
+        Y, self.loss_ = minimize(self, objective, B, rate=50, name="SNE")
         return Y
 
 
@@ -63,8 +60,8 @@ class GaussianDivergence:
 
     def loss(self, E: Floats) -> float:
         held = self.P > 0
-        P = self.P[held].astype(np.float64)
-        return float((P * np.log(P / np.maximum(self._q(E)[held], 1e-300))).sum())
+        P, Q = self.P[held].astype(np.float64), self._q(E)[held].astype(np.float64)
+        return float((P * np.log(P / np.maximum(Q, 1e-300))).sum())
 
     def _q(self, E: Floats) -> Floats:
         np.fill_diagonal(E, np.inf)

@@ -1,4 +1,4 @@
-"""t-SNE (van der Maaten and Hinton, 2008), exact, in any number of dimensions: the paper's equation for IMH-tSNE."""
+"""t-SNE (van der Maaten and Hinton, 2008), exact, in any number of dimensions: the paper's IMH-tSNE."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.arrays import Floats
-from manihash.embeddings._descent import descend, start
+from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._perplexity import conditional_probabilities
 
@@ -16,6 +16,11 @@ class TSNE(Embedding):
 
     One degree of freedom whatever the number of dimensions, as the authors run it: scikit-learn's r - 1 costs
     two thirds of the MAP at 64 bits. ``loss_`` is the divergence reached.
+
+    ``learning_rate=None`` is 500, as the authors have it, for 400 points or more, and less for fewer.
+    The loss does not see rotations, the sign does: of ``turns`` random rotations the one whose signs are most
+    nearly balanced and uncorrelated is kept; ``turns=0`` leaves the coordinates as the descent does, the
+    authors' way.
     """
 
     def __init__(
@@ -24,8 +29,9 @@ class TSNE(Embedding):
         perplexity: float = 10.0,
         dof: float = 1.0,
         n_iter: int = 1000,
-        learning_rate: float = 500.0,
+        learning_rate: float | None = None,
         exaggeration: float = 4.0,
+        turns: int = 100,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -34,20 +40,15 @@ class TSNE(Embedding):
         self.n_iter = n_iter
         self.learning_rate = learning_rate
         self.exaggeration = exaggeration
+        self.turns = turns
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
         P = conditional_probabilities(B, self.perplexity, max(20, self.n_components))
         P = ((P + P.T) / (2 * len(B))).astype(B.dtype)
         objective = StudentDivergence(P, checks.positive_number(self.dof, "dof"))
-        Y, self.loss_ = descend(
-            objective,
-            start(len(B), self.n_components, self.random_state, B.dtype),
-            n_iter=checks.positive_int(self.n_iter, "n_iter"),
-            learning_rate=checks.positive_number(self.learning_rate, "learning_rate"),
-            exaggeration=checks.positive_number(self.exaggeration, "exaggeration"),
-            name="t-SNE",
-        )
+        exaggeration = checks.positive_number(self.exaggeration, "exaggeration")
+        Y, self.loss_ = minimize(self, objective, B, rate=500, name="t-SNE", exaggeration=exaggeration)
         return Y
 
 

@@ -1,16 +1,16 @@
 """The one base class of all hashers: a real-valued Y, then the sign."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
 
 from manihash import checks, codes
 from manihash.arrays import Floats
 from manihash.codes import Codes
 from manihash.estimator import RowEstimator
-from manihash.rows import Rows
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
@@ -23,9 +23,23 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     n_bits: int
     normalize: bool
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from the rows of X (n, d); ``n_bits_`` keeps the length of the codes."""
+        super().fit(X, y)
+        self.n_bits_ = int(self.n_bits)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_bits_")
+
     def _embed(self, X: Floats) -> Floats:
         """Real values (b, r) of a block of prepared rows (b, d)."""
         raise TypeError(f"{type(self).__name__} embeds nothing")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def embed(self, X: Any) -> Floats:
         """Real values (n, r) of the rows of X (n, d), before the sign."""
@@ -40,17 +54,12 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     def encode(self, X: Any) -> Codes:
         """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
-        width = codes.n_bytes(self._n_features_out) if hasattr(self, "n_features_in_") else 0
-        return self._rows_to_map(X).stack(
-            lambda block: codes.pack(self._embed(block) > 0), width, np.uint8, "encode"
-        )
+        rows, width = self._rows_to_map(X), codes.n_bytes(self._n_features_out)
+        return rows.stack(lambda block: codes.pack(self._embed(block) > 0), width, np.uint8, "encode")
 
     def _check(self) -> None:
         checks.positive_int(self.n_bits, "n_bits")
 
-    def _rows(self, X: Any) -> Rows:
-        return Rows(X, normalize=bool(self.normalize))
-
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_bits)
+        return self.n_bits_

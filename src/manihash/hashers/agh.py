@@ -36,6 +36,8 @@ class AGH(Hasher):
     normalize: scale rows to unit length first.
     """
 
+    _by_distance = True
+
     def __init__(
         self,
         n_bits: int = 64,
@@ -69,13 +71,13 @@ class AGH(Hasher):
         ZtZ = graph.gram(rows)
         second = self.n_bits // 2 if self.layers == 2 else 0
         self.eigenvalues_, self.projection_ = eigenvectors(ZtZ, self.n_bits - second, len(rows))
-        self.base_points_, self.bandwidth_ = B, sigma
+        self.base_points_, self.n_neighbors_, self.bandwidth_ = B, k, sigma
         self.thresholds_ = np.zeros((2, 0))
         if second:
             self.thresholds_ = graph.thresholds(rows, ZtZ, self.projection_[:, :second])
 
     def _embed(self, X: Floats) -> Floats:
-        Y = Induction(self.base_points_, self.projection_, self.n_neighbors, self.bandwidth_)(X)
+        Y = Induction(self.base_points_, self.projection_, self.n_neighbors_, self.bandwidth_)(X)
         above, below = self.thresholds_.astype(X.dtype, copy=False)
         halved = Y[:, : len(above)]
         return np.hstack([Y, np.where(halved > 0, halved - above, below - halved)])

@@ -18,9 +18,9 @@ _ROTATION_ROWS = 20_000
 class IMH(Hasher):
     """h(x) = sign(Σ_j w(x, c_j) y_j / Σ_j w(x, c_j)), base points c_j embedded at y_j.
 
-    ``IMH(normalize=True)`` is the paper's IMH-tSNE. After ``fit``: ``base_points_`` B (m, d), ``base_embedding_``
-    Y_B (m, r), ``bandwidth_`` sigma, ``loss_`` where the embedding has one; with a rotation also ``mean_`` and
-    ``rotation_``, which are already applied in ``base_embedding_`` (weights sum to one, so this costs nothing).
+    ``IMH(normalize=True)`` is the paper's IMH-tSNE. After ``fit``: ``base_points_`` B (m, d),
+    ``base_embedding_`` Y_B (m, r), ``bandwidth_`` sigma, ``loss_`` where the embedding has one; with a
+    rotation also ``mean_`` and ``rotation_``, which ``base_embedding_`` has in it already.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ class IMH(Hasher):
     rotation: None as in the paper, or ``ITQRotation()``: fewer bits flip between neighbours.
     normalize: scale rows to unit length first, as the authors do.
     """
+
+    _by_distance = True
 
     def __init__(
         self,
@@ -62,15 +64,16 @@ class IMH(Hasher):
             rng=rng,
         )
         self.base_points_, self.base_embedding_ = learned.B, learned.Y_B
-        self.bandwidth_, self.loss_ = learned.sigma, learned.loss
+        self.n_neighbors_, self.bandwidth_, self.loss_ = learned.k, learned.sigma, learned.loss
         if self.rotation is not None:
             self._rotate(rows, rng)
 
     def _rotate(self, rows: Rows, rng: np.random.Generator) -> None:
-        """Centre and rotate the induced embedding, by way of the base set's: W̄ Y_B - mean = W̄ (Y_B - mean)."""
+        """Centre and rotate the induced embedding, in that of the base set: W̄ Y_B - mean = W̄ (Y_B - mean)."""
         n = len(rows)
         sample = np.arange(n) if n <= _ROTATION_ROWS else rng.choice(n, _ROTATION_ROWS, replace=False)
-        Y = self._induction(rows.take(sample)).astype(np.float64)
+        taken = Rows(rows.take(sample))
+        Y = taken.stack(self._induction, self.n_bits, np.float64)
         self.mean_ = Y.mean(axis=0)
         part = clone(self.rotation)
         if part.random_state is None:
@@ -80,7 +83,7 @@ class IMH(Hasher):
 
     @property
     def _induction(self) -> Induction:
-        return Induction(self.base_points_, self.base_embedding_, self.n_neighbors, self.bandwidth_)
+        return Induction(self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_)
 
     def _embed(self, X: Floats) -> Floats:
         """Steps 3 and 4: induce; the sign is the base class's."""

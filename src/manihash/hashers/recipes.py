@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
-from manihash.base_set import RandomBase
+from sklearn.base import clone
+
+from manihash.base_set import KMeansBase, RandomBase
 from manihash.embeddings.diffusion import DiffusionMaps
 from manihash.embeddings.ee import ElasticEmbedding
 from manihash.embeddings.isomap import Isomap
@@ -16,7 +19,21 @@ from manihash.embeddings.relaxed_le import RelaxedLE
 from manihash.embeddings.sne import SNE
 from manihash.embeddings.tsne import TSNE
 from manihash.hashers._hasher import Hasher
+from manihash.hashers.agh import AGH
+from manihash.hashers.bre import BRE
+from manihash.hashers.e2lsh import E2LSH
 from manihash.hashers.imh import IMH
+from manihash.hashers.itq import ITQ
+from manihash.hashers.klsh import KLSH
+from manihash.hashers.lsh import LSH
+from manihash.hashers.mahalanobis import MahalanobisLSH
+from manihash.hashers.pcah import PCAH
+from manihash.hashers.rmmh import RMMH
+from manihash.hashers.sh import SH
+from manihash.hashers.sign import SignQuantizer
+from manihash.hashers.sklsh import SKLSH
+from manihash.hashers.sph import SpH
+from manihash.hashers.sth import STH
 from manihash.rotation import ITQRotation
 
 
@@ -29,9 +46,26 @@ class Recipe:
     about: str
 
 
-def _imh(title: str, about: str, embedding: Any, **parts: Any) -> Recipe:
+def _imh(
+    title: str, about: str, embedding: Callable[[], Any], base: Callable[[], Any] = KMeansBase, **parts: Any
+) -> Recipe:
     """IMH as the authors run it: rows of unit length, 400 base points, 5 neighbours."""
-    return Recipe(lambda: IMH(embedding=embedding(), normalize=True, **parts), title, about)
+    return Recipe(lambda: IMH(base=base(), embedding=embedding(), normalize=True, **parts), title, about)
+
+
+def _unit(title: str, about: str, method: Callable[..., Hasher]) -> Recipe:
+    """A method with its own defaults on rows of unit length, as the paper compares them."""
+    return Recipe(lambda: method(normalize=True), title, about)
+
+
+def _agh(**options: Any) -> AGH:
+    """AGH with its base set named, so that its size can be set."""
+    return AGH(base=KMeansBase(), **options)
+
+
+def _complete_graph() -> LaplacianEigenmaps:
+    """The graph with which LE_B comes out below PCA on CIFAR-10, as in the paper's figure."""
+    return LaplacianEigenmaps(n_neighbors=None)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -43,18 +77,41 @@ RECIPES: dict[str, Recipe] = {
         rotation=ITQRotation(),
     ),
     "imh-le": _imh("IMH-LE", "Laplacian eigenmaps of base set and data together", RelaxedLE),
-    "imh-le-b": _imh("IMH-LE_B", "Laplacian eigenmaps of the base set alone", LaplacianEigenmaps),
+    "imh-le-b": _imh("IMH-LE_B", "Laplacian eigenmaps of the base set alone", _complete_graph),
     "imh-sne": _imh("IMH-SNE", "stochastic neighbour embedding", SNE),
     "imh-ee": _imh("IMH-EE", "elastic embedding", ElasticEmbedding),
     "imh-lle": _imh("IMH-LLE", "locally linear embedding", LLE),
     "imh-isomap": _imh("IMH-Isomap", "Isomap: distances along the neighbour graph", Isomap),
     "imh-dm": _imh("IMH-DM", "diffusion maps", DiffusionMaps),
     "imh-pca": _imh("IMH-PCA", "principal components of the base set: the linear one", PCA),
-    "imh-tsne-random": _imh("IMH-tSNE, random base", "imh-tsne on rows drawn at random", TSNE, base=RandomBase()),
-    "imh-le-random": _imh("IMH-LE, random base", "imh-le on rows drawn at random", RelaxedLE, base=RandomBase()),
+    "imh-tsne-random": _imh("IMH-tSNE, random base", "imh-tsne on rows drawn at random", TSNE, RandomBase),
+    "imh-le-random": _imh("IMH-LE, random base", "imh-le on rows drawn at random", RelaxedLE, RandomBase),
     "imh-le-b-random": _imh(
-        "IMH-LE_B, random base", "imh-le-b on rows drawn at random", LaplacianEigenmaps, base=RandomBase()
+        "IMH-LE_B, random base", "imh-le-b on rows drawn at random", _complete_graph, RandomBase
     ),
+    "lsh": _unit("LSH", "signs of random projections", LSH),
+    "pcah": _unit("PCAH", "signs of the principal components", PCAH),
+    "itq": _unit("ITQ", "principal components, rotated to lose less by the sign", ITQ),
+    "sh": _unit("SH", "spectral hashing: smooth waves along the principal components", SH),
+    "agh": _unit("AGH", "anchor graph hashing: the smoothest eigenvectors of a graph over base points", _agh),
+    "agh2": _unit(
+        "AGH two layers",
+        "agh with half as many eigenvectors and two bits for each",
+        partial(_agh, layers=2),
+    ),
+    "sph": _unit("SpH", "spherical hashing: inside or outside of balanced spheres", SpH),
+    "bre": _unit("BRE", "binary reconstructive embeddings: Hamming distances fitted to Euclidean ones", BRE),
+    "sth": _unit("STH", "self-taught hashing: bits of a neighbour graph, learned by linear SVMs", STH),
+    "sklsh": _unit(
+        "SKLSH", "signs of random Fourier features of a Gaussian kernel", SKLSH
+    ),
+    "klsh": _unit("KLSH", "random hyperplanes in the space of a kernel", KLSH),
+    "e2lsh": _unit("E2LSH", "parity of the bins of p-stable random projections", E2LSH),
+    "rmmh": _unit("RMMH", "maximum margins between random halves of a few rows", RMMH),
+    "mahalanobis-lsh": _unit(
+        "Mahalanobis LSH", "LSH on whitened rows, or under a metric", MahalanobisLSH
+    ),
+    "sign": _unit("Sign", "the sign of each coordinate, or of a random rotation: no training", SignQuantizer),
 }
 
 
@@ -72,4 +129,4 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         close = get_close_matches(name, RECIPES, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ValueError(f"no recipe {name!r}{hint}: the recipes are {', '.join(RECIPES)}")
-    return RECIPES[name].make().set_params(n_bits=n_bits, random_state=random_state, **params)
+    return clone(RECIPES[name].make()).set_params(n_bits=n_bits, random_state=random_state, **params)

@@ -1,0 +1,64 @@
+"""What the linear hashers share: the moments of the rows, and codes from a projection."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from manihash import arrays
+from manihash.arrays import Floats
+from manihash.embeddings._spectral import fixed_signs
+from manihash.hashers._hasher import Hasher
+from manihash.rows import Rows
+
+
+class LinearHasher(Hasher):
+    """Bits sign(xᵀP - b): a subclass's ``_fit`` sets ``projection_`` P (d, r) and ``offset_`` b (r,)."""
+
+    projection_: Floats
+    offset_: Floats
+
+    def _embed(self, X: Floats) -> Floats:
+        Y = arrays.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Y -= self.offset_.astype(X.dtype, copy=False)
+        return Y
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean (d,) and covariance (d, d) of rows, divided by n."""
+
+    mean: Floats
+    covariance: Floats
+
+
+def mean_of(rows: Rows) -> Floats:
+    """The mean of the rows (d,), in float64."""
+    return sum(rows.map(lambda X: X.sum(axis=0, dtype=np.float64)), np.zeros(rows.width)) / len(rows)
+
+
+def moments(rows: Rows) -> Moments:
+    """Mean and covariance, summed over blocks in float64; about the mean, so large offsets do no harm."""
+    mean = mean_of(rows)
+    centre = mean.astype(rows.dtype)
+
+    def scatter(X: Floats) -> Floats:
+        Z = X - centre
+        return Z.T @ Z
+
+    total = np.zeros((rows.width, rows.width))
+    for part in rows.map(scatter, "covariance"):
+        total += part
+    return Moments(mean, total / len(rows))
+
+
+def principal_directions(covariance: Floats, r: int) -> tuple[Floats, Floats]:
+    """The r directions (d, r) of largest variance, and their variances (r,), largest first; signs fixed."""
+    d = len(covariance)
+    if r > d:
+        raise ValueError(
+            f"{r} bits asked of principal components of {d} dimensions, which are {d} at most: "
+            "lower n_bits, or take a method that is not bound by the width, such as imh-tsne or lsh"
+        )
+    values, vectors = eigh(covariance, subset_by_index=[d - r, d - 1])
+    return fixed_signs(vectors[:, ::-1]), values[::-1]

@@ -1,0 +1,36 @@
+"""Iterative quantisation (Gong and Lazebnik, 2011): principal components, rotated before the sign."""
+
+from typing import Any
+
+import numpy as np
+
+from manihash import arrays, checks
+from manihash.hashers._linear import LinearHasher, moments, principal_directions
+from manihash.rotation import ITQRotation
+from manihash.rows import Rows
+
+
+class ITQ(LinearHasher):
+    """Bits sign(Rᵀ Pᵀ (x - mean)): PCA to r dimensions, then the rotation R of ``n_iter`` rounds.
+
+    ``quantization_error_`` is the mean squared error of the last round.
+    """
+
+    def __init__(
+        self, n_bits: int = 64, n_iter: int = 50, normalize: bool = False, random_state: Any = None
+    ) -> None:
+        self.n_bits = n_bits
+        self.n_iter = n_iter
+        self.normalize = normalize
+        self.random_state = random_state
+
+    def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        rows = rows.kept()
+        found = moments(rows)
+        P, self.variances_ = principal_directions(found.covariance, self.n_bits)
+        directions, centre = P.T.astype(rows.dtype), (found.mean @ P).astype(rows.dtype)
+        V = rows.stack(lambda X: arrays.product(X, directions) - centre, self.n_bits, rows.dtype)
+        rotation = ITQRotation(self.n_iter, random_state=checks.seed(rng)).fit(V)
+        self.quantization_error_ = float(rotation.errors_[-1])
+        self.projection_ = P @ rotation.rotation_
+        self.offset_ = found.mean @ self.projection_
