@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from manihash.hashers.imh import IMH
     from manihash.hashers.itq import ITQ
     from manihash.hashers.klsh import KLSH
+    from manihash.hashers.ksh import KSH
+    from manihash.hashers.ldahash import LDAHash
     from manihash.hashers.lsh import LSH
     from manihash.hashers.mahalanobis import MahalanobisLSH
     from manihash.hashers.pcah import PCAH
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
     from manihash.hashers.sign import SignQuantizer
     from manihash.hashers.sklsh import SKLSH
     from manihash.hashers.sph import SpH
+    from manihash.hashers.ssh import SSH
     from manihash.hashers.sth import STH
+    from manihash.hashers.supervised_imh import SupervisedIMH
     from manihash.induction import InductiveEmbedding
     from manihash.rotation import ITQRotation
     from manihash.search import HammingIndex
@@ -64,6 +68,10 @@ _HOMES = {
     "RMMH": "manihash.hashers.rmmh",
     "MahalanobisLSH": "manihash.hashers.mahalanobis",
     "LSHTables": "manihash.search.tables",
+    "KSH": "manihash.hashers.ksh",
+    "SSH": "manihash.hashers.ssh",
+    "LDAHash": "manihash.hashers.ldahash",
+    "SupervisedIMH": "manihash.hashers.supervised_imh",
     "InductiveEmbedding": "manihash.induction",
     "KMeansBase": "manihash.base_set",
     "RandomBase": "manihash.base_set",

@@ -64,6 +64,12 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float) -> Floats:
     return (T + T.T) / 2
 
 
+def sparse_weights(X: Floats, B: Floats, k: int, sigma: float) -> sp.csr_array:
+    """W̄ (b, m) of a block of rows, in float64: k weights in a row, which sum to one."""
+    squared, index = arrays.k_nearest(X, B.astype(X.dtype, copy=False), k)
+    return sparse(normalized_weights(squared.astype(np.float64), sigma), index, len(B))
+
+
 def sparse(w: Floats, index: Ints, m: int) -> sp.csr_array:
     """Weights and indices of neighbours, both (n, k), as a sparse matrix (n, m)."""
     n, k = index.shape

@@ -110,7 +110,7 @@ def trial(hasher: "Hasher", material: Material, truth: "Truth", radius: int) -> 
     from manihash.metrics import evaluate
 
     start = perf_counter()
-    hasher.fit(material.X)
+    hasher.fit(material.X, material.y)
     fitted = perf_counter()
     codes = hasher.encode(material.X)
     encoded = perf_counter()

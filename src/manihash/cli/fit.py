@@ -23,6 +23,10 @@ def fit(
         str | None,
         typer.Option("--data", help="Instead of a file: the training rows of a set of `manihash data list`."),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", help="Labels of the vectors, for a recipe that learns from them."),
+    ] = None,
     recipe: Annotated[
         str, typer.Option("--recipe", "-r", help="The method, by name; [bold]manihash info[/] lists them.")
     ] = "imh-tsne",
@@ -42,15 +46,16 @@ def fit(
 
       manihash fit vectors.npy --recipe imh-tsne --bits 64 -o model.mhash
       manihash fit --data mnist --set embedding__perplexity=30 -o mnist.mhash
+      manihash fit vectors.npy --labels y.npy --recipe ksh -o model.mhash
     """
     _inputs.check_target(out, vectors)
     hasher = _inputs.make_hasher(recipe, bits, seed, settings)
     with watched(quiet) as watch:
         watch.begin("reading")
-        X = _training_rows(vectors, data)
+        X, y = _training_rows(vectors, data, labels)
         watch.begin(f"fitting {recipe}")
         start = perf_counter()
-        hasher.fit(X)
+        hasher.fit(X, y)
         seconds = perf_counter() - start
         hasher.save(out)
     loss = getattr(hasher, "loss_", None)
@@ -68,14 +73,21 @@ def fit(
     show_json(learned) if as_json else show(facts(_in_words(learned)))
 
 
-def _training_rows(vectors: str | None, data: str | None) -> "NDArray[Any]":
+def _training_rows(
+    vectors: str | None, data: str | None, labels: str | None
+) -> tuple["NDArray[Any]", "NDArray[Any] | None"]:
+    """Rows and their labels, if there are any."""
     if (vectors is None) == (data is None):
         raise typer.BadParameter("give a file of vectors, or --data with the name of a set: one of the two")
     if vectors is not None:
-        return _inputs.read_vectors(vectors)
+        X = _inputs.read_vectors(vectors)
+        return X, None if labels is None else _inputs.read_labels(labels, len(X))
+    if labels is not None:
+        raise typer.BadParameter("a set of --data brings its own labels: leave --labels out")
     from manihash import load_dataset
 
-    return load_dataset(str(data)).X_train
+    held = load_dataset(str(data))
+    return held.X_train, held.y_train
 
 
 def _in_words(learned: dict[str, Any]) -> dict[str, str]:

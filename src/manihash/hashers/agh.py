@@ -7,13 +7,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from manihash import arrays, checks
+from manihash import checks
 from manihash.arrays import Floats
 from manihash.embeddings._spectral import TRIVIAL, fixed_signs
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Induction, base_points
 from manihash.rows import Rows
-from manihash.weights import bandwidth, normalized_weights, sparse
+from manihash.weights import bandwidth, sparse_weights
 
 
 class AGH(Hasher):
@@ -93,8 +93,7 @@ class AnchorGraph:
 
     def Z(self, X: Floats) -> sp.csr_array:
         """The normalised weights of a block of rows to their k nearest anchors, (b, m), float64."""
-        squared, index = arrays.k_nearest(X, self.B.astype(X.dtype, copy=False), self.k)
-        return sparse(normalized_weights(squared.astype(np.float64), self.sigma), index, len(self.B))
+        return sparse_weights(X, self.B, self.k, self.sigma)
 
     def gram(self, rows: Rows) -> Floats:
         """ZᵀZ (m, m), summed over blocks of rows.

@@ -25,6 +25,8 @@ from manihash.hashers.e2lsh import E2LSH
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.hashers.klsh import KLSH
+from manihash.hashers.ksh import KSH
+from manihash.hashers.ldahash import LDAHash
 from manihash.hashers.lsh import LSH
 from manihash.hashers.mahalanobis import MahalanobisLSH
 from manihash.hashers.pcah import PCAH
@@ -33,7 +35,9 @@ from manihash.hashers.sh import SH
 from manihash.hashers.sign import SignQuantizer
 from manihash.hashers.sklsh import SKLSH
 from manihash.hashers.sph import SpH
+from manihash.hashers.ssh import SSH
 from manihash.hashers.sth import STH
+from manihash.hashers.supervised_imh import SupervisedIMH
 from manihash.rotation import ITQRotation
 
 
@@ -61,6 +65,11 @@ def _unit(title: str, about: str, method: Callable[..., Hasher]) -> Recipe:
 def _agh(**options: Any) -> AGH:
     """AGH with its base set named, so that its size can be set."""
     return AGH(base=KMeansBase(), **options)
+
+
+def _supervised(**options: Any) -> SupervisedIMH:
+    """Supervised IMH with its parts named, so that their options can be set."""
+    return SupervisedIMH(base=KMeansBase(), embedding=TSNE(), **options)
 
 
 def _complete_graph() -> LaplacianEigenmaps:
@@ -102,14 +111,16 @@ RECIPES: dict[str, Recipe] = {
     "sph": _unit("SpH", "spherical hashing: inside or outside of balanced spheres", SpH),
     "bre": _unit("BRE", "binary reconstructive embeddings: Hamming distances fitted to Euclidean ones", BRE),
     "sth": _unit("STH", "self-taught hashing: bits of a neighbour graph, learned by linear SVMs", STH),
-    "sklsh": _unit(
-        "SKLSH", "signs of random Fourier features of a Gaussian kernel", SKLSH
-    ),
+    "sklsh": _unit("SKLSH", "signs of random Fourier features of a Gaussian kernel", SKLSH),
     "klsh": _unit("KLSH", "random hyperplanes in the space of a kernel", KLSH),
     "e2lsh": _unit("E2LSH", "parity of the bins of p-stable random projections", E2LSH),
     "rmmh": _unit("RMMH", "maximum margins between random halves of a few rows", RMMH),
-    "mahalanobis-lsh": _unit(
-        "Mahalanobis LSH", "LSH on whitened rows, or under a metric", MahalanobisLSH
+    "mahalanobis-lsh": _unit("Mahalanobis LSH", "LSH on whitened rows, or under a metric", MahalanobisLSH),
+    "ksh": _unit("KSH", "supervised hashing with kernels: needs labels", KSH),
+    "ssh": _unit("SSH", "semi-supervised hashing, sequential: linear, needs some labels", SSH),
+    "ldahash": _unit("LDAHash", "linear discriminants with the best thresholds: needs labels", LDAHash),
+    "imh-supervised": _unit(
+        "IMH-tSNE supervised", "imh-tsne whose base set knows labels: needs some labels", _supervised
     ),
     "sign": _unit("Sign", "the sign of each coordinate, or of a random rotation: no training", SignQuantizer),
 }
