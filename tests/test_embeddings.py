@@ -248,7 +248,7 @@ def test_laplacian_eigenmaps_is_relaxed_le_without_coupling(points):
 @pytest.mark.parametrize("lam", [0.0, 2.0])
 def test_relaxed_le_solves_its_eigenproblem(points, lam):
     T = coupling(Rows(load_digits().data / 16), points, 5, 1.0)
-    M, m, r = laplacian(points, 20) + lam * T, len(points), 12
+    M, m, r = laplacian(points, 20)[0] + lam * T, len(points), 12
     Y = RelaxedLE(r, lam=lam, n_neighbors=20).fit_transform(points, coupling=T)
     values = (Y * (M @ Y)).sum(axis=0) / m
     assert np.allclose(M @ Y, Y * values, atol=1e-8)
@@ -260,10 +260,21 @@ def test_relaxed_le_solves_its_eigenproblem(points, lam):
 
 
 def test_the_laplacian_is_symmetric_positive_and_its_rows_sum_to_zero(points):
-    M = laplacian(points, 20)
+    M, degrees = laplacian(points, 20)
+    assert np.all(degrees > 0)
     assert np.array_equal(M, M.T)
     assert np.allclose(M.sum(axis=1), 0, atol=1e-12)
     assert np.linalg.eigvalsh(M).min() > -1e-10
+
+
+def test_normalized_laplacian_eigenmaps_solve_the_generalised_eigenproblem(points):
+    M, degrees = laplacian(points, 20)
+    Y = LaplacianEigenmaps(6, normalized=True).fit_transform(points)
+    values = (Y * (M @ Y)).sum(axis=0) / (Y * degrees[:, None] * Y).sum(axis=0)
+    assert np.allclose(M @ Y, degrees[:, None] * Y * values, atol=1e-8)
+    assert np.allclose(Y.T @ (degrees[:, None] * Y), len(points) * np.eye(6), atol=1e-6)
+    assert np.allclose(degrees @ Y, 0, atol=1e-6)
+    assert (np.diff(values) >= 0).all()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])

@@ -57,6 +57,13 @@ def squared_norms(X: Floats) -> Floats:
         return np.einsum("ij,ij->i", X, X)
 
 
+def sum_of_squares(X: Floats) -> float:
+    """Σ x² over a contiguous block: the cheapest pass that sees NaN, infinity and overflow of squares."""
+    flat = X.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(flat @ flat)
+
+
 def unit_rows(X: Floats, squared: Floats) -> Floats:
     """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero."""
     limits = np.finfo(X.dtype)

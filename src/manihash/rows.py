@@ -111,17 +111,23 @@ class Rows:
     def _prepare(self, part: Any, numbers: Ints) -> Floats:
         """Rows of X made ready; ``numbers`` are their places in X, by which an error names them."""
         block = np.ascontiguousarray(part, self.dtype)
-        squared = arrays.squared_norms(block)
-        # |x - c|² is at most four times the larger of |x|² and |c|².
-        if not (squared <= np.finfo(self.dtype).max / 8).all():
-            checks.finite_block(np.asarray(part), numbers=numbers)
-            raise ValueError(
-                f"the squares of some values overflow {self.dtype} (row {numbers[int(squared.argmax())]}): "
-                "scale the vectors down, or give them as float64"
-            )
         if self.normalize:
+            squared = arrays.squared_norms(block)
+            _check_squares(part, squared, numbers)
             block = arrays.unit_rows(block, squared)
+        elif not np.isfinite(arrays.sum_of_squares(block)):
+            _check_squares(part, arrays.squared_norms(block), numbers)
         return block if self.origin is None else block - self.origin.astype(self.dtype, copy=False)
+
+
+def _check_squares(part: Any, squared: Floats, numbers: Ints) -> None:
+    """Raise for NaN, infinity, or distances that would overflow: |x - c|² is up to 4 max(|x|², |c|²)."""
+    if not (squared <= np.finfo(squared.dtype).max / 8).all():
+        checks.finite_block(np.asarray(part), numbers=numbers)
+        raise ValueError(
+            f"the squares of some values overflow {squared.dtype} (row {numbers[int(squared.argmax())]}): "
+            "scale the vectors down, or give them as float64"
+        )
 
 
 def far_origin(rows: Rows) -> Floats | None:

@@ -13,18 +13,21 @@ class LaplacianEigenmaps(Embedding):
     """min trace(Yᵀ M Y), Yᵀ Y = m I, with M = D_B - W_B on the graph of the ``n_neighbors`` nearest points.
 
     As in the authors' code a point is among its own neighbours, and the bandwidth is the mean distance to the
-    farthest of them. ``n_neighbors=None`` takes the complete graph.
+    farthest of them. ``normalized=True`` is the constraint Yᵀ D_B Y = I of the original algorithm, M y = λ D_B y.
     """
 
-    def __init__(self, n_components: int = 2, n_neighbors: int | None = 20) -> None:
+    def __init__(self, n_components: int = 2, n_neighbors: int = 20, normalized: bool = False) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
+        self.normalized = normalized
 
     def _embed(self, B: Floats) -> Floats:
-        return smallest_eigenvectors(laplacian(B, self.n_neighbors), self.n_components)
+        M, degrees = laplacian(B, self.n_neighbors)
+        return smallest_eigenvectors(M, self.n_components, degrees if self.normalized else None)
 
 
-def laplacian(B: Floats, n_neighbors: int | None) -> Floats:
-    """M = D_B - W_B (m, m), the graph Laplacian of the points."""
-    W = affinity(B, len(B) if n_neighbors is None else checks.neighbours_of(n_neighbors, len(B)))
-    return np.diag(W.sum(axis=1)) - W
+def laplacian(B: Floats, n_neighbors: int) -> tuple[Floats, Floats]:
+    """M = D_B - W_B (m, m), the graph Laplacian of the points, and the degrees on the diagonal of D_B."""
+    W = affinity(B, checks.neighbours_of(n_neighbors, len(B)))
+    degrees = W.sum(axis=1)
+    return np.diag(degrees) - W, degrees

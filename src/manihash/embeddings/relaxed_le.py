@@ -26,7 +26,7 @@ class RelaxedLE(Embedding):
         self,
         n_components: int = 2,
         lam: float = 2.0,
-        n_neighbors: int | None = 20,
+        n_neighbors: int = 20,
         coupling_neighbors: int = 5,
     ) -> None:
         self.n_components = n_components
@@ -39,7 +39,8 @@ class RelaxedLE(Embedding):
         B = self._points(X)
         T = self._own_coupling(B) if coupling is None else coupling
         lam = checks.positive_number(self.lam, "lam", zero=True)
-        self.embedding_ = smallest_eigenvectors(laplacian(B, self.n_neighbors) + lam * T, self.n_components)
+        M, _ = laplacian(B, self.n_neighbors)
+        self.embedding_ = smallest_eigenvectors(M + lam * T, self.n_components)
         return self.embedding_
 
     def _own_coupling(self, B: Floats) -> Floats:
