@@ -13,7 +13,7 @@ class LaplacianEigenmaps(Embedding):
     """min trace(Yᵀ M Y), Yᵀ Y = m I, with M = D_B - W_B on the graph of the ``n_neighbors`` nearest points.
 
     As in the authors' code a point is among its own neighbours, and the bandwidth is the mean distance to the
-    farthest of them. ``normalized=True`` is the constraint Yᵀ D_B Y = I of the original algorithm, M y = λ D_B y.
+    farthest of them. ``normalized=True`` has the constraint of the original algorithm, Yᵀ D_B Y = m I.
     """
 
     def __init__(self, n_components: int = 2, n_neighbors: int = 20, normalized: bool = False) -> None:

@@ -73,7 +73,7 @@ def _supervised(**options: Any) -> SupervisedIMH:
 
 
 def _original_le() -> LaplacianEigenmaps:
-    """The original algorithm, which the paper names; with it LE_B comes out below PCA on CIFAR-10, as there."""
+    """The original algorithm, as the paper says; with it LE_B comes out below PCA on CIFAR-10, as there."""
     return LaplacianEigenmaps(normalized=True)
 
 
