@@ -280,3 +280,9 @@ def test_rows_in_another_order_are_coded_in_that_order(digits, small):
 def test_a_memory_map_has_the_codes_of_its_array(digits, small, tmp_path):
     np.save(tmp_path / "x.npy", digits)
     assert np.array_equal(small.encode(np.load(tmp_path / "x.npy", mmap_mode="r")), small.encode(digits))
+
+
+@pytest.mark.parametrize("rotation", [5, ITQRotation])
+def test_a_rotation_that_is_none_is_refused_before_any_work(digits, rotation):
+    with pytest.raises(ValueError, match=r"rotation must be None or an object such as ITQRotation\(\)"):
+        IMH(8, rotation=rotation).fit(digits)

@@ -26,7 +26,6 @@ class Induction:
     Y_B: Floats
     k: int
     sigma: float
-    loss: float | None = None
 
     def __call__(self, X: Floats) -> Floats:
         """Y = W̄_XB Y_B for a block of rows: (b, d) -> (b, r)."""
@@ -39,25 +38,32 @@ class Induction:
         return Y
 
 
-def learn(
-    rows: Rows,
-    *,
-    n_components: int,
-    base: Any,
-    embedding: Any,
-    n_neighbors: int,
-    sigma: float | None,
-    rng: np.random.Generator,
-) -> Induction:
-    """Steps 1 and 2 of Algorithm 1: choose the base set, embed it, centre its embedding."""
-    B = base_points(base, rows, checks.seed(rng))
-    k = checks.neighbours_of(n_neighbors, len(B))
-    sigma = bandwidth(rows, B, k) if sigma is None else checks.positive_number(sigma, "bandwidth")
-    part = TSNE() if embedding is None else clone(embedding, safe=False)
-    # On several threads the last digits differ, and with them all of a t-SNE.
-    with arrays.single_blas_thread():
-        Y_B = embed_base(part, B, n_components, checks.seed(rng), lambda: coupling(rows, B, k, sigma))
-    return Induction(B, Y_B - Y_B.mean(axis=0), k, sigma, getattr(part, "loss_", None))
+class Inductive:
+    """The parts of an induction and what is learned with them, for ``InductiveEmbedding`` and ``IMH``."""
+
+    _by_distance = True
+
+    base: Any
+    embedding: Any
+    n_neighbors: int
+    bandwidth: float | None
+
+    def _learn(self, rows: Rows, r: int, rng: np.random.Generator) -> None:
+        """Steps 1 and 2 of Algorithm 1: choose the base set, embed it, centre its embedding."""
+        B = base_points(self.base, rows, checks.seed(rng))
+        k = checks.neighbours_of(self.n_neighbors, len(B))
+        given = self.bandwidth
+        sigma = bandwidth(rows, B, k) if given is None else checks.positive_number(given, "bandwidth")
+        part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
+        # On several threads the last digits differ, and with them all of a t-SNE.
+        with arrays.single_blas_thread():
+            Y_B = embed_base(part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma))
+        self.base_points_, self.base_embedding_ = B, Y_B - Y_B.mean(axis=0)
+        self.n_neighbors_, self.bandwidth_, self.loss_ = k, sigma, getattr(part, "loss_", None)
+
+    @property
+    def _induction(self) -> Induction:
+        return Induction(self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_)
 
 
 def base_points(base: Any, rows: Rows, seed: int) -> Floats:
@@ -66,7 +72,7 @@ def base_points(base: Any, rows: Rows, seed: int) -> Floats:
         raise ValueError(f"base must be an object, not a class: give {base.__name__}()")
     if base is None or hasattr(base, "fit_rows"):
         part = KMeansBase() if base is None else clone(base)
-        _set_where_it_has(part, random_state=seed)
+        hand_down(seed, part)
         points: Floats = part.fit_rows(rows).points_
     else:
         points = np.asarray(base)
@@ -94,7 +100,7 @@ def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any) -> Floats
         raise ValueError(f"embedding must be an object, not a class: give {part.__name__}()")
     if not hasattr(part, "fit_transform"):
         raise ValueError(f"embedding must have fit_transform, and {type(part).__name__} has not: try TSNE()")
-    _set_where_it_has(part, random_state=seed)
+    hand_down(seed, part)
     if "n_components" in _parameters(part):
         part.set_params(n_components=r)
     needs_coupling = getattr(part, "needs_coupling", False)
@@ -113,13 +119,13 @@ def _parameters(part: Any) -> dict[str, Any]:
     return part.get_params(deep=False) if hasattr(part, "get_params") else {}
 
 
-def _set_where_it_has(part: Any, *, random_state: int) -> None:
-    """Hand the seed down, unless the user gave the part one of its own."""
+def hand_down(seed: int, part: Any) -> None:
+    """Give a part the seed if it takes one, and the user gave it none of its own."""
     if "random_state" in (own := _parameters(part)) and own["random_state"] is None:
-        part.set_params(random_state=random_state)
+        part.set_params(random_state=seed)
 
 
-class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
+class InductiveEmbedding(Inductive, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     """A manifold embedding with ``transform``: t-SNE, or another, for new points, in any dimension.
 
     A row's coordinates are the same whatever batch it comes in. After ``fit``: ``base_points_`` B (m, d),
@@ -131,8 +137,6 @@ class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowE
     embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
     bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
     """
-
-    _by_distance = True
 
     def __init__(
         self,
@@ -154,17 +158,7 @@ class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowE
         checks.positive_int(self.n_components, "n_components")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        learned = learn(
-            rows,
-            n_components=self.n_components,
-            base=self.base,
-            embedding=self.embedding,
-            n_neighbors=self.n_neighbors,
-            sigma=self.bandwidth,
-            rng=rng,
-        )
-        self.base_points_, self.base_embedding_ = learned.B, learned.Y_B
-        self.n_neighbors_, self.bandwidth_, self.loss_ = learned.k, learned.sigma, learned.loss
+        self._learn(rows, self.n_components, rng)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "base_embedding_")
@@ -172,8 +166,7 @@ class InductiveEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowE
     def transform(self, X: Any) -> Floats:
         """The coordinates (n, r) of the rows of X (n, d), seen or unseen."""
         rows = self._rows_to_map(X)
-        induce = Induction(self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_)
-        return rows.stack(induce, self._n_features_out, rows.dtype, "transform")
+        return rows.stack(self._induction, self._n_features_out, rows.dtype, "transform")
 
     @property
     def _n_features_out(self) -> int:

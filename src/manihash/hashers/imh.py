@@ -8,19 +8,19 @@ from sklearn.base import clone
 from manihash import checks
 from manihash.arrays import Floats
 from manihash.hashers._hasher import Hasher
-from manihash.induction import Induction, learn
+from manihash.induction import Inductive, hand_down
 from manihash.rows import Rows
 
 # A rotation has r² numbers: this many rows tell them.
 _ROTATION_ROWS = 20_000
 
 
-class IMH(Hasher):
+class IMH(Inductive, Hasher):
     """h(x) = sign(Σ_j w(x, c_j) y_j / Σ_j w(x, c_j)), base points c_j embedded at y_j.
 
     ``IMH(normalize=True)`` is the paper's IMH-tSNE. After ``fit``: ``base_points_`` B (m, d),
     ``base_embedding_`` Y_B (m, r), ``bandwidth_`` sigma, ``loss_`` where the embedding has one; with a
-    rotation also ``mean_`` and ``rotation_``, which ``base_embedding_`` has in it already.
+    rotation ``mean_`` and ``rotation_``, which ``base_embedding_`` has in it already.
 
     Parameters
     ----------
@@ -30,8 +30,6 @@ class IMH(Hasher):
     rotation: None as in the paper, or ``ITQRotation()``: fewer bits flip between neighbours.
     normalize: scale rows to unit length first, as the authors do.
     """
-
-    _by_distance = True
 
     def __init__(
         self,
@@ -53,18 +51,18 @@ class IMH(Hasher):
         self.normalize = normalize
         self.random_state = random_state
 
+    def _check(self) -> None:
+        super()._check()
+        if self.rotation is not None and (
+            isinstance(self.rotation, type) or not hasattr(self.rotation, "fit")
+        ):
+            raise ValueError(
+                f"rotation must be None or an object such as ITQRotation(), not {self.rotation!r}"
+            )
+
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        learned = learn(
-            rows,
-            n_components=self.n_bits,
-            base=self.base,
-            embedding=self.embedding,
-            n_neighbors=self.n_neighbors,
-            sigma=self.bandwidth,
-            rng=rng,
-        )
-        self.base_points_, self.base_embedding_ = learned.B, learned.Y_B
-        self.n_neighbors_, self.bandwidth_, self.loss_ = learned.k, learned.sigma, learned.loss
+        self._learn(rows, self.n_bits, rng)
+        self.mean_, self.rotation_ = None, None
         if self.rotation is not None:
             self._rotate(rows, rng)
 
@@ -76,14 +74,9 @@ class IMH(Hasher):
         Y = taken.stack(self._induction, self.n_bits, np.float64)
         self.mean_ = Y.mean(axis=0)
         part = clone(self.rotation)
-        if part.random_state is None:
-            part.set_params(random_state=checks.seed(rng))
+        hand_down(checks.seed(rng), part)
         self.rotation_ = part.fit(Y - self.mean_).rotation_
         self.base_embedding_ = (self.base_embedding_ - self.mean_) @ self.rotation_
-
-    @property
-    def _induction(self) -> Induction:
-        return Induction(self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_)
 
     def _embed(self, X: Floats) -> Floats:
         """Steps 3 and 4: induce; the sign is the base class's."""
