@@ -282,17 +282,17 @@ def _flip(path: str) -> None:
 
 def _newer(path: str) -> None:
     content = Path(path).read_bytes()
-    assert content.count(b'"version":"1"') == 1
-    Path(path).write_bytes(content.replace(b'"version":"1"', b'"version":"9"'))
+    assert content.count(b'"version\\": 1') == 1
+    Path(path).write_bytes(content.replace(b'"version\\": 1', b'"version\\": 9'))
 
 
 @pytest.mark.parametrize(
     ("damage", "wanted"),
     [
-        (_cut, "not a whole manihash model"),
+        (_cut, "no manihash model file, or a damaged one"),
         (_flip, "is damaged"),
         (_newer, "upgrade manihash"),
-        (lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()), "not a whole manihash model"),
+        (lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()), "is an npy file: give the model"),
         (lambda path: Path(path).unlink(), "no model file"),
         (lambda path: _save_embedding(path), "makes no codes"),
     ],
@@ -460,3 +460,11 @@ def test_help_teaches_without_loading_what_computes(args: list[str]) -> None:
 @pytest.mark.parametrize("command", ["demo", "fit", "encode", "search", "evaluate", "info"])
 def test_every_help_has_an_example(command: str) -> None:
     assert f"  manihash {command}" in run(command, "--help").stdout
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv"])
+def test_labels_may_be_names(folder, kind):
+    names = np.array(["cat", "dog"] * 150)
+    path = folder / f"names.{kind}"
+    np.save(path, names) if kind == "npy" else path.write_text("label\n" + "\n".join(names))
+    run("fit", "X.npy", "--labels", str(path), "--recipe", "ldahash", "--bits", "8", "-o", "named.mhash")

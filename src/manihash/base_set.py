@@ -43,7 +43,8 @@ class BaseSet(BaseEstimator):
         if size > len(rows):
             raise ValueError(
                 f"a base set of {size} points asked of n_samples = {len(rows)} rows: "
-                "lower the size of the base or give more rows"
+                f"give more rows, or a smaller base: base={type(self).__name__}({max(2, len(rows) // 4)}), "
+                f"on the command line --set base__size={max(2, len(rows) // 4)}"
             )
         self.points_ = self._choose(rows, size, checks.generator(self.random_state))
         if len(self.points_) < size:

@@ -32,8 +32,11 @@ class NystromEigenfunction:
     def __call__(self, X: Floats) -> Floats:
         """φ of each row of X: (b, d) -> (b, r)."""
         m = len(self.B)
-        W = weights(arrays.squared_distances(X, self.B), self.sigma)
-        K = W / (m * np.sqrt(W.mean(axis=1, keepdims=True) * self.mean_weight))
+        squared = arrays.squared_distances(X.astype(np.float64), self.B)
+        nearest = squared.min(axis=1, keepdims=True)
+        # Weights relative to the nearest do not underflow; K̃ has a root of the factor left over.
+        W = weights(squared - nearest, self.sigma)
+        K = W * np.sqrt(weights(nearest, self.sigma) / (W.mean(axis=1, keepdims=True) * self.mean_weight)) / m
         return np.sqrt(m) * K @ self.V / self.eigenvalues
 
 

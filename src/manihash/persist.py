@@ -1,7 +1,7 @@
 """Model files: arrays and JSON, never pickle; a version, a checksum; written whole or not at all.
 
-A file is a safetensors file: its tensors are the arrays, its metadata hold one JSON document (the state
-without its arrays), the version of the format, and the SHA-256 of both. Reading one executes nothing.
+A file is a safetensors file: its tensors are the arrays; its metadata hold one JSON header with the version
+of the format, the document (the state without its arrays) and the SHA-256 of both. Reading executes nothing.
 """
 
 import hashlib
@@ -66,13 +66,9 @@ def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays
 
     arrays = {name: _plain(array) for name, array in arrays.items()}
     text = json.dumps(document, sort_keys=True, allow_nan=False)
-    metadata = {
-        "format": FORMAT,
-        "version": str(VERSION),
-        "document": text,
-        "sha256": _checksum(text, arrays),
-    }
-    content = save(arrays, metadata)
+    header = {"version": VERSION, "document": text, "sha256": _checksum(text, arrays)}
+    # One key: safetensors writes several in any order, and equal models are to be equal files.
+    content = save(arrays, {FORMAT: json.dumps(header, sort_keys=True)})
     with whole_file(path) as part:
         part.write_bytes(content)
 
@@ -89,19 +85,22 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}: give the path that save() or `manihash fit` wrote")
+    with open(path, "rb") as start:
+        if start.read(6) == b"\x93NUMPY":
+            raise ModelFileError(f"{path} is an npy file: give the model that save() or `manihash fit` wrote")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            _check_format(path, metadata)
+            header = _header(path, file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, ModelFileError | PermissionError):
             raise
         raise ModelFileError(
-            f"{path} is not a whole manihash model file ({error}): copy it again or fit anew"
+            f"{path} is no manihash model file, or a damaged one ({error}): give the file that save() or "
+            "`manihash fit` wrote; if it is that, copy it again or fit anew"
         ) from error
-    text = metadata.get("document", "")
-    if metadata.get("sha256") != _checksum(text, arrays):
+    text = str(header.get("document", ""))
+    if header.get("sha256") != _checksum(text, arrays):
         raise ModelFileError(f"{path} is damaged (its checksum does not match): copy it again or fit anew")
     try:
         return json.loads(text), arrays
@@ -109,16 +108,27 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
         raise ModelFileError(f"{path} holds no description of a model ({error}): fit anew") from error
 
 
-def _check_format(path: Path, metadata: dict[str, str]) -> None:
-    if metadata.get("format") != FORMAT:
+def format_version(path: str | os.PathLike[str]) -> int:
+    """The version of the format that a model file is written in."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as file:
+        return int(_header(Path(path), file.metadata() or {})["version"])
+
+
+def _header(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
+    """Version, document and checksum, if this manihash can read them."""
+    if FORMAT not in metadata:
         raise ModelFileError(
             f"{path} is a safetensors file, but no manihash model: give one written by save()"
         )
-    version = metadata.get("version", "")
-    if not version.isdecimal() or int(version) > VERSION:
+    header = json.loads(metadata[FORMAT])
+    version = header.get("version") if isinstance(header, dict) else None
+    if not isinstance(version, int) or version > VERSION:
         raise ModelFileError(
             f"{path} has model format {version!r}, and this manihash reads up to {VERSION}: upgrade manihash"
         )
+    return header
 
 
 def _checksum(text: str, arrays: Arrays) -> str:

@@ -47,15 +47,31 @@ def read_vectors(path: str) -> "NDArray[Any]":
 
 
 def read_labels(path: str, n_rows: int) -> "NDArray[Any]":
-    """One label for each of n_rows rows."""
-    from manihash import datasets
+    """One label for each of n_rows rows: numbers, or names in a file of text or an npy file."""
+    labels = _names(path, n_rows)
+    if labels is None:
+        from manihash import datasets
 
-    labels = datasets.read(path)
+        labels = datasets.read(path)
     if labels.size != n_rows or len(labels) != n_rows:
         raise ValueError(
             f"{path} holds an array of shape {labels.shape}: one label for each of {n_rows:,} rows was wanted"
         )
     return labels.reshape(-1)
+
+
+def _names(path: str, n_rows: int) -> "NDArray[Any] | None":
+    """Labels that are names, one a line or an npy file of strings; None if the file holds no such thing."""
+    import numpy as np
+
+    if path.endswith(".npy") and Path(path).is_file():
+        held = np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.asarray(held) if held.dtype.kind in "US" else None
+    if path.endswith((".csv", ".txt")) and Path(path).is_file():
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = lines[1:] if len(lines) == n_rows + 1 else lines  # a header
+        return np.array([line.strip() for line in lines])
+    return None
 
 
 def read_codes(path: str) -> "NDArray[Any]":

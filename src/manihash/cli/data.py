@@ -67,7 +67,7 @@ def get(
 
       manihash data get mnist
     """
-    from manihash import load_dataset
+    from manihash.datasets import CATALOGUE, load_dataset
 
     with watched(quiet) as watch:
         watch.begin(name)
@@ -80,7 +80,7 @@ def get(
         "database": list(held.X_train.shape),
         "queries": list(held.X_test.shape),
         "labels": held.y_train is not None,
-        "note": held.note,
+        "note": CATALOGUE[name].description,
     }
     if as_json:
         show_json(document)
@@ -93,7 +93,7 @@ def get(
                 "set": name,
                 "database": f"{rows(*held.X_train.shape)}, {labels}",
                 "queries": rows(*held.X_test.shape),
-                "about": held.note,
+                "about": CATALOGUE[name].description,
             }
         )
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs
-from manihash.cli._output import facts, file_size, show, show_json
+from manihash.cli._output import facts, file_size, say, show, show_json
 from manihash.cli._progress import watched
 
 if TYPE_CHECKING:
@@ -48,11 +48,15 @@ def fit(
       manihash fit --data mnist --set embedding__perplexity=30 -o mnist.mhash
       manihash fit vectors.npy --labels y.npy --recipe ksh -o model.mhash
     """
+    from sklearn.utils import get_tags
+
     _inputs.check_target(out, vectors)
     hasher = _inputs.make_hasher(recipe, bits, seed, settings)
     with watched(quiet) as watch:
         watch.begin("reading")
         X, y = _training_rows(vectors, data, labels)
+        if labels is not None and not get_tags(hasher).target_tags.required:
+            say("note", f"{recipe} learns without labels: those of {labels} are not used", "bold yellow")
         watch.begin(f"fitting {recipe}")
         start = perf_counter()
         hasher.fit(X, y)

@@ -49,19 +49,15 @@ def info(
 
 def _model(file: Path) -> dict[str, Any]:
     """What a model file holds, verified: the numbers that describe it, not the arrays."""
-    from safetensors import safe_open
-
-    from manihash import load
+    from manihash import load, persist
 
     model = load(file)
-    with safe_open(file, framework="numpy") as opened:
-        version = int(opened.metadata()["version"])
     loss = getattr(model, "loss_", None)
     points, sigma = getattr(model, "base_points_", None), getattr(model, "bandwidth_", None)
     return {
         "file": str(file),
         "file_bytes": file.stat().st_size,
-        "format_version": version,
+        "format_version": persist.format_version(file),
         "class": type(model).__name__,
         "bits": getattr(model, "n_bits", None),
         "width": int(model.n_features_in_),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -198,7 +199,9 @@ def load_dataset(
     shuffle : False leaves the database in the order of its files (and memory-mapped, for sift1m and gist1m).
     """
     if name not in CATALOGUE:
-        raise ValueError(f"no data set is called {name!r}: choose among {', '.join(CATALOGUE)}")
+        close = get_close_matches(name, CATALOGUE, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"no data set is called {name!r}{hint}: choose among {', '.join(CATALOGUE)}")
     entry, seed = CATALOGUE[name], positive_int(seed, "seed", least=0)
     parted, rows, note = _parted(entry, n_queries, seed)
     rows = (rows if shuffle else np.sort(rows))[: _at_most(n_train, len(rows), "n_train")]

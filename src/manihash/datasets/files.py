@@ -54,6 +54,14 @@ def locate(file: File) -> Path:
     raise MissingDataError(_what_to_put_where(file, failures))
 
 
+def locate_all(files: Sequence[File]) -> list[Path]:
+    """The paths of the files of one set; where one is missing, the error names all that the set needs."""
+    try:
+        return [locate(file) for file in files]
+    except MissingDataError as error:
+        raise MissingDataError(f"{error}. The set needs {', '.join(file.path for file in files)}") from error
+
+
 def unpacked(archive: File, members: Sequence[str]) -> list[Path]:
     """The paths of the members of an archive: unpacked already, or unpacked now into the cache.
 

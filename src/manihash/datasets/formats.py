@@ -161,7 +161,10 @@ def _read_csv(path: Path) -> NDArray[Any]:
             file.seek(0)
             return np.loadtxt(file, delimiter=",", skiprows=int(header), ndmin=2, comments=None)
     except ValueError as error:
-        raise DataFileError(f"{path} is no table of numbers with commas between them: {error}") from error
+        raise DataFileError(
+            f"{path} is no table of numbers with commas between them: {str(error)[:100]} (rows are counted "
+            "without a header). Remove columns of text such as names, and put commas between the numbers"
+        ) from error
 
 
 def _is_number(field: str) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from manihash.datasets.download import make_folder
 from manihash.datasets.errors import DataFileError
-from manihash.datasets.files import File, cache_folder, find, locate, unpacked
+from manihash.datasets.files import File, cache_folder, find, locate, locate_all, unpacked
 from manihash.datasets.formats import read, write
 from manihash.datasets.gist import gist
 
@@ -53,7 +53,7 @@ def digits(files: Sequence[File]) -> Labelled:
 
 def mnist(files: Sequence[File]) -> Labelled:
     """MNIST's four files, images before labels: 70,000 rows of bytes, training images first."""
-    train, y_train, test, y_test = (read(locate(file)) for file in files)
+    train, y_train, test, y_test = (read(path) for path in locate_all(files))
     X = np.concatenate([train, test])
     return Labelled(X.reshape(len(X), -1), np.concatenate([y_train, y_test]))
 

@@ -72,8 +72,8 @@ def labels(y: Any, n: int) -> tuple[Ints, Ints]:
     """The rows that have a label, and the numbers of their classes: two (l,)."""
     if y is None:
         raise ValueError(
-            "this method requires y to be passed, but the target y is None: give fit(X, y) one label a row, "
-            "or take a method that learns without labels, such as imh-tsne"
+            "this method requires y to be passed, but the target y is None: give fit(X, y) one label a row "
+            "(--labels FILE on the command line), or take a method that learns without, such as imh-tsne"
         )
     # A list as objects: as strings, a NaN among names would be one more name.
     given = np.asarray(y, None if hasattr(y, "dtype") else object)
