@@ -1,4 +1,5 @@
 import importlib.util
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manihash.codes import pack
-from manihash.search import HammingIndex, index
+from manihash.search import HammingIndex, engines, part, topk
 
 ENGINES = [
     "numpy",
@@ -17,7 +18,7 @@ ENGINES = [
 @pytest.fixture(params=ENGINES)
 def engine(request, monkeypatch):
     if request.param == "numpy":
-        monkeypatch.setattr(index, "_faiss", lambda: None)
+        monkeypatch.setattr(engines, "faiss_library", lambda: None)
     return request.param
 
 
@@ -48,8 +49,7 @@ def check_within(found, expected, radius):
 
 
 def test_the_engine_under_test_is_the_one_in_use(engine):
-    used = HammingIndex(pack(random_bits(3, 8, 0)), n_bits=8)._engine
-    assert type(used).__name__ == {"numpy": "_NumpyScan", "faiss": "_FaissScan"}[engine]
+    assert engines.engine().name == engine
 
 
 # A fixture would be shared by all examples of hypothesis, so the engine is drawn with them.
@@ -65,7 +65,7 @@ def test_the_engine_under_test_is_the_one_in_use(engine):
 def test_answers_are_exact_and_in_order_of_distance_then_id(without_faiss, n_bits, n, q, k, seed):
     with pytest.MonkeyPatch.context() as patch:
         if without_faiss:
-            patch.setattr(index, "_faiss", lambda: None)
+            patch.setattr(engines, "faiss_library", lambda: None)
         bits, queries = random_bits(n, n_bits, seed), random_bits(q, n_bits, seed + 1)
         searched = HammingIndex(pack(bits), n_bits=n_bits)
         expected = brute_force(queries, bits, range(n))
@@ -89,34 +89,20 @@ def test_codes_that_are_all_equal_are_given_in_order_of_id(engine):
     assert not dist.any()
 
 
-def test_an_engine_that_keeps_the_wrong_rows_of_a_tie_is_put_right():
+def test_faiss_that_keeps_the_wrong_rows_of_a_tie_is_not_used(monkeypatch):
     faiss = pytest.importorskip("faiss")
 
-    class Unordered(faiss.IndexBinaryFlat):
-        """Ranks the database backwards: right distances, the highest ids of a tie."""
+    def backwards(queries, codes, q, n, k, width, distances, ids):
+        faiss.hammings_knn_mc(queries, codes, q, n, k, width, distances, ids)
+        faiss.rev_swig_ptr(ids, q * k)[:] *= -1
 
-        def add(self, codes):
-            self.size = len(codes)
-            super().add(np.ascontiguousarray(codes[::-1]))
-
-        def search(self, queries, k):
-            dist, ids = super().search(queries, k)
-            return dist, self.size - 1 - ids
-
-        def range_search(self, queries, radius):
-            lims, dist, ids = super().range_search(queries, radius)
-            return lims, dist, self.size - 1 - ids
-
-    class Backwards:
-        IndexBinaryFlat = Unordered
-
-    bits, queries = random_bits(500, 6, 0), random_bits(20, 6, 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "_faiss", lambda: Backwards)
-        searched = HammingIndex(pack(bits), n_bits=6)
-    for k in (1, 5, 60, 499, 500):
-        check_search(searched.search(pack(queries), k), brute_force(queries, bits, range(500)), k)
-    check_within(searched.within(pack(queries), 2), brute_force(queries, bits, range(500)), 2)
+    library = SimpleNamespace(swig_ptr=faiss.swig_ptr, hammings_knn_mc=backwards)
+    monkeypatch.setattr(engines.importlib, "import_module", lambda name: library)
+    engines.faiss_library.cache_clear()
+    try:
+        assert engines.engine().name == "numpy"
+    finally:
+        engines.faiss_library.cache_clear()
 
 
 def test_given_ids_are_returned_and_break_ties(engine):
@@ -163,10 +149,14 @@ def test_codes_and_queries_need_not_be_contiguous(engine):
 
 
 def test_many_queries_in_blocks_are_answered_as_one_by_one(engine, monkeypatch):
-    monkeypatch.setattr(index, "query_block", lambda n: 4)
+    monkeypatch.setattr(engines, "query_block", lambda n: 4)
+    monkeypatch.setattr(engines, "_COUNTER_BYTES", 2000)
+    monkeypatch.setattr(topk, "_BLOCK", 100)
+    monkeypatch.setattr(part, "_QUERY_BITS", 2)
     bits, queries = random_bits(80, 7, 0), random_bits(30, 7, 1)
     searched, expected = HammingIndex(pack(bits), n_bits=7), brute_force(queries, bits, range(80))
-    check_search(searched.search(pack(queries), 6), expected, 6)
+    for k in (3, 20):  # few enough to be counted, and too many
+        check_search(searched.search(pack(queries), k), expected, k)
     check_within(searched.within(pack(queries), 2), expected, 2)
 
 
@@ -180,6 +170,7 @@ def test_its_length_is_the_number_of_codes(engine):
         ({"n_bits": 17}, "2 bytes a row, but codes of 17 bits have 3"),
         ({"n_bits": 15}, "bits set beyond the first 15"),
         ({"n_bits": 0}, "n_bits must be a whole number of at least 1"),
+        ({"n_bits": 2**16}, "an index takes at most 65535"),
         ({"codes": np.ones((3, 2))}, "2-D array of bytes"),
         ({"codes": np.ones((0, 2), np.uint8)}, "no codes came"),
         ({"ids": [1, 2]}, "ids must be 3 whole numbers"),
@@ -202,6 +193,8 @@ def test_an_index_that_makes_no_sense_is_refused(engine, arguments, message):
         (lambda i: i.within(np.zeros((1, 2), np.uint8), -1), "radius must be a whole number of at least 0"),
         (lambda i: i.within(np.full((1, 2), 255, np.uint8), 1), "queries have bits set beyond the first 12"),
         (lambda i: i.within(np.zeros((1, 2)), 1), "not 2-D of float64"),
+        (lambda i: i.bucket(np.zeros((2, 2), np.uint8)), "2 codes came, a bucket is that of one"),
+        (lambda i: i.bucket(np.zeros(3, np.uint8)), "queries have 3 bytes a row"),
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused(engine, ask, message):

@@ -1,0 +1,266 @@
+"""The Hamming index beside FAISS, on random, repeated and learned codes: ``make bench-search``.
+
+Medians of ratios, each measured one after the other in one run, so that a busy machine slows both. Sections:
+top, radius, routes, open need no data; learned and asymmetric need MNIST and photo-sift1m.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from manihash import HammingIndex, load_dataset, recipe
+from manihash.codes import pack
+from manihash.metrics import average_precision, recall_at_k
+from manihash.search import asymmetric_distances, engines
+from manihash.search.buckets import aligned
+from manihash.search.routes import Routes
+from manihash.truth import LabelTruth, euclidean_truth
+
+N = 1_000_000
+QUERIES = 1000
+REPEATS = 5
+RNG = np.random.default_rng(0)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def ratio(ours: Callable[[int], Any], theirs: Callable[[int], Any], share: float = 1.0) -> float:
+    """Median of ours over theirs; ``share`` of the queries is asked of theirs; each repeat has fresh ones."""
+    ours(0), theirs(0)
+    return statistics.median(
+        seconds(lambda: ours(i)) * share / seconds(lambda: theirs(i))  # noqa: B023
+        for i in range(1, REPEATS + 1)
+    )
+
+
+def random_codes(n: int, n_bits: int = 64) -> np.ndarray:
+    return np.packbits(RNG.integers(0, 2, (n, n_bits), np.uint8), axis=1)
+
+
+def batches(codes: np.ndarray, flips: int) -> list[np.ndarray]:
+    """Queries near codes of the database, different ones for each repeat."""
+    drawn = codes[RNG.integers(0, len(codes), (REPEATS + 1) * QUERIES)].copy()
+    for _ in range(flips):
+        bit = np.uint8(1) << RNG.integers(0, 8, len(drawn), np.uint8)
+        drawn[np.arange(len(drawn)), RNG.integers(0, codes.shape[1], len(drawn))] ^= bit
+    return np.split(drawn, REPEATS + 1)
+
+
+def flat(codes: np.ndarray) -> Any:
+    index = faiss.IndexBinaryFlat(8 * codes.shape[1])
+    index.add(codes)
+    return index
+
+
+def line(what: str, value: str) -> None:
+    print(f"| {what} | {value} |", flush=True)
+
+
+def top() -> None:
+    """Top 100 of 1M codes, all distinct and of 5,000 distinct."""
+    distinct = random_codes(N)
+    for name, codes, wanted in (
+        ("1M distinct random codes", distinct, "at most 1.2"),
+        ("1M codes, 5,000 distinct", distinct[RNG.integers(0, 5000, N)], "at most 1/40"),
+    ):
+        line(f"top 100 of {name}, ours / FAISS flat ({wanted})", top_ratio(codes, batches(codes, 8)))
+
+
+def top_ratio(codes: np.ndarray, queries: list[np.ndarray], n_bits: int | None = None) -> str:
+    index, peer = HammingIndex(codes, n_bits or 8 * codes.shape[1]), flat(codes)
+    fewer = 10
+    distances, ids = index.search(queries[0][:50], 100)
+    d, i = peer.search(queries[0][:50], 100)
+    same = (distances == d).all() and (ids == i).all()
+    found = ratio(
+        lambda j: index.search(queries[j], 100),
+        lambda j: peer.search(queries[j][: QUERIES // fewer], 100),
+        1 / fewer,
+    )
+    speed = f"{found:.2f}" if found > 0.5 else f"1/{1 / found:.0f}"
+    return f"{speed}; {'same answers' if same else 'other members of ties'}"
+
+
+def radius() -> None:
+    """Within 2 and 3 of 1M codes, beside FAISS MultiHash where it is exact."""
+    distinct = random_codes(N)
+    for name, codes in (
+        ("1M distinct random codes", distinct),
+        ("1M codes, 5,000 distinct", distinct[RNG.integers(0, 5000, N)]),
+    ):
+        for within, n_tables, bits in ((2, 3, 20), (3, 4, 16)):
+            index, queries = HammingIndex(codes, 64), batches(codes, 1)
+            peer = faiss.IndexBinaryMultiHash(64, n_tables, bits)
+            peer.add(codes)
+            index.within(np.concatenate(queries * 40), within)  # enough to have paid for tables
+            found = ratio(
+                lambda i: index.within(queries[i], within),  # noqa: B023
+                lambda i: peer.range_search(queries[i], within + 1),  # noqa: B023
+            )
+            route = index.explain(radius=within, n_queries=QUERIES).route
+            line(f"within {within} of {name}, ours ({route}) / FAISS MultiHash (at most 1.2)", f"{found:.2f}")
+
+
+def routes() -> None:
+    """The chosen route over the best one, for codes spread evenly and in clusters."""
+    worse, asked = [], 0
+    for clusters in (0, 200):
+        for n in (1000, 30_000, 300_000):
+            for n_bits in (13, 16, 32, 64, 128):
+                taken = Routes(distinct_codes(n, n_bits, clusters), n_bits, engines.engine())
+                for within in (0, 1, 2, 3, 5, 8):
+                    asked += 1
+                    over, said = chosen_over_best(taken, within)
+                    if over > 1.5:
+                        worse.append(
+                            f"{over:.1f}: {'clusters' if clusters else 'even'}, {n}, {n_bits}, {said}"
+                        )
+    line("chosen route within 1.5 of the best one", f"{asked - len(worse)} of {asked}")
+    for said in worse:
+        line("not so", said)
+
+
+def distinct_codes(n: int, n_bits: int, clusters: int) -> np.ndarray:
+    bits = RNG.integers(0, 2, (n, n_bits), np.uint8)
+    if clusters:
+        bits = bits[RNG.integers(0, clusters, n)] ^ (RNG.random((n, n_bits)) < 0.12)
+    codes = np.unique(pack(bits), axis=0)
+    return aligned(codes[RNG.permutation(len(codes))])
+
+
+def chosen_over_best(taken: Routes, within: int) -> tuple[float, str]:
+    """Time a query on the route that the model takes once all is made, over that on the best."""
+    codes = taken._codes
+    plan = {e.route: e.query for e in taken.plan(within, 1).estimates if e.query < 5e-3}
+    times = {}
+    for route, expected in plan.items():
+        q = 200 if expected < 5e-4 else 20
+        taken.within(codes[:1], within, route)
+        times[route] = statistics.median(
+            seconds(lambda: taken.within(codes[RNG.integers(0, len(codes), q)], within, route)) / q  # noqa: B023
+            for _ in range(REPEATS)
+        )
+    chosen = min(plan, key=lambda route: plan[route])
+    told = ", ".join(f"{route} {1e6 * t:.1f} us" for route, t in times.items())
+    return times[chosen] / min(times.values()), f"within {within}: {chosen} taken of {told}"
+
+
+def opening() -> None:
+    """Time to open a saved index of 10M codes; bytes held."""
+    index = HammingIndex(random_codes(10 * N), 64)
+    line(
+        "bytes of a 10M index over codes + 8 bytes a row (at most 1.5)", f"{index.stats().bytes / 160e6:.2f}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "codes.mhx"
+        index.save(path)
+        times = [seconds(lambda: HammingIndex.load(path)) for _ in range(REPEATS)]
+        line("open a saved 10M index (under 0.2 s)", f"{statistics.median(times):.3f} s")
+        line("verify it", f"{seconds(HammingIndex.load(path).verify):.2f} s")
+
+
+def learned(sets: list[str]) -> None:
+    """IMH-tSNE codes of real data: top 100 beside FAISS flat, and beside graph indexes."""
+    for name in sets:
+        data = load_dataset(name)
+        for n_bits in (32, 64):
+            hasher = recipe("imh-tsne", n_bits, random_state=0).fit(data.X_train)
+            codes, queries = hasher.encode(data.X_train), hasher.encode(data.X_test)
+            drawn = [queries[RNG.integers(0, len(queries), QUERIES)] for _ in range(REPEATS + 1)]
+            index = HammingIndex(codes, n_bits)
+            times = len(codes) / index.stats().distinct_codes
+            bar = min(times / 3, 20)
+            what = f"{name}, {n_bits} bits, {times:.1f} rows a code"
+            wanted = f"at most {min(1.2, 1 / bar):.2f}"
+            line(f"{what}: top 100, ours / FAISS flat ({wanted})", top_ratio(codes, drawn, n_bits))
+            graphs(what, codes, queries[:QUERIES], index)
+
+
+def graphs(what: str, codes: np.ndarray, queries: np.ndarray, index: HammingIndex) -> None:
+    """Graph indexes on the same codes: their recall of the ten nearest, time and memory."""
+    distances, ids = index.search(queries, 10)
+    hnsw = faiss.IndexBinaryHNSW(8 * codes.shape[1], 16)
+    built = seconds(lambda: hnsw.add(codes))
+    size = faiss.serialize_index_binary(hnsw).nbytes
+    peers = [("FAISS HNSW", lambda: hnsw.search(queries, 10), built, size)]
+    with suppress(ImportError):
+        from usearch.index import Index
+
+        other = Index(ndim=8 * codes.shape[1], metric="hamming", dtype="b1")
+        threads = faiss.omp_get_max_threads()
+        built = seconds(lambda: other.add(np.arange(len(codes)), codes, threads=threads))
+        size = other.memory_usage
+        peers.append(("usearch", lambda: other.search(queries, 10, threads=threads), built, size))
+    for name, search, built, size in peers:
+        found: Any = search()
+        d, i = found if isinstance(found, tuple) else (found.distances, found.keys.astype(np.int64))
+        near = (np.asarray(d) <= distances[:, -1:]).mean()  # a row as near as the 10th is as good as it
+        over = seconds(lambda: index.search(queries, 10)) / seconds(search)
+        line(
+            f"{what}: {name}, top 10",
+            f"its recall {near:.3f} by distance, {recall_at_k(i, ids).mean():.3f} by id, ours 1.0; ours "
+            f"takes {over:.2f} of its time and {index.stats().bytes / size:.2f} of its memory; it is built "
+            f"in {built:.1f} s",
+        )
+
+
+def asymmetric(sets: list[str]) -> None:
+    """MAP of rankings by the query's real values against that by its bits."""
+    for name in sets:
+        data = load_dataset(name)
+        X = data.X_train
+        Q = data.X_test[: min(QUERIES, 2 * 10**8 // len(X))]
+        truth: Any = (
+            euclidean_truth(Q, X) if data.y_train is None else LabelTruth(data.y_test[: len(Q)], data.y_train)
+        )
+        for method in ("imh-tsne", "itq"):
+            for n_bits in (16, 32, 64, 128):
+                hasher = recipe(method, n_bits, random_state=0).fit(X)
+                codes, Y = hasher.encode(X), hasher.embed(Q)
+                signs = np.where(Y > 0, 1.0, -1.0)
+                ranked = (signs, Y, signs * np.sqrt(np.abs(Y)))
+                maps = ", ".join(f"{mean_ap(truth, real, codes, n_bits):.3f}" for real in ranked)
+                line(f"{name}, {method}, {n_bits} bits: MAP symmetric, asymmetric, of roots", maps)
+
+
+def mean_ap(truth: Any, Y: np.ndarray, codes: np.ndarray, n_bits: int) -> float:
+    """MAP of the ranking by the asymmetric distance; that of signs is the Hamming distance."""
+    block = max(1, 2**24 // len(codes))
+    found = []
+    for i in range(0, len(Y), block):
+        distance = asymmetric_distances(Y[i : i + block], codes, n_bits)
+        found.append(average_precision(distance, truth.relevant(i, i + len(distance))))
+    return float(np.concatenate(found).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    sections = ["top", "radius", "routes", "open", "learned", "asymmetric"]
+    parser.add_argument("sections", nargs="*", default=[], help=f"of {', '.join(sections)}; all without")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--sets", nargs="+", default=["mnist", "photo-sift1m"])
+    asked = parser.parse_args()
+    for threads in asked.threads:
+        faiss.omp_set_num_threads(threads)
+        print(f"\n{threads} threads\n\n| what | ratio |\n|---|---|")
+        for name in asked.sections or sections:
+            if name in {"learned", "asymmetric"}:
+                {"learned": learned, "asymmetric": asymmetric}[name](asked.sets)
+            else:
+                {"top": top, "radius": radius, "routes": routes, "open": opening}[name]()
+
+
+if __name__ == "__main__":
+    main()

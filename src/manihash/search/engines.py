@@ -1,0 +1,180 @@
+"""What finds codes near codes: FAISS where it is installed, numpy alone where it is not.
+
+This is the one file that imports FAISS. Its kernels are handed the bytes where they lie, in memory or in a
+mapped file, so that a scan holds no second copy of the codes.
+"""
+
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.codes import Codes, hamming
+from manihash.truth import query_block, smallest
+
+Ints = NDArray[np.int64]
+# lims (q + 1,), distances, positions: the answers of query i are those from lims[i] to lims[i + 1].
+Found = tuple[Ints, Ints, Ints]
+
+# FAISS counts answers in an array of k numbers for each distance and query: as much of it is made at once;
+# where one query needs more, numpy is asked.
+_COUNTER_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many tables, of how many bits of the code each, and how many of these bits a look-up flips.
+
+    Two codes at most n_tables (flips + 1) - 1 apart differ by at most ``flips`` bits in one of the parts.
+    """
+
+    n_tables: int
+    bits: int
+    flips: int
+
+
+class Tables(Protocol):
+    """Codes filed under parts of themselves, for look-up by multi-index hashing."""
+
+    def within(self, queries: Codes, radius: int) -> Found:
+        """Codes within the radius that share a part with the query, but for its ``flips`` bits."""
+
+
+class Engine(Protocol):
+    """Finds the codes (u, b) near queries (q, b), both contiguous, q at least 1."""
+
+    name: str
+
+    def nearest(self, queries: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
+        """Distances and positions (q, k) of the k nearest codes, ties and cuts through ties by position."""
+
+    def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
+        """All codes within the radius."""
+
+    def tables(self, codes: Codes, layout: Layout) -> Tables:
+        """The codes filed as the layout says; FAISS alone can."""
+
+    def threads(self) -> int:
+        """How many queries are answered at once."""
+
+
+def engine() -> Engine:
+    """FAISS if it is installed and keeps the first codes of a tie, otherwise numpy."""
+    faiss = faiss_library()
+    return NumpyEngine() if faiss is None else FaissEngine(faiss)
+
+
+@cache
+def faiss_library() -> ModuleType | None:
+    """FAISS, if it is installed and its counting scan cuts a tie as promised here."""
+    try:
+        faiss = importlib.import_module("faiss")
+    except ImportError:
+        return None
+    return faiss if _cuts_ties_by_position(FaissEngine(faiss)) else None
+
+
+def _cuts_ties_by_position(found: Engine) -> bool:
+    """FAISS's documentation does not promise it, so each installation is asked once."""
+    codes = np.random.default_rng(0).integers(0, 256, (600, 1), np.uint8).repeat(8, axis=1)
+    distance, position = found.nearest(codes[:20], codes, 50)
+    expected = NumpyEngine().nearest(codes[:20], codes, 50)
+    return bool((distance == expected[0]).all() and (position == expected[1]).all())
+
+
+class NumpyEngine:
+    """Distances of all pairs, in blocks."""
+
+    name = "numpy"
+
+    def nearest(self, queries: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
+        """Distances and positions (q, k) of the k nearest codes, ties by position."""
+        distance, position = np.empty((2, len(queries), k), np.int64)
+        block = query_block(len(codes))
+        for i in range(0, len(queries), block):
+            pairs = hamming(queries[i : i + block], codes)
+            position[i : i + block] = smallest(pairs, k)
+            distance[i : i + block] = np.take_along_axis(pairs, position[i : i + block], axis=1)
+        return distance, position
+
+    def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
+        """All codes within the radius."""
+        counts, distances, positions = [np.zeros(1, np.int64)], [], []
+        block = query_block(len(codes))
+        for i in range(0, len(queries), block):
+            pairs = hamming(queries[i : i + block], codes)
+            near = pairs <= radius
+            counts.append(np.count_nonzero(near, axis=1))
+            distances.append(pairs[near].astype(np.int64))
+            positions.append(np.nonzero(near)[1].astype(np.int64))
+        return np.cumsum(np.concatenate(counts)), np.concatenate(distances), np.concatenate(positions)
+
+    def tables(self, codes: Codes, layout: Layout) -> Tables:
+        """Never asked for: without FAISS radius look-up enumerates or scans."""
+        raise ImportError("tables need FAISS, an optional part: pip install 'manihash[faiss]'")
+
+    def threads(self) -> int:
+        """One."""
+        return 1
+
+
+class FaissEngine:
+    """FAISS's counting scan, range search, and ``IndexBinaryMultiHash``."""
+
+    name = "faiss"
+
+    def __init__(self, faiss: ModuleType) -> None:
+        self._faiss = faiss
+
+    def nearest(self, queries: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
+        """Distances and positions (q, k) of the k nearest codes, ties by position."""
+        (u, width), pointer = codes.shape, self._faiss.swig_ptr
+        block = _COUNTER_BYTES // (8 * k * (8 * width + 1))
+        if not block:
+            return NumpyEngine().nearest(queries, codes, k)
+        distance, position = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
+        for i in range(0, len(queries), block):
+            part = queries[i : i + block]
+            out = distance[i : i + block], position[i : i + block]
+            self._faiss.hammings_knn_mc(
+                pointer(part), pointer(codes), len(part), u, k, width, pointer(out[0]), pointer(out[1])
+            )
+        return distance.astype(np.int64), position
+
+    def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
+        """All codes within the radius (FAISS's own bound is strict)."""
+        faiss, q = self._faiss, len(queries)
+        found = faiss.RangeSearchResult(q)
+        faiss.hamming_range_search(
+            faiss.swig_ptr(queries), faiss.swig_ptr(codes), q, len(codes), radius + 1, codes.shape[1], found
+        )
+        lims = faiss.rev_swig_ptr(found.lims, q + 1).astype(np.int64)
+        total = int(lims[-1])
+        if not total:
+            return lims, np.empty(0, np.int64), np.empty(0, np.int64)
+        distance = faiss.rev_swig_ptr(found.distances, total).astype(np.int64)
+        return lims, distance, faiss.rev_swig_ptr(found.labels, total).copy()
+
+    def tables(self, codes: Codes, layout: Layout) -> Tables:
+        """An ``IndexBinaryMultiHash`` of the codes."""
+        index = self._faiss.IndexBinaryMultiHash(8 * codes.shape[1], layout.n_tables, layout.bits)
+        index.nflip = layout.flips
+        index.add(codes)
+        return _MultiHash(index)
+
+    def threads(self) -> int:
+        """As many as FAISS may use."""
+        return int(self._faiss.omp_get_max_threads())
+
+
+class _MultiHash:
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    def within(self, queries: Codes, radius: int) -> Found:
+        lims, distance, position = self._index.range_search(queries, radius + 1)
+        return lims.astype(np.int64), distance.astype(np.int64), position

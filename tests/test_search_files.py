@@ -1,0 +1,251 @@
+"""Index files: whole or not at all, mapped, and harmless whatever is in them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manihash.codes import pack
+from manihash.search import DamagedIndexError, HammingIndex, files
+
+
+def made(ids=None, n_bits=21, n=300):
+    rng = np.random.default_rng(0)
+    bits = (rng.random((40, n_bits)) < 0.5)[rng.integers(0, 40, n)]
+    return HammingIndex(pack(bits), n_bits, ids), pack(rng.random((25, n_bits)) < 0.5)
+
+
+IDS = [None, np.random.default_rng(1).permutation(5000)[:300] - 700]
+
+
+@pytest.mark.parametrize("ids", IDS, ids=["positions", "ids"])
+@pytest.mark.parametrize("mmap", [True, False])
+def test_a_saved_index_answers_as_before(tmp_path, ids, mmap):
+    index, queries = made(ids)
+    index.remove(index.ids[::9])
+    index.add(queries[:3])
+    index.save(tmp_path / "codes.mhx")
+    loaded = HammingIndex.load(tmp_path / "codes.mhx", mmap=mmap)
+    loaded.verify()
+    assert loaded.n_bits == 21
+    np.testing.assert_array_equal(loaded.ids, index.ids)
+    for ask in (lambda i: i.search(queries, 30), lambda i: i.within(queries, 6), lambda i: [i.add(queries)]):
+        for a, b in zip(ask(loaded), ask(index), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_mapped_index_can_be_changed_and_saved_over_its_own_file(tmp_path):
+    index, queries = made()
+    path = tmp_path / "codes.mhx"
+    index.save(path)
+    loaded = HammingIndex.load(path)
+    loaded.update(queries, np.arange(25))
+    loaded.save(path)
+    index.update(queries, np.arange(25))
+    for one in (loaded, HammingIndex.load(path)):
+        np.testing.assert_array_equal(one.search(queries, 50)[1], index.search(queries, 50)[1])
+    assert [p.name for p in tmp_path.iterdir()] == ["codes.mhx"]
+
+
+def test_an_emptied_index_can_be_kept(tmp_path):
+    index, queries = made()
+    index.remove(index.ids)
+    index.save(tmp_path / "empty.mhx")
+    loaded = HammingIndex.load(tmp_path / "empty.mhx")
+    loaded.verify()
+    assert len(loaded) == 0
+    assert loaded.add(queries[:2]).tolist() == [300, 301]
+
+
+def test_a_file_is_a_safetensors_file(tmp_path):
+    from safetensors.numpy import load_file
+
+    index, _ = made(IDS[1])
+    index.save(tmp_path / "codes.mhx")
+    arrays = load_file(tmp_path / "codes.mhx")
+    np.testing.assert_array_equal(arrays["ids"], index.ids)
+    assert arrays["codes"].shape == (40, 4)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    index, _ = made()
+    path = tmp_path / "codes.mhx"
+    index.save(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", full)  # the last step before the new file takes the place of the old
+    with pytest.raises(OSError, match="disk full"):
+        index.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["codes.mhx"]
+
+
+def test_what_is_no_index_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no index file at"):
+        HammingIndex.load(tmp_path / "none.mhx")
+    with pytest.raises(FileNotFoundError, match="no index file at"):
+        HammingIndex.load(tmp_path)
+    (tmp_path / "text").write_text("not an index, but long enough for the header's length to be read from it")
+    with pytest.raises(DamagedIndexError, match="not a whole index file"):
+        HammingIndex.load(tmp_path / "text")
+    with pytest.raises(ValueError, match="not loaded from a file"):
+        made()[0].verify()
+
+
+def test_a_model_file_is_refused_by_name(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"a": np.zeros((4, 4))}, tmp_path / "model", {"format": "manihash", "p": " " * 56})
+    with pytest.raises(DamagedIndexError, match="model"):
+        HammingIndex.load(tmp_path / "model")
+
+
+def rewritten(path, change, *, sealed=True):
+    """The file with its header changed, and sealed again as a hostile writer would."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    change(header)
+    if sealed:
+        header["__metadata__"].pop("header_sha256", None)
+        header["__metadata__"]["header_sha256"] = files._seal(header)
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h["__metadata__"].update(n_bits="200"), "other arrays"),
+        (lambda h: h["__metadata__"].update(n_bits="0"), "0 bits"),
+        (lambda h: h["__metadata__"].update(n_bits="many"), "not a whole index file"),
+        (lambda h: h["__metadata__"].update(next_id="-3"), "next id -3"),
+        (lambda h: h["__metadata__"].update(version="2"), "upgrade manihash"),
+        (lambda h: h["__metadata__"].update(format="other"), "no index file of manihash"),
+        (lambda h: h["codes"].update(shape=[10**15, 3]), "other arrays"),
+        (lambda h: h["rows"].update(shape=[-1]), "other arrays"),
+        (lambda h: h["rows"].update(data_offsets=[0, 10**18]), "other arrays"),
+        (lambda h: h["rows"].update(dtype="F32"), "other arrays"),
+        (lambda h: h["codes"].update(shape="abc"), "not a whole index file"),
+        (lambda h: h.pop("rows"), "not a whole index file"),
+        (lambda h: h.update(more={"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}), "other arrays"),
+        (lambda h: h.update(__metadata__=[]), "not a whole index file"),
+    ],
+)
+def test_a_hostile_header_is_refused(tmp_path, change, message):
+    index, _ = made()
+    index.save(tmp_path / "codes.mhx")
+
+    def keep_metadata(header):
+        change(header)
+        if not isinstance(header["__metadata__"], dict):
+            header["__metadata__"] = {"format": files.FORMAT, "version": "1", "n_bits": []}
+
+    rewritten(tmp_path / "codes.mhx", keep_metadata)
+    with pytest.raises(DamagedIndexError, match=message):
+        HammingIndex.load(tmp_path / "codes.mhx")
+
+
+def test_a_header_that_was_changed_is_noticed(tmp_path):
+    index, _ = made()
+    index.save(tmp_path / "codes.mhx")
+    rewritten(tmp_path / "codes.mhx", lambda h: h["__metadata__"].update(n_bits="22"), sealed=False)
+    with pytest.raises(DamagedIndexError, match="header was changed"):
+        HammingIndex.load(tmp_path / "codes.mhx")
+
+
+def test_a_file_cut_short_is_refused_at_every_length(tmp_path):
+    index, _ = made(n=20)
+    index.save(tmp_path / "whole.mhx")
+    content = (tmp_path / "whole.mhx").read_bytes()
+    for length in range(0, len(content), 7):
+        (tmp_path / "cut.mhx").write_bytes(content[:length])
+        with pytest.raises(DamagedIndexError):
+            HammingIndex.load(tmp_path / "cut.mhx")
+
+
+def test_a_changed_byte_of_the_body_is_found_by_verify(tmp_path):
+    index, _ = made(IDS[1])
+    path = tmp_path / "codes.mhx"
+    index.save(path)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 8
+    path.write_bytes(content)
+    with pytest.raises(DamagedIndexError, match="checksum does not match"):
+        HammingIndex.load(path).verify()
+
+
+def everything(path):
+    """Ask whatever can be asked of a loaded index; errors must be those of a damaged file."""
+    queries = made()[1]
+    try:
+        index = HammingIndex.load(path)
+        rest = np.setdiff1d(np.arange(-5, 5), index.ids)[:2]
+        index.search(queries, 20)
+        index.search(queries, 20, asymmetric=np.ones((25, index.n_bits)))
+        index.search(queries, 20, filter=np.arange(len(index)) % 2 == 0)
+        for radius in (0, 2, 9, 21):
+            index.within(queries, radius)
+            index.within(queries, radius, filter=set(range(50)))
+        index.stats()
+        index.add(queries[: len(rest)], rest)
+        index.search(queries, 400)
+        index.remove(index.ids[:200])
+        index.within(queries, 3)
+        index.save(path.with_suffix(".again"))
+        index.verify()
+    except DamagedIndexError:
+        return False
+    except ValueError as error:
+        assert any(known in str(error) for known in FOR_THE_CALLER), error  # noqa: PT017
+        return False
+    return True
+
+
+# What stored padding bits, and rows listed twice under one id, look like to a caller of stats() or remove().
+FOR_THE_CALLER = ("bits set beyond the first", "in the index", "ids must differ")
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from([0, 1]),
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=20),
+    st.booleans(),
+)
+def test_a_file_with_random_bytes_gives_errors_or_wrong_answers_and_no_crash(kind, changes, in_body):
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "codes.mhx"
+        made(IDS[kind])[0].save(path)
+        content = bytearray(path.read_bytes())
+        start = 8 + int.from_bytes(content[:8], "little") if in_body else 0
+        before = bytes(content)
+        for place, value in changes:
+            content[start + place % (len(content) - start)] = value
+        path.write_bytes(content)
+        assert not everything(path) or bytes(content) == before
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("name", ["offsets", "rows", "codes", "ids"])
+@pytest.mark.parametrize("value", [0, 1, 2**31, 2**32 - 1])
+def test_hostile_arrays_under_a_right_checksum_do_not_crash(tmp_path, kind, name, value):
+    index, _ = made(IDS[kind])
+    buckets = index._living.settled()
+    array = getattr(buckets, name)
+    if array is None:
+        pytest.skip("no ids in this file")
+    hostile = array.copy()
+    hostile[1:-1:3] = value % 256 if name == "codes" else value
+    object.__setattr__(buckets, name, hostile)
+    path = tmp_path / "codes.mhx"
+    files.write(path, buckets, 21, 300)
+    everything(path)

@@ -1,0 +1,115 @@
+"""Rankings by the query's real values and by the original vectors."""
+
+import numpy as np
+import pytest
+
+from manihash.codes import hamming, pack, unpack
+from manihash.search import HammingIndex, Rescore, asymmetric_distances, rescore
+
+RNG = np.random.default_rng(0)
+
+
+def whole_numbers(q, n_bits, seed=1):
+    """Real values whose sums are exact in float32, so that ties are ties."""
+    return np.random.default_rng(seed).integers(-6, 7, (q, n_bits)).astype(np.float32)
+
+
+@pytest.mark.parametrize("n_bits", [1, 8, 13, 64, 70])
+def test_the_asymmetric_distance_is_the_weight_of_the_bits_that_differ(n_bits):
+    Y, bits = whole_numbers(9, n_bits), RNG.random((50, n_bits)) < 0.5
+    expected = [[np.abs(y)[(y > 0) != b].sum() for b in bits] for y in Y]
+    np.testing.assert_array_equal(asymmetric_distances(Y, pack(bits), n_bits), np.array(expected))
+
+
+def test_it_ranks_as_the_negative_product_with_the_signs():
+    Y, codes = whole_numbers(5, 20), pack(RNG.random((200, 20)) < 0.5)
+    product = Y @ (2.0 * unpack(codes, 20) - 1).T
+    distance = asymmetric_distances(Y, codes, 20)
+    np.testing.assert_allclose(2 * distance - np.abs(Y).sum(axis=1, keepdims=True), -product)
+
+
+def test_of_signs_it_is_the_hamming_distance():
+    bits, codes = RNG.random((6, 37)) < 0.5, pack(RNG.random((90, 37)) < 0.5)
+    np.testing.assert_array_equal(asymmetric_distances(bits * 2.0 - 1, codes, 37), hamming(pack(bits), codes))
+
+
+@pytest.mark.parametrize("filter", [None, set(range(0, 400, 3))])
+@pytest.mark.parametrize("k", [1, 7, 150, 1000])
+def test_search_by_the_embedding_is_exact_with_ties_by_id(k, filter):
+    bits = (RNG.random((60, 13)) < 0.5)[RNG.integers(0, 60, 400)]
+    Y = whole_numbers(25, 13)
+    index = HammingIndex(pack(bits), 13)
+    index.remove([5, 6])
+    index.add(pack(bits[5:7]), [6, 5])
+    bits[[5, 6]] = bits[[6, 5]]
+    dist, ids = index.search(pack(Y > 0), k, asymmetric=Y, filter=filter)
+    every = asymmetric_distances(Y, pack(bits), 13)
+    kept = sorted(filter or range(400))
+    for d, i, row in zip(dist, ids, every, strict=True):
+        expected = sorted((row[j], j) for j in kept)[:k]
+        assert list(zip(d.tolist(), i.tolist(), strict=True)) == expected
+    assert dist.dtype == np.float32
+
+
+def test_blocks_do_not_change_an_answer(monkeypatch):
+    Y, codes = RNG.standard_normal((40, 64)), pack(RNG.random((500, 64)) < 0.5)
+    index = HammingIndex(codes, 64)
+    expected = index.search(pack(Y > 0), 9, asymmetric=Y)
+    monkeypatch.setattr(rescore, "_CODES", 33)
+    monkeypatch.setattr(rescore, "_QUERIES", 3)
+    for a, b in zip(index.search(pack(Y > 0), 9, asymmetric=Y), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    one = index.search(pack(Y[:1] > 0), 9, asymmetric=Y[:1])
+    np.testing.assert_array_equal(one[0], expected[0][:1])
+
+
+def test_values_of_any_size_rank():
+    Y = np.array([[1e300, 2e300, -1e300], [1e-300, 0, 0]])
+    distance, ids = HammingIndex(pack([[1, 1, 0], [0, 1, 0], [0, 0, 1]]), 3).search(
+        pack(Y > 0), 3, asymmetric=Y
+    )
+    assert np.isfinite(distance).all()
+    assert ids[0].tolist() == [0, 1, 2]
+
+
+def test_a_shortlist_of_everything_is_the_euclidean_ranking(tmp_path):
+    X, Q = RNG.standard_normal((300, 6)), RNG.standard_normal((20, 6))
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    index = HammingIndex(pack(X > 0), 6)
+    dist, ids = index.search(pack(Q > 0), 12, rescore=Rescore(Q, mapped, shortlist=300))
+    every = np.linalg.norm(Q[:, None] - mapped[None].astype(np.float64), axis=2)
+    np.testing.assert_array_equal(ids, np.argsort(every, axis=1, kind="stable")[:, :12])
+    np.testing.assert_allclose(dist, np.sort(every, axis=1)[:, :12])
+
+
+def test_rescoring_looks_at_the_shortlist_only_and_breaks_ties_by_id(monkeypatch):
+    monkeypatch.setattr(rescore, "_VALUES", 20)
+    X = RNG.integers(0, 3, (200, 4)).astype(float)
+    Q = RNG.integers(0, 3, (15, 4)).astype(float)
+    codes = pack(RNG.random((200, 10)) < 0.5)
+    queries = pack(RNG.random((15, 10)) < 0.5)
+    index = HammingIndex(codes, 10)
+    short = index.search(queries, 30)[1]
+    _, ids = index.search(queries, 3, rescore=Rescore(Q, X))
+    for found, among, q in zip(ids.tolist(), short.tolist(), Q, strict=True):
+        assert found == sorted(among, key=lambda i: (((X[i] - q) ** 2).sum(), i))[:3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"asymmetric": np.zeros((2, 9))}, r"real numbers \(q, 8\)"),
+        ({"asymmetric": np.zeros((3, 8))}, "2 queries came with the embedding of 3"),
+        ({"asymmetric": np.full((2, 8), np.nan)}, "the embedding of the queries contains NaN"),
+        ({"rescore": Rescore(np.zeros((3, 4)), np.zeros((9, 4)))}, "2 queries came with vectors"),
+        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((9, 5)))}, "as many columns in both"),
+        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((5, 4)))}, "there are 5 vectors to rescore with"),
+        ({"rescore": Rescore(np.zeros((2, 4)), np.full((9, 4), np.nan))}, "rescore with contains NaN"),
+        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((9, 4)), shortlist=0)}, "shortlist must be a whole"),
+    ],
+)
+def test_a_ranking_that_makes_no_sense_is_refused(options, message):
+    index = HammingIndex(pack(RNG.random((9, 8)) < 0.5), 8)
+    with pytest.raises(ValueError, match=message):
+        index.search(np.zeros((2, 1), np.uint8), 3, **options)

@@ -1,0 +1,121 @@
+"""Every route gives the same answers, and the choice between them can be looked at."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manihash.codes import hamming, pack
+from manihash.search import HammingIndex, cost, engines, routes
+from manihash.search.buckets import aligned
+
+NAMES = ["scan", "enumerate", "multi-index"]
+
+
+def near(codes, queries, radius):
+    return [
+        sorted((int(d), i) for i, d in enumerate(row) if d <= radius)
+        for row in hamming(queries, codes).tolist()
+    ]
+
+
+def found(answer):
+    lims, distance, position = answer
+    pairs = list(zip(distance.tolist(), position.tolist(), strict=True))
+    return [sorted(pairs[a:b]) for a, b in pairwise(lims)]
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.sampled_from(NAMES), st.integers(1, 140), st.integers(1, 80), st.integers(0, 3), st.integers(0, 999)
+)
+def test_each_route_finds_what_brute_force_finds(name, n_bits, n, radius, seed):
+    rng = np.random.default_rng(seed)
+    bits = rng.random((n, n_bits)) < 0.5
+    codes = aligned(np.unique(pack(bits), axis=0))
+    queries = aligned(pack(bits[rng.integers(0, n, 12)] ^ (rng.random((12, n_bits)) < 1.5 / n_bits)))
+    taken = routes.Routes(codes, n_bits, engines.engine())
+    radius = min(radius, n_bits)
+    if name in {estimate.route for estimate in taken.plan(radius, 1).estimates}:
+        assert found(taken.within(queries, radius, name)) == near(codes, queries, radius)
+
+
+@pytest.mark.parametrize("radius", range(9))
+def test_multi_index_is_exact_at_every_radius(radius):
+    pytest.importorskip("faiss")
+    rng = np.random.default_rng(radius)
+    bits = rng.random((3000, 24)) < 0.5
+    codes = aligned(np.unique(pack(bits), axis=0))
+    queries = aligned(pack(bits[:50] ^ (rng.random((50, 24)) < 0.1)))
+    taken = routes.Routes(codes, 24, engines.engine())
+    assert found(taken.within(queries, radius, "multi-index")) == near(codes, queries, radius)
+
+
+@given(st.integers(2, 64), st.integers(1, 4), st.integers(0, 2))
+def test_near_codes_share_a_part_but_for_the_flips(n_bits, n_tables, flips):
+    """The pigeonhole of Layout: too many differing bits in every part are more than the reach."""
+    rng = np.random.default_rng(n_bits)
+    reach = n_tables * (flips + 1) - 1
+    for _ in range(20):
+        differ = rng.permutation(n_bits) < min(reach, n_bits)
+        assert min(part.sum() for part in np.array_split(differ, n_tables)) <= flips
+
+
+def test_keys_of_long_codes_may_collide_without_harm(monkeypatch):
+    monkeypatch.setattr(routes, "_keys", lambda word: np.bitwise_xor.reduce(word & np.uint64(3), axis=1))
+    rng = np.random.default_rng(0)
+    codes = aligned(np.unique(pack(rng.random((60, 130)) < 0.5), axis=0))
+    taken = routes.Routes(codes, 130, engines.engine())
+    for radius in (0, 1):
+        assert found(taken.within(codes[:9], radius, "enumerate")) == near(codes, codes[:9], radius)
+
+
+def test_probes_in_blocks_find_the_same(monkeypatch):
+    monkeypatch.setattr(routes, "_PROBES", 100)
+    codes = aligned(np.unique(pack(np.random.default_rng(0).random((90, 11)) < 0.5), axis=0))
+    taken = routes.Routes(codes, 11, engines.engine())
+    assert found(taken.within(codes[:30], 2, "enumerate")) == near(codes, codes[:30], 2)
+
+
+def test_the_ball_has_the_codes_that_masks_give():
+    assert cost.ball(60_000, 30_000) >= 2**62
+    for n_bits, radius in ((1, 0), (1, 5), (13, 2), (70, 2)):
+        masks, weights = routes._masks(n_bits, radius)
+        assert len(masks) == cost.ball(n_bits, radius)
+        assert (np.bitwise_count(masks).sum(axis=1) == weights).all()
+        assert len(np.unique(masks, axis=0)) == len(masks)
+
+
+def test_a_plan_names_the_cheapest_route_and_can_be_read():
+    index = HammingIndex(pack(np.random.default_rng(0).random((5000, 64)) < 0.5), 64)
+    plan = index.explain(radius=2, n_queries=10**9)
+    assert plan.route == min(plan.estimates, key=lambda e: e.query * 10**9 + e.prepare).route
+    assert {e.route for e in plan.estimates} >= {"scan", "enumerate"}
+    assert "within 2" in str(plan)
+    assert all(e.route in str(plan) for e in plan.estimates)
+    assert index.explain(k=10).route == "scan"
+    with pytest.raises(ValueError, match="give k or radius"):
+        index.explain()
+    with pytest.raises(ValueError, match="give k or radius"):
+        index.explain(k=1, radius=1)
+
+
+def test_tables_are_made_when_enough_queries_have_come_to_pay_for_them():
+    pytest.importorskip("faiss")
+    index = HammingIndex(pack(np.random.default_rng(0).random((20_000, 64)) < 0.5), 64)
+    queries = pack(np.random.default_rng(1).random((1, 64)) < 0.5)
+    assert index.explain(radius=3, n_queries=1).route == "scan"
+    assert index.explain(radius=3, n_queries=10**6).route == "multi-index"
+    index.within(queries.repeat(10**5, axis=0), 3)
+    assert index.explain(radius=3, n_queries=1).route == "multi-index"
+    assert not [
+        e.prepare for e in index.explain(radius=3).estimates if e.route == "multi-index" and e.prepare
+    ]
+
+
+def test_without_faiss_there_are_two_routes(monkeypatch):
+    monkeypatch.setattr(engines, "faiss_library", lambda: None)
+    index = HammingIndex(pack(np.random.default_rng(0).random((50, 64)) < 0.5), 64)
+    assert {e.route for e in index.explain(radius=1).estimates} == {"scan", "enumerate"}

@@ -1,0 +1,79 @@
+"""Figures of an index, and what is said where its codes have collapsed."""
+
+import numpy as np
+import pytest
+
+from manihash.codes import pack
+from manihash.search import HammingIndex, stats
+
+RNG = np.random.default_rng(0)
+
+
+def of(bits):
+    return HammingIndex(pack(bits), np.shape(bits)[1]).stats()
+
+
+def test_sizes_are_counted_by_row():
+    bits = np.repeat([[0, 0, 1], [0, 1, 0], [1, 0, 0]], [1, 3, 6], axis=0)
+    found = of(bits)
+    assert (found.rows, found.n_bits, found.distinct_codes, found.largest_bucket) == (10, 3, 3, 6)
+    assert found.mean_bucket == pytest.approx(10 / 3)
+    assert found.median_bucket == 6
+    share = np.array([0.1, 0.3, 0.6])
+    assert found.entropy == pytest.approx(-(share * np.log2(share)).sum())
+
+
+def test_independent_bits_all_count(monkeypatch):
+    monkeypatch.setattr(stats, "_BLOCK", 1000)
+    found = of(RNG.random((20_000, 24)) < 0.5)
+    assert found.effective_bits == pytest.approx(24, abs=0.1)
+    assert (found.constant_bits, found.correlated_bits, found.warnings) == ((), (), ())
+
+
+def test_effective_bits_are_those_of_the_correlation_matrix():
+    bits = (RNG.random((500, 9)) < 0.5)[RNG.integers(0, 500, 3000)]
+    bits[:, 8] = bits[:, 0] ^ (RNG.random(3000) < 0.1)
+    C = np.corrcoef(bits.T.astype(float))
+    assert of(bits).effective_bits == pytest.approx(np.trace(C) ** 2 / (C**2).sum())
+
+
+def test_constant_and_correlated_bits_are_named_with_what_to_do():
+    bits = RNG.random((5000, 8)) < 0.5
+    bits[:, 2], bits[:, 5] = True, False
+    bits[:, 7] = ~bits[:, 0]
+    found = of(bits)
+    assert found.constant_bits == (2, 5)
+    assert found.correlated_bits == ((0, 7),)
+    said = " ".join(found.warnings)
+    assert "2 of 8 bits are the same in every row" in said
+    assert "1 pairs of bits say nearly the same" in said
+    assert "rotation" in said
+
+
+def test_collapsed_codes_are_warned_of():
+    bits = RNG.random((1000, 32)) < 0.5
+    bits[:400] = bits[0]
+    (said,) = of(bits).warnings
+    assert "collapsed: one code holds 400 of 1,000 rows" in said
+
+
+def test_few_effective_bits_are_warned_of():
+    bits = np.repeat(RNG.random((4000, 2)) < 0.5, 12, axis=1) ^ (RNG.random((4000, 24)) < 0.04)
+    assert any("would do as well" in said for said in of(bits).warnings)
+
+
+def test_one_row_and_changed_rows_have_figures_and_an_empty_index_says_so():
+    index = HammingIndex(pack([[1, 0, 1]]), 3)
+    assert (index.stats().rows, index.stats().entropy, index.stats().warnings) == (1, 0.0, ())
+    index.add(pack([[0, 1, 1]]))
+    assert index.stats().distinct_codes == 2
+    index.remove(index.ids)
+    with pytest.raises(ValueError, match="the index is empty"):
+        index.stats()
+
+
+def test_memory_is_at_most_one_and_a_half_times_codes_and_ids():
+    """Tables for radius look-up are made when they are asked for, and are not among it."""
+    for n_bits, distinct in ((64, 20_000), (64, 100), (32, 20_000), (128, 20_000)):
+        bits = (RNG.random((distinct, n_bits)) < 0.5)[RNG.permutation(20_000) % distinct]
+        assert of(bits).bytes <= 1.5 * 20_000 * (n_bits / 8 + 8)
