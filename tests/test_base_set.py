@@ -162,7 +162,9 @@ def test_a_base_as_large_as_the_data_is_the_data():
 
 @pytest.mark.parametrize("base", [KMeansBase(31), RandomBase(31)])
 def test_more_base_points_than_rows_are_an_error(base):
-    with pytest.raises(ValueError, match=r"31 points asked of n_samples = 30 rows: give more rows, or a smaller base"):
+    with pytest.raises(
+        ValueError, match=r"31 points asked of n_samples = 30 rows: give more rows, or a smaller base"
+    ):
         base.fit(normal(30, 3))
 
 

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from manihash.hashers.supervised_imh import SupervisedIMH
     from manihash.induction import InductiveEmbedding
     from manihash.rotation import ITQRotation
-    from manihash.search import HammingIndex
+    from manihash.search import HammingIndex, Rescore, dedup
     from manihash.search.tables import LSHTables
+    from manihash.stores import open_store
 
 _HOMES = {
     "IMH": "manihash.hashers.imh",
@@ -86,6 +87,9 @@ _HOMES = {
     "DiffusionMaps": "manihash.embeddings.diffusion",
     "PCA": "manihash.embeddings.pca",
     "HammingIndex": "manihash.search",
+    "Rescore": "manihash.search",
+    "dedup": "manihash.search",
+    "open_store": "manihash.stores",
     "load_dataset": "manihash.datasets",
 }
 

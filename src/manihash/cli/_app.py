@@ -8,14 +8,18 @@ from typer.core import TyperGroup
 from manihash import __version__
 from manihash.cli._errors import reported
 from manihash.cli.data import data
+from manihash.cli.dedup import dedup
 from manihash.cli.demo import demo
 from manihash.cli.encode import encode
 from manihash.cli.evaluate import evaluate
+from manihash.cli.export import export
 from manihash.cli.fit import fit
+from manihash.cli.index import index
 from manihash.cli.info import info
 from manihash.cli.search import search
+from manihash.cli.stats import stats
 
-_ORDER = ["demo", "data", "fit", "encode", "search", "evaluate", "info"]
+_ORDER = ["demo", "data", "fit", "encode", "index", "search", "dedup", "stats", "export", "evaluate", "info"]
 
 
 class _Group(TyperGroup):
@@ -39,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, fit, encode, search, evaluate, info):
+for command in (demo, fit, encode, index, search, dedup, stats, export, evaluate, info):
     app.command()(command)
 
 

@@ -74,6 +74,21 @@ def _names(path: str, n_rows: int) -> "NDArray[Any] | None":
     return None
 
 
+def read_ids(path: str) -> "NDArray[Any]":
+    """The numbers or booleans in a file; a CSV file has them in text, which are whole numbers again here."""
+    import numpy as np
+
+    from manihash import datasets
+
+    ids = datasets.read(path)
+    if ids.ndim == 2 and 1 in ids.shape:
+        ids = ids.reshape(-1)
+    if ids.dtype != np.float64 or not np.isfinite(ids).all() or np.abs(ids).max(initial=0) >= 2**53:
+        return ids
+    whole = ids.astype(np.int64)
+    return whole if np.array_equal(whole, ids) else ids
+
+
 def read_codes(path: str) -> "NDArray[Any]":
     """Packed codes; a CSV file has them as numbers in text, which are bytes again here."""
     import numpy as np

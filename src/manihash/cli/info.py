@@ -19,6 +19,9 @@ _OPTIONAL = {
     "faiss": ("fast Hamming search; without it exact and slower", "faiss"),
     "matplotlib": ("the pictures of the demo", "plot"),
     "h5py": ("HDF5 files", "hdf5"),
+    "lancedb": ("codes in LanceDB, a database in a folder", "lancedb"),
+    "psycopg": ("codes in PostgreSQL with pgvector", "postgres"),
+    "pymilvus": ("codes in Milvus", "milvus"),
 }
 
 

@@ -1,0 +1,119 @@
+"""manihash dedup: groups of rows whose codes are equal or nearly so."""
+
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from manihash.cli import _inputs
+from manihash.cli._output import facts, say, show, show_json
+from manihash.cli._progress import watched
+from manihash.cli.index import CodeBits, Ids, code_bits
+
+if TYPE_CHECKING:
+    from manihash.search import Duplicates
+
+_GROUPS_SHOWN = 10
+_IDS_SHOWN = 10
+
+
+def dedup(
+    codes: Annotated[
+        str,
+        typer.Argument(help="Codes of [bold]manihash encode[/], or perceptual hashes: bytes, a row each."),
+    ],
+    radius: Annotated[
+        int, typer.Option("--radius", help="Rows at most so many bits apart are duplicates; 0: equal codes.")
+    ] = 0,
+    bits: CodeBits = None,
+    ids: Ids = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write first, lims, ids and extra of all groups to an .npz file."),
+    ] = None,
+    as_json: _inputs.Json = False,
+    quiet: _inputs.Quiet = False,
+) -> None:
+    """Find groups of rows whose codes are at most --radius bits apart, exactly.
+
+    Rows are in one group if steps of at most the radius lead from one to the
+    other, so the ends of a long chain may lie further apart. The codes may come
+    from anywhere: perceptual hashes of images are bytes too.
+
+    In the .npz file the ids of group i are ids from lims(i) to lims(i + 1);
+    extra are all but the lowest id of each group, which is what may be deleted;
+    first has for each row the lowest id of its group. The table shows the first
+    groups; --json and -o give all.
+
+    Examples:
+
+      manihash dedup codes.npy --bits 48 --radius 2
+      manihash dedup phash.npy --radius 4 -o duplicates.npz
+    """
+    _check_options(radius, out, (codes, ids))
+    from manihash import search
+
+    start = perf_counter()
+    with watched(quiet) as watch:
+        watch.begin("looking for duplicates")
+        rows = _inputs.read_codes(codes)
+        n_bits = code_bits(rows, bits)
+        found = search.dedup(rows, n_bits, radius, None if ids is None else _inputs.read_ids(ids))
+        if out is not None:
+            _write(out, found)
+    told = {
+        "codes": codes,
+        "rows": len(rows),
+        "bits": n_bits,
+        "radius": radius,
+        "in_groups": len(found.ids),
+        "extra": len(found.ids) - len(found),
+        "seconds": round(perf_counter() - start, 3),
+    }
+    if as_json:
+        show_json({**told, "groups": [group.tolist() for group in found]})
+    else:
+        show(facts(_in_words(told, len(found))))
+        if len(found):
+            show(_table(found))
+
+
+def _check_options(radius: int, out: Path | None, inputs: tuple[str | None, ...]) -> None:
+    from manihash.checks import positive_int
+
+    positive_int(radius, "--radius", least=0)
+    if out is not None and out.suffix.lower() != ".npz":
+        raise ValueError(f"{out} came as target: a name that ends in .npz was wanted, it holds four arrays")
+    if out is not None:
+        _inputs.check_target(out, *inputs)
+
+
+def _write(out: Path, found: "Duplicates") -> None:
+    from manihash import datasets
+
+    arrays = {"first": found.first, "lims": found.lims, "ids": found.ids, "extra": found.extra}
+    datasets.write(out, arrays)
+    say("written", f"{len(found):,} groups, {out}", "green")
+
+
+def _in_words(told: dict[str, Any], groups: int) -> dict[str, str]:
+    return {
+        "rows": f"{told['rows']:,} of {told['bits']} bits",
+        "groups": f"{groups:,} of rows within radius {told['radius']}, found in {told['seconds']:.2f} s",
+        "duplicates": f"{told['extra']:,} beside the first of each group",
+    }
+
+
+def _table(found: "Duplicates") -> Table:
+    """The first groups, in order of their lowest id."""
+    table = Table("group", "rows", "ids", box=None, header_style="bold")
+    for i, group in enumerate(islice(found, _GROUPS_SHOWN)):
+        more = "  …" if len(group) > _IDS_SHOWN else ""
+        table.add_row(str(i), f"{len(group):,}", "  ".join(map(str, group[:_IDS_SHOWN])) + more)
+    left = len(found) - _GROUPS_SHOWN
+    if left > 0:
+        table.caption = f"and {left:,} more groups: --json or -o give all"
+    return table
