@@ -120,6 +120,9 @@ def squared_distances(X: Floats, C: Floats) -> Floats:
 
 @cache
 def _blas() -> ThreadpoolController:
+    """The BLAS of numpy and that of scipy, which is a library of its own and must be loaded to be seen."""
+    import scipy.linalg  # noqa: F401
+
     return ThreadpoolController().select(user_api="blas")
 
 
