@@ -113,3 +113,17 @@ def test_a_ranking_that_makes_no_sense_is_refused(options, message):
     index = HammingIndex(pack(RNG.random((9, 8)) < 0.5), 8)
     with pytest.raises(ValueError, match=message):
         index.search(np.zeros((2, 1), np.uint8), 3, **options)
+
+
+def test_rescoring_what_a_filter_left_nothing_of_gives_no_answers():
+    codes = np.arange(6, dtype=np.uint8)[:, None]
+    X = np.arange(12.0).reshape(6, 2)
+    distance, ids = HammingIndex(codes, 8).search(codes[:2], 3, filter=[], rescore=Rescore(X[:2], X))
+    assert distance.shape == ids.shape == (2, 0)
+
+
+def test_a_filter_of_ids_too_large_for_any_row_keeps_none():
+    codes = np.arange(6, dtype=np.uint8)[:, None]
+    index = HammingIndex(codes, 8, ids=np.arange(-3, 3))
+    wanted = np.array([2, 2**64 - 1], np.uint64)  # the second would be -1 as a signed number
+    assert np.array_equal(index.search(codes[:1], 6, filter=wanted)[1], [[2]])
