@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command import SCRIPT, run, told
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -19,7 +20,6 @@ from manihash import InductiveEmbedding, RandomBase, load
 from manihash.cli._app import app
 from manihash.codes import hamming
 
-SCRIPT = str(Path(sys.executable).with_name("manihash"))
 SMALL = [
     "--recipe=imh-tsne-random",
     "--bits=12",
@@ -49,20 +49,6 @@ def model(folder: Path) -> str:
     run("fit", "X.npy", *SMALL, "-o", "model.mhash")
     run("encode", "model.mhash", "X.npy", "-o", "codes.npy")
     return "model.mhash"
-
-
-def run(*args: str, code: int = 0) -> Any:
-    """The command inside this process; no traceback and, where it fails, nothing on stdout."""
-    result = CliRunner().invoke(app, list(args))
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    assert code == 0 or not result.stdout
-    return result
-
-
-def told(result: Any) -> str:
-    """The message on stderr as one line, without the frame that typer draws."""
-    return " ".join(result.stderr.replace("│", " ").split())
 
 
 def run_script(*args: str) -> subprocess.CompletedProcess[str]:

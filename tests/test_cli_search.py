@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command import SCRIPT, run, told
 from numpy.typing import NDArray
-from typer.testing import CliRunner
 
 from manihash import HammingIndex, load
-from manihash.cli._app import app
 from manihash.codes import hamming, pack, unpack
 
-SCRIPT = str(Path(sys.executable).with_name("manihash"))
 BITS = 12
 
 
@@ -38,20 +36,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     run("index", "codes.npy", f"--bits={BITS}", "-o", "codes.mhx")
     HammingIndex(np.load("codes.npy")[:, :1], 8).save("narrow.mhx")
     return tmp_path
-
-
-def run(*args: str, code: int = 0) -> Any:
-    """The command inside this process; no traceback and, where it fails, nothing on stdout."""
-    result = CliRunner().invoke(app, list(args))
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    assert code == 0 or not result.stdout
-    return result
-
-
-def told(result: Any) -> str:
-    """The message on stderr as one line, without the frame that typer draws."""
-    return " ".join(result.stderr.replace("│", " ").split())
 
 
 def document(*args: str) -> Any:

@@ -1,0 +1,25 @@
+"""How the tests of the command call it, and read what it says."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from manihash.cli._app import app
+
+SCRIPT = str(Path(sys.executable).with_name("manihash"))
+
+
+def run(*args: str, code: int = 0) -> Any:
+    """The command inside this process; no traceback and, where it fails, nothing on stdout."""
+    result = CliRunner().invoke(app, list(args))
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    assert code == 0 or not result.stdout
+    return result
+
+
+def told(result: Any) -> str:
+    """The message on stderr as one line, without the frame that typer draws."""
+    return " ".join(result.stderr.replace("│", " ").split())
