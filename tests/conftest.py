@@ -4,6 +4,20 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from manihash import checks
+
+# A run of the tests draws the same examples each time: a change fails it, not a draw.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile("same")
+
+
+@pytest.fixture(autouse=True)
+def same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An estimator that is given no seed draws from seed 0."""
+    generator = checks.generator
+    monkeypatch.setattr(checks, "generator", lambda seed: generator(0 if seed is None else seed))
 
 
 @pytest.fixture
