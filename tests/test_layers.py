@@ -35,6 +35,7 @@ ORDER = [
     {"experiments"},
     {"report"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 WITHOUT_SKLEARN = {"codes", "checks", "progress", "arrays", "rows", "persist", "metrics", "truth"}
