@@ -1,9 +1,10 @@
 """Which library holds a block of numbers: the few operations on a block that every method is made of.
 
 A row's result never depends on the batch it comes in. BLAS does not give that by itself: it takes other
-kernels, which add in another order, for one column, for few rows, for small products and for several threads.
-``product`` stays on one kernel (see ``_least_rows``), and ``single_blas_thread`` keeps BLAS on one thread
-while blocks of rows are spread over threads of our own.
+kernels, which add in another order, for one column, for the last few rows, for small products and for several
+threads. ``product`` stays on one kernel (see ``_padded_rows``), and takes float64 where the kernel of float32
+treats rows by their place; ``single_blas_thread`` keeps BLAS on one thread while blocks of rows are spread
+over threads of our own.
 """
 
 import threading
@@ -21,6 +22,8 @@ Ints = NDArray[np.intp]
 
 # OpenBLAS takes its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000
+# A kernel takes some rows at once, a divisor of this; what is left over goes through another one.
+_KERNEL_ROWS = 16
 _ARGMAX_PASSES = 16
 
 
@@ -31,11 +34,23 @@ def float_type(X: Any) -> np.dtype[Any]:
 
 def block_rows(width: int) -> int:
     """Rows in a block: a function of the width alone, so that sums over blocks are the same everywhere."""
-    return max(64, min(2048, 2**23 // max(width, 1)))
+    return max(64, min(2048, 2**23 // max(width, 1) // _KERNEL_ROWS * _KERNEL_ROWS))
 
 
-def _least_rows(d: int, m: int) -> int:
-    return min(block_rows(d), max(16, _SMALL_PRODUCT // (d * m) + 1))
+def _padded_rows(b: int, d: int, m: int) -> int:
+    """Rows with which b rows are multiplied: beyond the small products, and without a rest of a kernel."""
+    least = min(block_rows(d), _SMALL_PRODUCT // (d * m) + 1)
+    return -(-max(b, least) // _KERNEL_ROWS) * _KERNEL_ROWS
+
+
+@cache
+def _rows_alike(dtype: np.dtype[Any]) -> bool:
+    """Whether equal rows have equal products, wherever they stand: not so in float32 with AVX2."""
+    rng = np.random.default_rng(0)
+    x, C = (rng.standard_normal((rows, 64)).astype(dtype) for rows in (1, 1000))
+    with single_blas_thread():
+        Y = np.repeat(x, 96, axis=0) @ C.T
+    return dtype == np.float64 or np.array_equal(Y[:-1], Y[1:])
 
 
 def product(X: Floats, C: Floats) -> Floats:
@@ -43,9 +58,11 @@ def product(X: Floats, C: Floats) -> Floats:
     (b, d), m = X.shape, len(C)
     if m == 1:
         return product(X, np.repeat(C, 2, axis=0))[:, :1]
-    least = _least_rows(d, m)
-    if b < least:
-        padded = np.zeros((least, d), X.dtype)
+    if not _rows_alike(X.dtype):
+        return product(X.astype(np.float64), C.astype(np.float64)).astype(X.dtype)
+    rows = _padded_rows(b, d, m)
+    if b < rows:
+        padded = np.zeros((rows, d), X.dtype)
         padded[:b] = X
         return (padded @ C.T)[:b]
     return X @ C.T
