@@ -68,30 +68,34 @@ def code(text: str) -> Html:
 
 
 class Page:
-    """A title, a lead of one or two sentences, and sections that can be linked to by their id."""
+    """A title, a lead of one or two sentences, and sections that can be linked to by their id.
 
-    def __init__(self, title: str, lead: str) -> None:
-        self.title, self.lead = title, lead
-        self._sections: dict[str, tuple[str, Html]] = {}
+    ``styles`` are files of this package; the later ones go beyond the earlier.
+    """
 
-    def section(self, id: str, title: str, *parts: str) -> None:
-        """Add a section; ids differ, so that each can be linked to."""
+    def __init__(self, title: str, lead: str, styles: Sequence[str] = ("page.css",)) -> None:
+        self.title, self.lead, self.styles = title, lead, styles
+        self._sections: dict[str, tuple[str, str, Html]] = {}
+
+    def section(self, id: str, title: str, *parts: str, link: str = "") -> None:
+        """Add a section; ids differ, so that each can be linked to, under ``link`` or else its title."""
         if not id or id in self._sections:
             raise ValueError(f"a section needs an id of its own, and {id!r} is empty or taken")
-        self._sections[id] = title, markup(*parts)
+        self._sections[id] = title, link or title, markup(*parts)
 
     def html(self) -> str:
         """The page as one document."""
-        links = (tag("a", title, href=f"#{id}") for id, (title, _) in self._sections.items())
+        links = (tag("a", link, href=f"#{id}") for id, (_, link, _) in self._sections.items())
+        style = "".join(files(__package__).joinpath(name).read_text("utf-8") for name in self.styles)
         head = (
             Html('<meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             tag("title", self.title),
-            Html(f"<style>{files(__package__).joinpath('page.css').read_text('utf-8')}</style>"),
+            Html(f"<style>{style}</style>"),
         )
         sections = (
             tag("section", tag("h2", title), content, id=id)
-            for id, (title, content) in self._sections.items()
+            for id, (title, _, content) in self._sections.items()
         )
         body = tag(
             "main",

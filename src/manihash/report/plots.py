@@ -17,13 +17,14 @@ _COLOURS = (
     *("#56B4E9", "#6B6B6B", "#A08A00", "#882255", "#332288"),
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+INK = "#1b1f24"
 _SETTINGS = {
     "svg.hashsalt": "manihash",
     "font.size": 12,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#5b6470",
-    "axes.labelcolor": "#1b1f24",
+    "axes.labelcolor": INK,
     "xtick.color": "#3a424c",
     "ytick.color": "#3a424c",
 }
@@ -39,11 +40,27 @@ class Look:
     marker: str
 
 
+# What the paper compares IMH with stands in one plot with it, so these differ from it and from each other.
+_COMPARED = {
+    "pcah": Look("#D55E00", "*"),
+    "lsh": Look("#CC79A7", "h"),
+    "itq": Look("#56B4E9", "X"),
+    "sh": Look("#6B6B6B", "<"),
+    "agh": Look("#882255", "v"),
+    "sph": Look("#332288", "s"),
+    "bre": Look("#E69F00", "P"),
+    "sth": Look("#A08A00", ">"),
+}
+UNKNOWN = Look(INK, "h")
+
+
 def look(method: str) -> Look:
     """The look of a recipe, the same throughout: no two recipes share both colour and marker."""
     names = recipe_names()
-    i = names.index(method) if method in names else len(names)
-    return Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)])
+    if method not in names:
+        return UNKNOWN
+    i = names.index(method)
+    return _COMPARED.get(method, Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]))
 
 
 @dataclass(frozen=True)
@@ -59,13 +76,13 @@ class Line:
 def against_length(lines: Sequence[Line], metric: str, levels: Mapping[str, float] | None = None) -> bytes:
     """Curves of a metric against code length, one line a method; ``levels`` hold at any length, dashed."""
     levels = levels or {}
-    with _settings():
+    with settings():
         figure, axes = _figure(4.6, 4.2)
         for line in lines:
             style = look(line.method)
             axes.plot(line.bits, line.values, color=style.colour, marker=style.marker, ms=5.5, lw=1.7)
         for level in levels.values():
-            axes.axhline(level, color="#1b1f24", ls="--", lw=1.2)
+            axes.axhline(level, color=INK, ls="--", lw=1.2)
         axes.set_xlabel("code length, bits")
         axes.set_ylabel(metric)
         axes.set_xticks(sorted({bits for line in lines for bits in line.bits}))
@@ -75,9 +92,9 @@ def against_length(lines: Sequence[Line], metric: str, levels: Mapping[str, floa
         ends: list[_End] = [
             (line.title, line.values[-1], look(line.method).colour, line.bits[-1]) for line in lines
         ]
-        ends += [(title, level, "#1b1f24", None) for title, level in levels.items()]
+        ends += [(title, level, INK, None) for title, level in levels.items()]
         _name_ends(axes, ends)
-        return _svg(figure)
+        return svg(figure, bbox_inches="tight")
 
 
 def _name_ends(axes: Any, ends: Sequence[_End]) -> None:
@@ -114,7 +131,7 @@ def plane(
     axis: str,
 ) -> bytes:
     """An embedding in two dimensions: base points (m, 2) drawn as their class, queries (q, 2) as dots."""
-    with _settings():
+    with settings():
         figure, axes = _figure(6.4, 5.2)
         classes = sorted({*base_names, *query_names})
         for i, name in enumerate(classes):
@@ -131,7 +148,7 @@ def plane(
         axes.legend(
             title="class", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, handletextpad=0.2
         )
-        return _svg(figure)
+        return svg(figure, bbox_inches="tight")
 
 
 def _text_marker(name: str) -> str:
@@ -140,17 +157,30 @@ def _text_marker(name: str) -> str:
     return rf"$\mathrm{{{plain}}}$" if plain else "o"
 
 
-def _settings() -> Any:
+def settings() -> Any:
+    """The settings of every drawing, for a ``with`` block."""
     return extra("matplotlib", "plot").rc_context(_SETTINGS)
 
 
+def new_figure(width: float, height: float, **options: Any) -> Any:
+    """An empty figure, in inches."""
+    return extra("matplotlib.figure", "plot").Figure(figsize=(width, height), **options)
+
+
 def _figure(width: float, height: float) -> tuple[Any, Any]:
-    figure = extra("matplotlib.figure", "plot").Figure(figsize=(width, height))
+    figure = new_figure(width, height)
     return figure, figure.subplots()
 
 
-def _svg(figure: Any) -> bytes:
+def svg(figure: Any, **options: Any) -> bytes:
     """The figure as an SVG file, the same bytes for the same figure."""
     file = BytesIO()
-    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(file, format="svg", metadata={"Date": None}, **options)
+    return file.getvalue()
+
+
+def png(figure: Any) -> bytes:
+    """The figure as a PNG file, at twice the pixels of a screen."""
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=192, metadata={"Software": None})
     return file.getvalue()

@@ -1,0 +1,204 @@
+"""Curves of a report, as SVG and PNG: told apart without colour, named beside the axes, never over them."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Any
+
+from manihash.experiments.section import Curve, Plot, Value
+from manihash.report import plots
+
+_WIDTH, _HEIGHT = 5.4, 3.9  # inches
+_NAME_SIZE = 10.5
+_NAME_GAP = 0.062  # of the axis's height, between two names
+_FEW_POINTS = 12  # a curve of more has marks at some of its points only
+_SIZES = {"o": 5.5, "s": 5.5, "D": 5.5, "*": 8.5, "P": 7.5, "X": 7.5}  # they look alike in size
+_DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+_LEVEL_DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure in both of its files."""
+
+    svg: bytes
+    png: bytes
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How one curve of a plot is drawn; the second of a method is dashed, with hollow marks."""
+
+    colour: str
+    marker: str
+    dash: Any
+    hollow: bool = False
+
+    def options(self) -> dict[str, Any]:
+        face = "white" if self.hollow else self.colour
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "ls": self.dash,
+            "lw": 1.6,
+            "ms": _SIZES.get(self.marker, 6.5),
+            "mfc": face,
+            "mec": self.colour if self.hollow else "white",
+            "mew": 1.2 if self.hollow else 0.4,
+        }
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A name to be written beside the axes: what it names ends at (x, y), in fractions of the axes."""
+
+    title: str
+    x: float
+    y: float
+    options: dict[str, Any]
+
+
+def draw(plot: Plot) -> Drawn:
+    """A plot: means with a band of one standard deviation where there are several seeds."""
+    with plots.settings():
+        names = len(plot.curves) + len(plot.levels)
+        figure = plots.new_figure(_WIDTH, max(_HEIGHT, 0.8 + names * _NAME_GAP * 3.2), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
+        axes = figure.subplots()
+        styles = _styles(plot.curves)
+        for i, (curve, style) in enumerate(zip(plot.curves, styles, strict=True)):
+            _draw_curve(axes, curve, style, i, len(plot.curves), plot.log_y)
+        level_styles = [{"color": plots.INK, "ls": dash, "lw": 1.2} for dash in _LEVEL_DASHES]
+        for i, (_, level) in enumerate(plot.levels):
+            axes.axhline(level, zorder=2, **level_styles[i % len(level_styles)])
+        _scale(axes, plot)
+        ends = [
+            _Name(curve.title, *_place(axes, *end), style.options())
+            for curve, style in zip(plot.curves, styles, strict=True)
+            if (end := _end(curve, plot)) is not None
+        ]
+        ends += [
+            _Name(title, 1.0, _place(axes, _right(axes), level)[1], level_styles[i % len(level_styles)])
+            for i, (title, level) in enumerate(plot.levels)
+        ]
+        _write_names(axes, ends)
+        return Drawn(plots.svg(figure), plots.png(figure))
+
+
+def _styles(curves: Sequence[Curve]) -> list[_Style]:
+    seen: Counter[plots.Look] = Counter()
+    styles = []
+    for curve in curves:
+        look = plots.look(curve.method)
+        again = seen[look]
+        seen[look] += 1
+        styles.append(_Style(look.colour, look.marker, _DASHES[again % len(_DASHES)], again % 2 == 1))
+    return styles
+
+
+def _shown(value: Value | None, log: bool = False) -> bool:
+    return value is not None and math.isfinite(value.mean) and (value.mean > 0 or not log)
+
+
+def _draw_curve(axes: Any, curve: Curve, style: _Style, i: int, n: int, log: bool) -> None:
+    """One curve; the first of a plot lies on top."""
+    y = [value.mean if value is not None and _shown(value, log) else math.nan for value in curve.y]
+    every: Any = None
+    if len(curve.x) > _FEW_POINTS:  # marks of neighbouring curves stand apart
+        step = len(curve.x) / 8
+        every = sorted({min(len(curve.x) - 1, int((k + i / n) * step)) for k in range(8)})
+    axes.plot(curve.x, y, zorder=3 + (n - i) / n, markevery=every, **style.options())
+    for run in _runs(curve):
+        low = [v.mean - s for _, v, s in run]
+        high = [v.mean + s for _, v, s in run]
+        if log:
+            low = [max(bottom, v.mean / 10) for bottom, (_, v, _) in zip(low, run, strict=True)]
+        axes.fill_between([x for x, _, _ in run], low, high, color=style.colour, alpha=0.16, lw=0, zorder=1.5)
+
+
+def _runs(curve: Curve) -> Iterator[list[tuple[float, Value, float]]]:
+    """Stretches of neighbouring points that have a spread."""
+    run: list[tuple[float, Value, float]] = []
+    for x, value in zip(curve.x, curve.y, strict=True):
+        if value is not None and _shown(value) and value.spread is not None and math.isfinite(value.spread):
+            run.append((x, value, value.spread))
+            continue
+        if len(run) > 1:
+            yield run
+        run = []
+    if len(run) > 1:
+        yield run
+
+
+def _scale(axes: Any, plot: Plot) -> None:
+    """Axes with their names, a grid, and ticks where the points are if these are few."""
+    if plot.log_x:
+        axes.set_xscale("log")
+    if plot.log_y:
+        axes.set_yscale("log")
+    else:
+        low, high = axes.get_ylim()
+        lowest = min((v.mean for c in plot.curves for v in c.y if v is not None and _shown(v)), default=low)
+        if 0 <= lowest < high / 3:
+            axes.set_ylim(bottom=0)
+    axes.set_xlabel(fill(plot.x_label, 48))
+    axes.set_ylabel(fill(plot.y_label, 38))
+    axes.grid(axis="y", color="#e3e7ec", lw=0.8)
+    axes.set_axisbelow(True)
+    ticks = sorted({x for curve in plot.curves for x in curve.x})
+    if 0 < len(ticks) <= _FEW_POINTS:
+        shown = _apart(axes, ticks)
+        axes.set_xticks(shown, labels=[f"{x:,g}" if x < 1e6 else f"{x:.0e}" for x in shown])
+        axes.set_xticks([], minor=True)
+
+
+def _apart(axes: Any, ticks: Sequence[float]) -> list[float]:
+    """The ticks whose numbers have room; the last is always among them."""
+    shown: list[float] = []
+    edge = math.inf
+    for tick in reversed(ticks):
+        half = (0.3 + 0.5 * len(f"{tick:,g}")) * 0.032  # of the axis's width
+        place = _place(axes, tick, axes.get_ylim()[0])[0]
+        if place + half <= edge:
+            shown.append(tick)
+            edge = place - half
+    return shown[::-1]
+
+
+def _place(axes: Any, x: float, y: float) -> tuple[float, float]:
+    """A point of the data in fractions of the axes, which no later layout changes."""
+    across, up = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))
+    return float(across), float(up)
+
+
+def _right(axes: Any) -> float:
+    return float(axes.get_xlim()[1])
+
+
+def _end(curve: Curve, plot: Plot) -> tuple[float, float] | None:
+    """The last point of a curve; none where it has no point at all."""
+    for x, value in reversed(list(zip(curve.x, curve.y, strict=True))):
+        if value is not None and _shown(value, plot.log_y):
+            return x, value.mean
+    return None
+
+
+def _write_names(axes: Any, names: Sequence[_Name]) -> None:
+    """Names at the right in the order of the ends, each with a piece of its line, joined where it is near."""
+    ordered = sorted(names, key=lambda name: name.y)
+    heights = plots.spread([name.y for name in ordered], _NAME_GAP, 0.0, 1.0)
+    for name, height in zip(ordered, heights, strict=True):
+        outside = {"transform": axes.transAxes, "clip_on": False, "zorder": 5}
+        if name.x > 0.9:
+            axes.plot(
+                [name.x, 1.045],
+                [name.y, height],
+                color=name.options["color"],
+                lw=0.6,
+                alpha=0.7,
+                **outside | {"zorder": 1},
+            )
+        axes.plot([1.05, 1.085, 1.12], [height] * 3, markevery=[1], **name.options | outside)
+        axes.text(1.14, height, name.title, color=plots.INK, va="center_baseline", size=_NAME_SIZE, **outside)
