@@ -34,14 +34,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; its name is that of its CSV and JSON files, ``unit`` that of its figures."""
+    """A table; its name is that of its CSV and JSON files, ``unit`` that of its figures.
+
+    ``digits`` after the point are shown: one number for all columns, or one for each.
+    """
 
     name: str
     caption: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     unit: str
-    digits: int = 2
+    digits: int | tuple[int, ...] = 2
 
 
 @dataclass(frozen=True)

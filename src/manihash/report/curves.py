@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT = 5.4, 3.9  # inches
 _NAME_SIZE = 10.5
 _NAME_GAP = 0.062  # of the axis's height, between two names
 _FEW_POINTS = 12  # a curve of more has marks at some of its points only
-_SIZES = {"o": 5.5, "s": 5.5, "D": 5.5, "*": 8.5, "P": 7.5, "X": 7.5}  # they look alike in size
+_SIZES = {"o": 5.5, "s": 5.5, "D": 5.5, "*": 8.5, "d": 7, "P": 7, "X": 7}  # they look alike in size
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _LEVEL_DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
 
@@ -152,6 +152,9 @@ def _scale(axes: Any, plot: Plot) -> None:
         shown = _apart(axes, ticks)
         axes.set_xticks(shown, labels=[f"{x:,g}" if x < 1e6 else f"{x:.0e}" for x in shown])
         axes.set_xticks([], minor=True)
+    elif not plot.log_x:
+        axes.locator_params(axis="x", nbins=4)
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,g}")
 
 
 def _apart(axes: Any, ticks: Sequence[float]) -> list[float]:

@@ -62,6 +62,8 @@ def _check(sections: Sequence[Section]) -> None:
     _check_names("table", [part.name for part in tables])
     _check_names("figure", [part.name for part in parts if not isinstance(part, Table)])
     for table in tables:
+        if not isinstance(table.digits, int) and len(table.digits) != len(table.columns):
+            raise ValueError(f"{table.name} has {len(table.digits)} digits for {len(table.columns)} columns")
         for row in table.rows:
             if len(row.cells) != len(table.columns):
                 raise ValueError(

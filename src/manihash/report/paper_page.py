@@ -94,7 +94,7 @@ def _claim(claim: Claim) -> Html:
         "tr",
         tag("th", _kept(claim.text), scope="row"),
         tag("td", claim.place, class_="place"),
-        tag("td", _kept(claim.ours) or _NONE, *why, class_="found"),
+        tag("td", _kept(claim.ours) or ("" if why else _NONE), *why, class_="found"),
         tag("td", tag("span", result(claim), class_=f"result {_RESULT_CLASSES[claim.holds]}")),
     )
 
@@ -167,6 +167,7 @@ def _pictures(part: Pictures) -> Html:
         ),
         _links("Figure", _figure_files(part.name, "svg", "png")),
         id=f"figure-{part.name}",
+        class_="pictures",
     )
 
 
@@ -190,7 +191,8 @@ def _strip(strip: Strip) -> Html:
 
 
 def _table(table: Table) -> Html:
-    rows = [[row.title, *(_cell(cell, table.digits) for cell in row.cells)] for row in table.rows]
+    digits = (table.digits,) * len(table.columns) if isinstance(table.digits, int) else table.digits
+    rows = [[row.title, *map(_cell, row.cells, digits)] for row in table.rows]
     return tag(
         "div",
         page.table(
