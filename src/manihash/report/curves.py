@@ -143,8 +143,8 @@ def _scale(axes: Any, plot: Plot) -> None:
         lowest = min((v.mean for c in plot.curves for v in c.y if v is not None and _shown(v)), default=low)
         if 0 <= lowest < high / 3:
             axes.set_ylim(bottom=0)
-    axes.set_xlabel(fill(plot.x_label, 48))
-    axes.set_ylabel(fill(plot.y_label, 38))
+    axes.set_xlabel(fill(plot.x_label, 48), parse_math=False)
+    axes.set_ylabel(fill(plot.y_label, 38), parse_math=False)
     axes.grid(axis="y", color="#e3e7ec", lw=0.8)
     axes.set_axisbelow(True)
     ticks = sorted({x for curve in plot.curves for x in curve.x})
@@ -204,4 +204,11 @@ def _write_names(axes: Any, names: Sequence[_Name]) -> None:
                 **outside | {"zorder": 1},
             )
         axes.plot([1.05, 1.085, 1.12], [height] * 3, markevery=[1], **name.options | outside)
-        axes.text(1.14, height, name.title, color=plots.INK, va="center_baseline", size=_NAME_SIZE, **outside)
+        axes.text(
+            *(1.14, height, name.title),
+            color=plots.INK,
+            va="center_baseline",
+            size=_NAME_SIZE,
+            parse_math=False,
+            **outside,
+        )

@@ -48,7 +48,7 @@ def _summary(sections: Sequence[Section]) -> list[Html]:
         return [paragraph(what)]
     counted = [tag("li", tag("b", str(n)), f" {words}", class_=name) for n, words, name in _counts(claims)]
     groups = [
-        (tag("a", f"{_short(section.id)}: {_held(section.claims)}", href=f"#{section.id}"), section.claims)
+        (tag("a", f"{_short(section.id)}. {_held(section.claims)}", href=f"#{section.id}"), section.claims)
         for section in sections
         if section.claims
     ]
@@ -61,14 +61,9 @@ def _summary(sections: Sequence[Section]) -> list[Html]:
 
 
 def _held(claims: Sequence[Claim]) -> str:
-    held = sum(claim.holds is True for claim in claims)
     if len(claims) == 1:
-        return (
-            f"its one claim {result(claims[0])}"
-            if claims[0].holds is not None
-            else "its one claim is not measured"
-        )
-    return f"{held} of {len(claims)} claims hold"
+        return f"The one claim {'is ' if claims[0].holds is None else ''}{result(claims[0])}"
+    return f"{sum(claim.holds is True for claim in claims)} of {len(claims)} claims hold"
 
 
 def _counts(claims: Sequence[Claim]) -> list[tuple[int, str, str]]:

@@ -42,7 +42,7 @@ def draw(pictures: Pictures) -> Drawn:
 
 
 def _draw_strip(axes: Any, strip: Strip, left: float, top: float) -> None:
-    axes.text(left, top + _TITLE - 5, strip.title, size=11, color=plots.INK, va="baseline")
+    axes.text(left, top + _TITLE - 5, strip.title, size=11, color=plots.INK, va="baseline", parse_math=False)
     for i, ((x, y), pixels, right) in enumerate(
         zip(_places(left, top + _TITLE), strip.pictures, strip.right, strict=False)
     ):
