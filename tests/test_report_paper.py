@@ -57,6 +57,10 @@ def _tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
+def _curve(n: int) -> Curve:
+    return Curve("ITQ", "itq", (16.0,), (Value(1),) * n)
+
+
 def _page(*sections: Section) -> str:
     return report_files(sections, {})["index.html"].decode()
 
@@ -280,11 +284,22 @@ def test_a_report_without_claims_or_sections_says_so() -> None:
         ((Section("../x", "", "", ""),), "'../x' came as the name of a section"),
         ((Section("summary", "", "", ""),), "'summary' is empty or taken"),
         ((_with(Table("a/b", "", (), (), "")),), "'a/b' came as the name of a table"),
-        ((_with(Table("t", "", ("c",), (Row("r", ()),), "")),), "row 'r' of t has 0 cells for 1 columns"),
-        ((_with(Table("t", "", ("c",), (), "", (1, 2))),), "t has 2 digits for 1 columns"),
+        (
+            (_with(Table("t", "", ("c",), (Row("r", ()),), "")),),
+            "row 'r' of t has 0 values, and 1 were wanted",
+        ),
+        ((_with(Table("t", "", ("c",), (), "", (1, 2))),), "the digits of t has 2 values, and 1 were wanted"),
+        (
+            (Section("fig2", "", "", "", (Plot("p", "", "", "", (_curve(2),)),)),),
+            "curve 'ITQ' of p has 2 values, and 1 were wanted",
+        ),
+        (
+            (Section("fig6", "", "", "", (Pictures("p", "", (Strip("s", (), (None,)),)),)),),
+            "strip 's' of p has 1 values, and 0 were wanted",
+        ),
     ],
 )
-def test_names_that_cannot_stand_are_refused_before_anything_is_written(
+def test_what_cannot_stand_is_refused_before_anything_is_written(
     sections: tuple[Section, ...], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -455,6 +470,20 @@ def test_a_process_killed_amid_the_swap_leaves_one_whole_report_or_no_page(tmp_p
     assert pages[0] == b"old"
     assert pages[-1] == b"new"
     assert None in pages
+
+
+@pytest.mark.parametrize("name", ["index.html", "claims.csv"])
+def test_a_folder_is_tried_before_the_work(name: str, tmp_path: Path) -> None:
+    paper.check_target(tmp_path / "new" / "out")
+    paper.check_target(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    write_report(SMALL, tmp_path / "out", {})
+    paper.check_target(tmp_path / "out")
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(FileExistsError, match=f"{name} was not written by a report"):
+        paper.check_target(tmp_path)
+    with pytest.raises(OSError, match=r"cannot write the report to .*give another folder"):
+        paper.check_target(tmp_path / name / "out")
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:

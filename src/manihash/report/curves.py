@@ -12,6 +12,7 @@ from manihash.report import plots
 
 _WIDTH, _HEIGHT = 5.4, 3.9  # inches
 _NAME_SIZE = 10.5
+_NAME_LETTERS = 20  # names of so many have room beside the axes
 _NAME_GAP = 0.062  # of the axis's height, between two names
 _FEW_POINTS = 12  # a curve of more has marks at some of its points only
 _SIZES = {"o": 5.5, "s": 5.5, "D": 5.5, "*": 8.5, "d": 7, "P": 7, "X": 7}  # they look alike in size
@@ -63,8 +64,7 @@ class _Name:
 def draw(plot: Plot) -> Drawn:
     """A plot: means with a band of one standard deviation where there are several seeds."""
     with plots.settings():
-        names = len(plot.curves) + len(plot.levels)
-        figure = plots.new_figure(_WIDTH, max(_HEIGHT, 0.8 + names * _NAME_GAP * 3.2), layout="constrained")
+        figure = plots.new_figure(*_size(plot), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
         axes = figure.subplots()
         styles = _styles(plot.curves)
@@ -85,6 +85,14 @@ def draw(plot: Plot) -> Drawn:
         ]
         _write_names(axes, ends)
         return Drawn(plots.svg(figure), plots.png(figure))
+
+
+def _size(plot: Plot) -> tuple[float, float]:
+    """Inches: the same for all plots, and more where names are long or many."""
+    names = [curve.title for curve in plot.curves] + [title for title, _ in plot.levels]
+    letters = max(map(len, names), default=0)
+    more = max(0, letters - _NAME_LETTERS) * 0.6 * _NAME_SIZE / 72
+    return _WIDTH + more, max(_HEIGHT, 0.8 + len(names) * _NAME_GAP * 3.2)
 
 
 def _styles(curves: Sequence[Curve]) -> list[_Style]:
@@ -162,7 +170,7 @@ def _apart(axes: Any, ticks: Sequence[float]) -> list[float]:
     shown: list[float] = []
     edge = math.inf
     for tick in reversed(ticks):
-        half = (0.3 + 0.5 * len(f"{tick:,g}")) * 0.032  # of the axis's width
+        half = (0.3 + 0.5 * len(f"{tick:,g}")) * 0.038  # of the axis's width
         place = _place(axes, tick, axes.get_ylim()[0])[0]
         if place + half <= edge:
             shown.append(tick)

@@ -15,6 +15,17 @@ from shutil import rmtree
 LIST = "files.json"
 
 
+def check_folder(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
+    """Raise where ``replace_files`` could not write these files, before the work that makes them."""
+    target = Path(folder)
+    with _told(target):
+        if target.exists():
+            _refuse_others(target, set(names) - _listed(target))
+        nearest = next(path for path in (target, *target.absolute().parents) if path.exists())
+        with tempfile.TemporaryDirectory(prefix=".report.", suffix=".part", dir=nearest):
+            pass
+
+
 def replace_files(folder: str | os.PathLike[str], contents: Mapping[str, bytes], page: str) -> None:
     """Let the folder hold these files (by relative path), and none that an earlier call wrote.
 

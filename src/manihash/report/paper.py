@@ -9,10 +9,11 @@ from manihash import progress
 from manihash.experiments.section import Part, Pictures, Plot, Section, Table
 from manihash.report import curves, data_files, sheets
 from manihash.report.curves import Drawn
-from manihash.report.folder import replace_files
+from manihash.report.folder import check_folder, replace_files
 from manihash.report.paper_page import paper_page
 
 PAGE = "index.html"
+_CLAIMS = ("claims.csv", "claims.json")
 
 
 def write_report(
@@ -26,14 +27,17 @@ def write_report(
     return Path(folder) / PAGE
 
 
+def check_target(folder: str | os.PathLike[str]) -> None:
+    """Raise where ``write_report`` could not write to the folder: to be asked before hours of work."""
+    check_folder(folder, [PAGE, *_CLAIMS])
+
+
 def report_files(sections: Sequence[Section], about: Mapping[str, str]) -> dict[str, bytes]:
     """Every file of the report by its path in the folder."""
     _check(sections)
     parts = [part for section in sections for part in section.parts]
-    found = {
-        "claims.csv": data_files.claims_csv(sections),
-        "claims.json": data_files.claims_json(sections, about),
-    }
+    claims = data_files.claims_csv(sections), data_files.claims_json(sections, about)
+    found = dict(zip(_CLAIMS, claims, strict=True))
     drawn: dict[str, Drawn] = {}
     for i, part in enumerate(parts, 1):
         if isinstance(part, Table):
@@ -61,15 +65,24 @@ def _check(sections: Sequence[Section]) -> None:
     _check_names("section", [section.id for section in sections])
     _check_names("table", [part.name for part in tables])
     _check_names("figure", [part.name for part in parts if not isinstance(part, Table)])
-    for table in tables:
-        if not isinstance(table.digits, int) and len(table.digits) != len(table.columns):
-            raise ValueError(f"{table.name} has {len(table.digits)} digits for {len(table.columns)} columns")
-        for row in table.rows:
-            if len(row.cells) != len(table.columns):
-                raise ValueError(
-                    f"row {row.title!r} of {table.name} has {len(row.cells)} cells for "
-                    f"{len(table.columns)} columns: give a cell for each, Cell(None) where there is no figure"
-                )
+    for part in parts:
+        for what, given, wanted in _lengths(part):
+            if given != wanted:
+                raise ValueError(f"{what} of {part.name} has {given} values, and {wanted} were wanted")
+
+
+def _lengths(part: Part) -> Iterator[tuple[str, int, int]]:
+    """What must be as long as what."""
+    if isinstance(part, Table):
+        if not isinstance(part.digits, int):
+            yield "the list of digits", len(part.digits), len(part.columns)
+        yield from ((f"row {row.title!r}", len(row.cells), len(part.columns)) for row in part.rows)
+    elif isinstance(part, Plot):
+        yield from ((f"curve {curve.title!r}", len(curve.y), len(curve.x)) for curve in part.curves)
+    else:
+        yield from (
+            (f"strip {strip.title!r}", len(strip.right), len(strip.pictures)) for strip in part.strips
+        )
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

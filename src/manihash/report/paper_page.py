@@ -48,7 +48,7 @@ def _summary(sections: Sequence[Section]) -> list[Html]:
         return [paragraph(what)]
     counted = [tag("li", tag("b", str(n)), f" {words}", class_=name) for n, words, name in _counts(claims)]
     groups = [
-        (tag("a", f"{_short(section.id)}. {_held(section.claims)}", href=f"#{section.id}"), section.claims)
+        (tag("a", f"{_short(section.id)} · {_held(section.claims)}", href=f"#{section.id}"), section.claims)
         for section in sections
         if section.claims
     ]
@@ -158,7 +158,7 @@ def _pictures(part: Pictures) -> Html:
         tag(
             "figcaption",
             part.caption,
-            " First, in a dark frame: the query. Red frame with a cross: a false answer.",
+            " First, in a heavy frame: the query. Red frame with a cross: a false answer.",
         ),
         _links("Figure", _figure_files(part.name, "svg", "png")),
         id=f"figure-{part.name}",
