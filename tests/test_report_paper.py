@@ -288,7 +288,7 @@ def test_a_report_without_claims_or_sections_says_so() -> None:
             (_with(Table("t", "", ("c",), (Row("r", ()),), "")),),
             "row 'r' of t has 0 values, and 1 were wanted",
         ),
-        ((_with(Table("t", "", ("c",), (), "", (1, 2))),), "the digits of t has 2 values, and 1 were wanted"),
+        ((_with(Table("t", "", ("c",), (), "", (1, 2))),), "the list of digits of t has 2 values"),
         (
             (Section("fig2", "", "", "", (Plot("p", "", "", "", (_curve(2),)),)),),
             "curve 'ITQ' of p has 2 values, and 1 were wanted",
