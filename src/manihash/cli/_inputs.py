@@ -30,7 +30,10 @@ Json = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
-FILES_HELP = "npy (memory-mapped), npz, fvecs, bvecs, idx, HDF5 or CSV; [bold]file.npz:key[/] names one array"
+FILES_HELP = (
+    "npy, npz, fvecs, bvecs, idx, HDF5, Parquet or CSV; [bold]file.npz:key[/] names one array or column"
+)
+_ROWS_LOOKED_AT = 64
 
 
 def read_vectors(path: str) -> "NDArray[Any]":
@@ -44,6 +47,24 @@ def read_vectors(path: str) -> "NDArray[Any]":
             "Reshape it, or name another file"
         )
     return array.reshape(len(array), -1)
+
+
+def fingerprint(path: str, X: Any) -> str:
+    """What tells the vectors of a file from others: size and time of the file, shape, type, some rows."""
+    import hashlib
+
+    import numpy as np
+
+    from manihash import datasets
+    from manihash.rows import rows_at
+
+    file = datasets.split_key(path)[0].stat()
+    some = np.unique(np.linspace(0, X.shape[0] - 1, _ROWS_LOOKED_AT).astype(np.int64))
+    rows = rows_at(X, some)
+    rows = np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+    digest = hashlib.sha256(f"{file.st_size} {file.st_mtime_ns} {X.shape} {X.dtype}".encode())
+    digest.update(rows.data)
+    return digest.hexdigest()
 
 
 def read_labels(path: str, n_rows: int) -> "NDArray[Any]":

@@ -79,17 +79,17 @@ def fit(
 
 def _training_rows(
     vectors: str | None, data: str | None, labels: str | None
-) -> tuple["NDArray[Any]", "NDArray[Any] | None"]:
+) -> tuple[Any, "NDArray[Any] | None"]:
     """Rows and their labels, if there are any."""
     if (vectors is None) == (data is None):
         raise typer.BadParameter("give a file of vectors, or --data with the name of a set: one of the two")
+    from manihash import load_dataset, open_vectors
+
     if vectors is not None:
-        X = _inputs.read_vectors(vectors)
-        return X, None if labels is None else _inputs.read_labels(labels, len(X))
+        X = open_vectors(vectors)
+        return X, None if labels is None else _inputs.read_labels(labels, X.shape[0])
     if labels is not None:
         raise typer.BadParameter("a set of --data brings its own labels: leave --labels out")
-    from manihash import load_dataset
-
     held = load_dataset(str(data))
     return held.X_train, held.y_train
 

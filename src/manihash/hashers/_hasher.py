@@ -1,5 +1,6 @@
 """The one base class of all hashers: a real-valued Y, then the sign."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -55,7 +56,14 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     def encode(self, X: Any) -> Codes:
         """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
         rows, width = self._rows_to_map(X), codes.n_bytes(self._n_features_out)
-        return rows.stack(lambda block: codes.pack(self._embed(block) > 0), width, np.uint8, "encode")
+        return rows.stack(self._code, width, np.uint8, "encode")
+
+    def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
+        """The codes of ``encode``, some rows at a time, from row ``start`` on: all of them are never held."""
+        return self._rows_to_map(X).map(self._code, "encode", start=start)
+
+    def _code(self, block: Floats) -> Codes:
+        return codes.pack(self._embed(block) > 0)
 
     def _check(self) -> None:
         checks.positive_int(self.n_bits, "n_bits")
