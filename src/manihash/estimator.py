@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from manihash import checks, persist
+from manihash import checks, cluster, persist
 from manihash.arrays import Floats
 from manihash.persist import Arrays, ModelFileError
 from manihash.rows import Rows, can_be_sliced, far_origin
@@ -27,6 +27,8 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     each block anyway and can name the row.
     """
     in_slices = can_be_sliced(X)
+    if in_slices and cluster.is_dask(X):
+        cluster.check_chunks(X)
     if in_slices and (X.shape[0] < least or not X.shape[1]):
         raise ValueError(
             f"X holds {X.shape[0]} sample(s) of {X.shape[1]} feature(s): give at least {least} of at least 1"
@@ -79,7 +81,7 @@ class RowEstimator(BaseEstimator):
         self._check()
         X = checked(self, X, fitting=True, least=2)
         self.normalize_ = bool(getattr(self, "normalize", False))
-        rows = Rows(X, normalize=self.normalize_)
+        rows = cluster.rows_of(X, normalize=self.normalize_)
         rows.origin = self.origin_ = far_origin(rows) if self._by_distance else None
         self._fit(rows, y, checks.generator(self.random_state))
         return self
@@ -98,7 +100,7 @@ class RowEstimator(BaseEstimator):
     def _rows_to_map(self, X: Any) -> Rows:
         check_is_fitted(self)
         X = checked(self, X, fitting=False)
-        return Rows(X, normalize=self.normalize_, origin=self.origin_)
+        return cluster.rows_of(X, normalize=self.normalize_, origin=self.origin_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, whole or not at all; ``manihash.load`` reads it."""

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Arrays = tuple[Floats, ...]
 
 # Prepared rows are kept in memory up to this many bytes, and prepared anew on each visit beyond.
-_KEEP_BYTES = 2**29
+KEEP_BYTES = 2**29
 # Numbers in a span: some blocks whose sums are added up where they are made (see ``Rows.fold``).
 _SPAN_NUMBERS = 2**24
 # How many times the spread of the rows their mean may be, in squares, before it is subtracted.
@@ -34,7 +34,7 @@ class Rows:
     An ``origin`` (d,) is subtracted last (see ``far_origin``). An error names rows by their ``numbers``: that
     of each, or of the first.
 
-    Only blocks of X are held as numbers to compute with, but for what fits ``_KEEP_BYTES``. The blocks depend
+    Only blocks of X are held as numbers to compute with, but for what fits ``KEEP_BYTES``. The blocks depend
     on the width of X alone, so a sum over them is the same on one thread and on many.
     """
 
@@ -110,6 +110,10 @@ class Rows:
             start += len(part)
         return out
 
+    def lay(self, f: Callable[[Floats], Floats], width: int, dtype: Any, stage: str = "") -> Any:
+        """As ``stack``, for what a user asks for: of rows that lie elsewhere it may be computed later."""
+        return self.stack(f, width, dtype, stage)
+
     def take(self, index: Any) -> Floats:
         """The rows at the given positions, prepared."""
         order = np.argsort(index, kind="stable")
@@ -140,7 +144,7 @@ class Rows:
             for _ in self.map(_nothing):
                 pass
             self._kept = self.X
-        elif len(self) * self.width * self.dtype.itemsize <= _KEEP_BYTES:
+        elif len(self) * self.width * self.dtype.itemsize <= KEEP_BYTES:
             self._kept = self.stack(_itself, self.width, self.dtype)
         return self
 

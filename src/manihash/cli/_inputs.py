@@ -2,7 +2,9 @@
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,15 @@ Settings = Annotated[
         metavar="NAME=VALUE",
         help="An option of the recipe or, after two underscores, of one of its parts; may be repeated: "
         "--set n_neighbors=3 --set embedding__perplexity=30",
+    ),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS|N",
+        help="Work on a Dask cluster: tcp://host:8786, or a number for so many workers on this machine. "
+        "Every worker must see the file of vectors, at the same path.",
     ),
 ]
 Json = Annotated[
@@ -49,7 +60,22 @@ def read_vectors(path: str) -> "NDArray[Any]":
     return array.reshape(len(array), -1)
 
 
-def fingerprint(path: str, X: Any) -> str:
+@contextmanager
+def opened(path: str, dask: str | None) -> Iterator[Any]:
+    """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask cluster."""
+    from manihash import cluster, datasets
+
+    X = datasets.open_vectors(path)
+    if dask is None:
+        yield X
+        return
+    file, key = datasets.split_key(path)
+    place = str(file.absolute()) + (f":{key}" if key else "")
+    with cluster.connected(dask):
+        yield cluster.array_of(partial(datasets.read_rows, path=place), X.shape, X.dtype)
+
+
+def fingerprint(path: str) -> str:
     """What tells the vectors of a file from others: size and time of the file, shape, type, some rows."""
     import hashlib
 
@@ -58,7 +84,7 @@ def fingerprint(path: str, X: Any) -> str:
     from manihash import datasets
     from manihash.rows import rows_at
 
-    file = datasets.split_key(path)[0].stat()
+    X, file = datasets.open_vectors(path), datasets.split_key(path)[0].stat()
     some = np.unique(np.linspace(0, X.shape[0] - 1, _ROWS_LOOKED_AT).astype(np.int64))
     rows = rows_at(X, some)
     rows = np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)

@@ -22,6 +22,7 @@ def encode(
     restart: Annotated[
         bool, typer.Option("--restart", help="Begin anew where an earlier run was broken off.")
     ] = False,
+    dask: _inputs.Dask = None,
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,
 ) -> None:
@@ -39,6 +40,7 @@ def encode(
 
       manihash encode model.mhash vectors.npy -o codes.npy
       manihash encode model.mhash vectors.parquet:embedding -o codes.npy
+      manihash encode model.mhash vectors.npy -o codes.npy --dask tcp://host:8786
     """
     if not str(out).lower().endswith(_TARGETS):
         raise ValueError(f"the format of {out} is told by its name: one of {', '.join(_TARGETS)} was wanted")
@@ -52,16 +54,16 @@ def encode(
         from manihash.datasets.download import sha256_of
         from manihash.growing import GrowingRows
 
-        X = datasets.open_vectors(vectors)
-        shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
-        made_from = {"model": sha256_of(model), "input": _inputs.fingerprint(vectors, X)}
-        file = GrowingRows(out, shape, made_from, restart=restart)
-        start = perf_counter()
-        with file.writing():
-            first = file.done
-            for block in hasher.encode_blocks(X, first):
-                file.append(block)
-        seconds = perf_counter() - start
+        made_from = {"model": sha256_of(model), "input": _inputs.fingerprint(vectors)}
+        with _inputs.opened(vectors, dask) as X:
+            shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
+            file = GrowingRows(out, shape, made_from, restart=restart)
+            start = perf_counter()
+            with file.writing():
+                first = file.done
+                for block in hasher.encode_blocks(X, first):
+                    file.append(block)
+            seconds = perf_counter() - start
         if out.suffix == ".npy":
             file.rename(out)
         else:

@@ -8,7 +8,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,17 @@ def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
             "Reshape it, or name another file"
         )
     return X.reshape(len(X), -1) if len(X.shape) > 2 else X
+
+
+def read_rows(start: int, stop: int, *, path: str) -> NDArray[Any]:
+    """Rows start to stop of a data file as an array, for workers that share the file; it is opened once."""
+    rows = _opened(path, split_key(path)[0].stat().st_mtime_ns)[start:stop]
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+
+
+@lru_cache(2)
+def _opened(path: str, changed: int) -> Any:
+    return open_vectors(path)
 
 
 def _found(path: PathLike, key: str | None) -> tuple[Path, str | None, str]:

@@ -19,6 +19,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     Checking, blocks of rows, unit length (``normalize``), the sign, packing and model files are written here,
     once. A bit is 1 where the real value is above zero. A row's code is the same whatever batch it comes in.
+    Of a dask array, ``encode``, ``transform`` and ``embed`` give a dask array.
     """
 
     n_bits: int
@@ -45,18 +46,18 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     def embed(self, X: Any) -> Floats:
         """Real values (n, r) of the rows of X (n, d), before the sign."""
         rows = self._rows_to_map(X)
-        return rows.stack(self._embed, self._n_features_out, rows.dtype, "embed")
+        return rows.lay(self._embed, self._n_features_out, rows.dtype, "embed")
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Bits (n, r) of 0 and 1."""
-        return self._rows_to_map(X).stack(
+        return self._rows_to_map(X).lay(
             lambda block: self._embed(block) > 0, self._n_features_out, np.uint8, "transform"
         )
 
     def encode(self, X: Any) -> Codes:
         """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
         rows, width = self._rows_to_map(X), codes.n_bytes(self._n_features_out)
-        return rows.stack(self._code, width, np.uint8, "encode")
+        return rows.lay(self._code, width, np.uint8, "encode")
 
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
         """The codes of ``encode``, some rows at a time, from row ``start`` on: all of them are never held."""
