@@ -96,9 +96,9 @@ def test_objects_that_are_no_numbers_are_refused_as_scikit_learn_does():
         hasher().fit(np.array([[{}, 1], [2, 3]], object))
 
 
-def test_sparse_rows_are_refused_in_words():
+def test_sparse_points_are_refused_in_words_where_all_are_needed_at_once():
     with pytest.raises(TypeError, match=r"(?i)sparse.*dense"):
-        hasher().fit(sp.csr_array(X))
+        PCA().fit(sp.csr_array(X))
 
 
 OPTIONS = {

@@ -14,12 +14,13 @@ from hypothesis.extra import numpy as st_np
 
 from manihash.datasets import DataFileError, read, split_key, write
 
-EXTENSIONS = ["npy", "npz", "fvecs", "ivecs", "bvecs", "idx", "idx.gz", "hdf5", "h5", "csv"]
+EXTENSIONS = ["npy", "npz", "fvecs", "ivecs", "bvecs", "idx", "idx.gz", "hdf5", "h5", "parquet", "csv"]
 ANY = ("u1", "i1", "i2", "i4", "f4", "f8")
 TYPES = {
     "npy": (*ANY, "bool", "f2", "u8", ">f4"),
     "npz": (*ANY, "bool", "f2", "i8"),
     "hdf5": (*ANY, "i8"),
+    "parquet": (*ANY, "i8", "u2"),
     "idx": (*ANY, ">i4"),
     "idx.gz": (*ANY, ">f8"),
     "fvecs": ("f4", ">f4", "u1", "i2"),
@@ -33,7 +34,7 @@ AWAY = {"max_examples": 40, "deadline": None, "suppress_health_check": [HealthCh
 @st.composite
 def arrays_for(draw: st.DrawFn, extension: str) -> np.ndarray:
     dtype = np.dtype(draw(st.sampled_from(TYPES[extension])))
-    two_dims = extension in ("fvecs", "ivecs", "bvecs", "csv")
+    two_dims = extension in ("fvecs", "ivecs", "bvecs", "csv", "parquet")
     shape = draw(st_np.array_shapes(min_dims=2 if two_dims else 1, max_dims=2 if two_dims else 4, max_side=9))
     elements = None
     if dtype.kind == "f":
@@ -54,7 +55,7 @@ def test_what_is_written_is_read_back(extension: str, draw: st.DataObject, tmp_p
     back = read(path)
     np.testing.assert_array_equal(back.astype(array.dtype), array)
     assert back.dtype.isnative
-    if extension in ("npy", "npz", "hdf5", "idx", "idx.gz"):
+    if extension in ("npy", "npz", "hdf5", "parquet", "idx", "idx.gz"):
         assert back.dtype == array.dtype.newbyteorder("=")
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
@@ -218,8 +219,8 @@ def test_python_objects_and_text_are_never_loaded(tmp_path: Path) -> None:
 
 
 def test_an_unknown_extension_lists_the_known_ones(tmp_path: Path) -> None:
-    for act in (lambda: read("x.parquet"), lambda: write(tmp_path / "x.parquet", [1])):
-        with pytest.raises(ValueError, match=r"\.npy, \.npz, \.fvecs.*not '\.parquet'"):
+    for act in (lambda: read("x.feather"), lambda: write(tmp_path / "x.feather", [1])):
+        with pytest.raises(ValueError, match=r"\.npy, \.npz, \.fvecs.*not '\.feather'"):
             act()
 
 

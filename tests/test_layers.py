@@ -16,9 +16,12 @@ ORDER = [
     {"codes"},
     {"progress"},
     {"checks"},
+    {"arrow"},
     {"arrays"},
     {"rows"},
+    {"cluster"},
     {"persist"},
+    {"growing"},
     {"estimator"},
     {"metrics", "truth"},
     {"base_set"},
@@ -40,7 +43,7 @@ ORDER = [
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 WITHOUT_SKLEARN = {"codes", "checks", "progress", "arrays", "rows", "persist", "metrics", "truth"}
 WITHOUT_SKLEARN |= {"datasets", "search", "cli"}
-OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask"}
+OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
 FILES = sorted(SOURCE.rglob("*.py"))
 

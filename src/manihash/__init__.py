@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from manihash.base_set import KMeansBase, RandomBase
-    from manihash.datasets import load_dataset
+    from manihash.datasets import load_dataset, open_vectors
     from manihash.embeddings.diffusion import DiffusionMaps
     from manihash.embeddings.ee import ElasticEmbedding
     from manihash.embeddings.isomap import Isomap
@@ -91,6 +91,7 @@ _HOMES = {
     "dedup": "manihash.search",
     "open_store": "manihash.stores",
     "load_dataset": "manihash.datasets",
+    "open_vectors": "manihash.datasets",
 }
 
 __all__ = sorted(_HOMES)

@@ -12,12 +12,14 @@ from sklearn.base import BaseEstimator
 from manihash import arrays, checks
 from manihash.arrays import Floats
 from manihash.estimator import checked
-from manihash.progress import advance
+from manihash.progress import advance, note
 from manihash.rows import Rows, far_origin
 
 _log = logging.getLogger(__name__)
 
 _ROUNDING = 64
+# Up to this many rows k-means looks at all of them.
+_ALL_ROWS = 2**20
 
 
 class BaseSet(BaseEstimator):
@@ -75,16 +77,21 @@ class KMeansBase(BaseSet):
     After ``fit``, ``inertia_`` is the sum of squared distances to the centres that the last round started
     from, and ``n_iter_`` the number of rounds. A cluster that loses all its points is given the point that
     lies farthest from its centre.
+
+    sample: of more than a million rows so many a centre are looked at, drawn evenly; None for all of them.
     """
 
-    def __init__(self, size: int = 400, max_iter: int = 10, random_state: Any = None) -> None:
+    def __init__(
+        self, size: int = 400, max_iter: int = 10, random_state: Any = None, sample: int | None = 256
+    ) -> None:
         self.size = size
         self.max_iter = max_iter
         self.random_state = random_state
+        self.sample = sample
 
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
-        rows = rows.kept()
+        rows = self._sampled(rows, size, rng).kept()
         centres = rows.take(rng.choice(len(rows), size, replace=False))
         labels = np.full(len(rows), -1, np.int32)
         for done in range(max_iter):
@@ -98,31 +105,37 @@ class KMeansBase(BaseSet):
         advance("k-means", max_iter, max_iter)
         return _distinct(centres[np.unique(labels)])
 
+    def _sampled(self, rows: Rows, size: int, rng: np.random.Generator) -> Rows:
+        """The rows to look at: all, or one from each of ``sample`` x m equal stretches."""
+        n = len(rows)
+        if self.sample is None or n <= _ALL_ROWS:
+            return rows
+        s = checks.positive_int(self.sample, "sample") * size
+        if n <= s:
+            return rows
+        note(f"k-means looks at {s:,} of {n:,} rows, {self.sample} a centre (base__sample=null: at all)")
+        edges = np.arange(s + 1) * n // s
+        return rows.only(rng.integers(edges[:-1], edges[1:]))
+
 
 def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32], float]:
     """One round of Lloyd's: new centres (m, d), the labels (n,) they are means of, the sum of squares before.
 
     The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
     """
-    m, n = len(centres), len(rows)
-    sums, counts = np.zeros((m, rows.width)), np.zeros(m)
-    labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
+    m = len(centres)
     half = arrays.squared_norms(centres) / 2
 
-    def block(X: Floats) -> tuple[NDArray[np.int32], Floats, Floats]:
+    def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         scores = arrays.product(X, centres)
         scores -= half
         label = scores.argmax(axis=1).astype(np.int32)
         best = scores[np.arange(len(X)), label]
         one_hot = sp.csr_array((np.ones(len(X), X.dtype), label, np.arange(len(X) + 1)), shape=(len(X), m))
-        return label, np.maximum(arrays.squared_norms(X) - 2 * best, 0), one_hot.T @ X
+        distance = np.maximum(arrays.squared_norms(X) - 2 * best, 0)
+        return (label, distance), (one_hot.T @ X, np.bincount(label, minlength=m))
 
-    start = 0
-    for label, distance, partial in rows.map(block):
-        labels[start : start + len(label)], squared[start : start + len(label)] = label, distance
-        start += len(label)
-        sums += partial
-        counts += np.bincount(label, minlength=m)
+    (labels, squared), (sums, counts) = rows.fold(block)
     _fill_empty(rows, sums, counts, labels, squared)
     filled = counts > 0
     new = centres.copy()

@@ -11,22 +11,38 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from manihash import checks, persist
+from manihash import checks, cluster, persist
 from manihash.arrays import Floats
 from manihash.persist import Arrays, ModelFileError
-from manihash.rows import Rows, far_origin
+from manihash.rows import Rows, can_be_sliced, far_origin
 
 
 def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) -> Any:
     """X as a two-dimensional numeric array, not copied; what is wrong with it said in full.
 
-    NaN and infinity are left to ``Rows``, which looks at each block anyway and can name the row.
+    Rows that are read by slices stay where they are. NaN and infinity are left to ``Rows``, which looks at
+    each block anyway and can name the row.
     """
+    in_slices = can_be_sliced(X)
+    if in_slices and cluster.is_dask(X):
+        cluster.check_chunks(X)
+    if in_slices and (X.shape[0] < least or not X.shape[1]):
+        raise ValueError(
+            f"X holds {X.shape[0]} sample(s) of {X.shape[1]} feature(s): give at least {least} of at least 1"
+        )
     try:
         X = validate_data(
-            estimator, X, reset=fitting, dtype="numeric", ensure_all_finite=False, ensure_min_samples=least
+            estimator,
+            X,
+            reset=fitting,
+            skip_check_array=in_slices,
+            accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=least,
         )
     except ValueError as error:
         raise ValueError(f"{error} {_remedy(str(error), fitting)}".rstrip()) from error
@@ -65,10 +81,15 @@ class RowEstimator(BaseEstimator):
         self._check()
         X = checked(self, X, fitting=True, least=2)
         self.normalize_ = bool(getattr(self, "normalize", False))
-        rows = Rows(X, normalize=self.normalize_)
+        rows = cluster.rows_of(X, normalize=self.normalize_)
         rows.origin = self.origin_ = far_origin(rows) if self._by_distance else None
         self._fit(rows, y, checks.generator(self.random_state))
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _check(self) -> None:
         """Raise where a parameter cannot be right, before any work is done."""
@@ -79,7 +100,7 @@ class RowEstimator(BaseEstimator):
     def _rows_to_map(self, X: Any) -> Rows:
         check_is_fitted(self)
         X = checked(self, X, fitting=False)
-        return Rows(X, normalize=self.normalize_, origin=self.origin_)
+        return cluster.rows_of(X, normalize=self.normalize_, origin=self.origin_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, whole or not at all; ``manihash.load`` reads it."""

@@ -166,7 +166,7 @@ class InductiveEmbedding(Inductive, ClassNamePrefixFeaturesOutMixin, Transformer
     def transform(self, X: Any) -> Floats:
         """The coordinates (n, r) of the rows of X (n, d), seen or unseen."""
         rows = self._rows_to_map(X)
-        return rows.stack(self._induction, self._n_features_out, rows.dtype, "transform")
+        return rows.lay(self._induction, self._n_features_out, rows.dtype, "transform")
 
     @property
     def _n_features_out(self) -> int:

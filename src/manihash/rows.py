@@ -1,8 +1,14 @@
-"""How rows are visited: in fixed blocks, in order, on several threads, each block prepared the same way."""
+"""How rows are visited: in fixed blocks, in order, on several threads, each block prepared the same way.
+
+Rows may lie in an array, a memory map, a scipy.sparse matrix, or in anything else that has a ``shape``, a
+numpy ``dtype`` and gives ``X[start:stop]``: a file that ``open_vectors`` opened, an h5py or zarr array.
+"""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,9 +18,12 @@ from manihash.arrays import Floats, Ints
 from manihash.progress import advance
 
 Result = TypeVar("Result")
+Arrays = tuple[Floats, ...]
 
 # Prepared rows are kept in memory up to this many bytes, and prepared anew on each visit beyond.
-_KEEP_BYTES = 2**29
+KEEP_BYTES = 2**29
+# Numbers in a span: some blocks whose sums are added up where they are made (see ``Rows.fold``).
+_SPAN_NUMBERS = 2**24
 # How many times the spread of the rows their mean may be, in squares, before it is subtracted.
 _FAR = 100
 
@@ -22,51 +31,75 @@ _FAR = 100
 class Rows:
     """The rows of X (n, d): checked for NaN and infinity, converted, scaled to unit length if so asked.
 
-    An ``origin`` (d,) is subtracted last (see ``far_origin``).
+    An ``origin`` (d,) is subtracted last (see ``far_origin``). An error names rows by their ``numbers``: that
+    of each, or of the first.
 
-    X may be any two-dimensional array, a memory map among them; only blocks of it are held as numbers to
-    compute with, but for what fits ``_KEEP_BYTES``. The blocks depend on the width of X alone, so a sum over
-    them is the same on one thread and on many.
+    Only blocks of X are held as numbers to compute with, but for what fits ``KEEP_BYTES``. The blocks depend
+    on the width of X alone, so a sum over them is the same on one thread and on many.
     """
 
-    def __init__(self, X: Any, *, normalize: bool = False, origin: Floats | None = None) -> None:
+    def __init__(
+        self,
+        X: Any,
+        *,
+        normalize: bool = False,
+        origin: Floats | None = None,
+        numbers: int | Ints = 0,
+    ) -> None:
         self.X = X
         self.normalize = normalize
         self.origin = origin
+        self.numbers = numbers
         self.dtype = arrays.float_type(X)
         self._kept: Floats | None = None
 
     def __len__(self) -> int:
-        return len(self.X)
+        return int(self.X.shape[0])
 
     @property
     def width(self) -> int:
         return int(self.X.shape[1])
 
-    def map(self, f: Callable[[Floats], Result], stage: str = "") -> Iterator[Result]:
-        """f of each block of rows, in the order of the rows; ``stage`` names the work for a progress bar."""
+    def map(self, f: Callable[[Floats], Result], stage: str = "", *, start: int = 0) -> Iterator[Result]:
+        """f of each block of rows, in the order of the rows, from row ``start`` on.
+
+        ``stage`` names the work for a progress bar. X is read here, one block after the other, and prepared
+        on the threads.
+        """
         size, n = arrays.block_rows(self.width), len(self)
-        starts = range(0, n, size)
+        starts = range(start, n, size)
         with arrays.single_blas_thread() as threads:
             if len(starts) == 1:
-                yield f(self.block(0, n))
+                yield f(self.block(start, n))
                 return
             with ThreadPoolExecutor(threads) as pool:
                 pending: deque[Future[Result]] = deque()
                 try:
-                    for done, start in enumerate(starts):
-                        pending.append(pool.submit(self._visit, f, start, min(start + size, n)))
+                    for done in starts:
+                        pending.append(pool.submit(_apply, f, self._reading(done, min(done + size, n))))
                         if len(pending) > 2 * threads:
                             yield pending.popleft().result()
                         if stage:
-                            advance(stage, done, len(starts))
+                            advance(stage, done, n)
                     while pending:
                         yield pending.popleft().result()
                     if stage:
-                        advance(stage, len(starts), len(starts))
+                        advance(stage, n, n)
                 finally:
                     for future in pending:
                         future.cancel()
+
+    def fold(self, f: Callable[[Floats], tuple[Arrays, Arrays]], stage: str = "") -> tuple[Arrays, Arrays]:
+        """What f says of each row, one below the other, and what it sums, added up in float64.
+
+        f gives two tuples of arrays: those of the first are as long as the block, those of the second are
+        added. Blocks are added up in a span, spans to the whole, in the order of the rows: a span can be
+        added up on another machine, and not a bit changes.
+        """
+        blocks = self.map(f, stage)
+        per_span = span_rows(self.width) // arrays.block_rows(self.width)
+        spans = range(0, len(self), span_rows(self.width))
+        return joined(joined(islice(blocks, per_span)) for _ in spans)
 
     def stack(self, f: Callable[[Floats], Floats], width: int, dtype: Any, stage: str = "") -> Floats:
         """f of each block, (b, width), written one below the other: (n, width)."""
@@ -77,19 +110,29 @@ class Rows:
             start += len(part)
         return out
 
+    def lay(self, f: Callable[[Floats], Floats], width: int, dtype: Any, stage: str = "") -> Any:
+        """As ``stack``, for what a user asks for: of rows that lie elsewhere it may be computed later."""
+        return self.stack(f, width, dtype, stage)
+
     def take(self, index: Any) -> Floats:
         """The rows at the given positions, prepared."""
         order = np.argsort(index, kind="stable")
         ordered = np.asarray(index)[order]
         taken = np.empty((len(index), self.width), self.dtype)
-        taken[order] = self._prepare(self.X[ordered], ordered)
+        if self._kept is not None:
+            taken[order] = self._kept[ordered]
+        else:
+            taken[order] = self._prepare(rows_at(self.X, ordered), self._numbers_of(ordered))
         return taken
+
+    def only(self, index: Ints) -> "Rows":
+        """The rows at the given positions, which ascend, as rows to visit; they stay where they are."""
+        numbers = self._numbers_of(index)
+        return Rows(_Chosen(self.X, index), normalize=self.normalize, origin=self.origin, numbers=numbers)
 
     def block(self, start: int, stop: int) -> Floats:
         """Rows start to stop, prepared."""
-        if self._kept is not None:
-            return self._kept[start:stop]
-        return self._prepare(self.X[start:stop], np.arange(start, stop))
+        return self._reading(start, stop)()
 
     def kept(self) -> "Rows":
         """Self, made ready to be visited many times: checked once, and the prepared rows held if they fit."""
@@ -101,15 +144,22 @@ class Rows:
             for _ in self.map(_nothing):
                 pass
             self._kept = self.X
-        elif len(self) * self.width * self.dtype.itemsize <= _KEEP_BYTES:
+        elif len(self) * self.width * self.dtype.itemsize <= KEEP_BYTES:
             self._kept = self.stack(_itself, self.width, self.dtype)
         return self
 
-    def _visit(self, f: Callable[[Floats], Result], start: int, stop: int) -> Result:
-        return f(self.block(start, stop))
+    def _reading(self, start: int, stop: int) -> Callable[[], Floats]:
+        """Rows start to stop: read now, prepared when called."""
+        if self._kept is not None:
+            return partial(_itself, self._kept[start:stop])
+        return partial(self._prepare, self.X[start:stop], self._numbers_of(np.arange(start, stop)))
+
+    def _numbers_of(self, index: Ints) -> Ints:
+        return index + self.numbers if isinstance(self.numbers, int) else self.numbers[index]
 
     def _prepare(self, part: Any, numbers: Ints) -> Floats:
-        """Rows of X made ready; ``numbers`` are their places in X, by which an error names them."""
+        """Rows as they were read, made ready; ``numbers`` are their names in an error."""
+        part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
         block = np.ascontiguousarray(part, self.dtype)
         if self.normalize:
             squared = arrays.squared_norms(block)
@@ -118,6 +168,60 @@ class Rows:
         elif not np.isfinite(arrays.sum_of_squares(block)):
             _check_squares(part, arrays.squared_norms(block), numbers)
         return block if self.origin is None else block - self.origin.astype(self.dtype, copy=False)
+
+
+def can_be_sliced(X: Any) -> bool:
+    """Whether X is no array, but gives rows by X[start:stop]: what stays in a file, or lies elsewhere."""
+    if isinstance(X, np.ndarray) or hasattr(X, "toarray") or not hasattr(X, "__getitem__"):
+        return False
+    return isinstance(getattr(X, "dtype", None), np.dtype) and len(getattr(X, "shape", ())) == 2
+
+
+class _Chosen:
+    """Some rows of X as rows that can be sliced."""
+
+    def __init__(self, X: Any, index: Ints) -> None:
+        self.X = X
+        self.index = index
+        self.shape = len(index), X.shape[1]
+        self.dtype = X.dtype
+
+    def __getitem__(self, part: slice) -> Any:
+        return rows_at(self.X, self.index[part])
+
+
+def rows_at(X: Any, ordered: Ints) -> Any:
+    """The rows of X at positions that ascend; a file is read from the first to the last of them in blocks."""
+    if isinstance(X, np.ndarray) or hasattr(X, "toarray"):
+        return X[ordered]
+    if isinstance(X, _Chosen):
+        return rows_at(X.X, X.index[ordered])
+    taken = np.empty((len(ordered), X.shape[1]), X.dtype)
+    size, at = arrays.block_rows(X.shape[1]), 0
+    while at < len(ordered):
+        first = ordered[at]
+        end = int(np.searchsorted(ordered, first + size))
+        taken[at:end] = np.asarray(X[first : ordered[end - 1] + 1])[ordered[at:end] - first]
+        at = end
+    return taken
+
+
+def span_rows(width: int) -> int:
+    """Rows in a span: whole blocks, a function of the width alone."""
+    block = arrays.block_rows(width)
+    return block * max(1, _SPAN_NUMBERS // (block * max(width, 1)))
+
+
+def joined(parts: Iterable[tuple[Arrays, Arrays]]) -> tuple[Arrays, Arrays]:
+    """Two tuples of arrays from many: the first put one below the other, the second added up in float64."""
+    each: list[Arrays] = []
+    sums: Arrays = ()
+    for of_rows, summed in parts:
+        each.append(of_rows)
+        sums = sums or tuple(np.zeros(np.shape(part)) for part in summed)
+        for total, part in zip(sums, summed, strict=True):
+            total += part
+    return tuple(np.concatenate(column) for column in zip(*each, strict=True)), sums
 
 
 def _check_squares(part: Any, squared: Floats, numbers: Ints) -> None:
@@ -141,6 +245,10 @@ def far_origin(rows: Rows) -> Floats | None:
     mean = block.mean(axis=0)
     spread = float(arrays.squared_norms(block - mean).mean())
     return mean if float(mean @ mean) > _FAR * spread > 0 else None
+
+
+def _apply(f: Callable[[Floats], Result], reading: Callable[[], Floats]) -> Result:
+    return f(reading())
 
 
 def _itself(block: Floats) -> Floats:

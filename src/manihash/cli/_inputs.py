@@ -2,7 +2,9 @@
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,12 +27,24 @@ Settings = Annotated[
         "--set n_neighbors=3 --set embedding__perplexity=30",
     ),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS|N",
+        help="Work on a Dask cluster: tcp://host:8786, or a number for so many workers on this machine. "
+        "Every worker must see the file of vectors, at the same path.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document to stdout, and nothing else there.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
-FILES_HELP = "npy (memory-mapped), npz, fvecs, bvecs, idx, HDF5 or CSV; [bold]file.npz:key[/] names one array"
+FILES_HELP = (
+    "npy, npz, fvecs, bvecs, idx, HDF5, Parquet or CSV; [bold]file.npz:key[/] names one array or column"
+)
+_ROWS_LOOKED_AT = 64
 
 
 def read_vectors(path: str) -> "NDArray[Any]":
@@ -44,6 +58,39 @@ def read_vectors(path: str) -> "NDArray[Any]":
             "Reshape it, or name another file"
         )
     return array.reshape(len(array), -1)
+
+
+@contextmanager
+def opened(path: str, dask: str | None) -> Iterator[Any]:
+    """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask cluster."""
+    from manihash import cluster, datasets
+
+    X = datasets.open_vectors(path)
+    if dask is None:
+        yield X
+        return
+    file, key = datasets.split_key(path)
+    place = str(file.absolute()) + (f":{key}" if key else "")
+    with cluster.connected(dask):
+        yield cluster.array_of(partial(datasets.read_rows, path=place), X.shape, X.dtype)
+
+
+def fingerprint(path: str) -> str:
+    """What tells the vectors of a file from others: size and time of the file, shape, type, some rows."""
+    import hashlib
+
+    import numpy as np
+
+    from manihash import datasets
+    from manihash.rows import rows_at
+
+    X, file = datasets.open_vectors(path), datasets.split_key(path)[0].stat()
+    some = np.unique(np.linspace(0, X.shape[0] - 1, _ROWS_LOOKED_AT).astype(np.int64))
+    rows = rows_at(X, some)
+    rows = np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+    digest = hashlib.sha256(f"{file.st_size} {file.st_mtime_ns} {X.shape} {X.dtype}".encode())
+    digest.update(rows.data)
+    return digest.hexdigest()
 
 
 def read_labels(path: str, n_rows: int) -> "NDArray[Any]":

@@ -1,6 +1,7 @@
 """The bar that shows what the library logs as progress, and the warnings it logs."""
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ class Watch(logging.Handler):
         self._bar = bar
         self._task = bar.add_task("", total=None, amount="")
         self._stage = ""
+        self._first, self._began = 0, 0.0
 
     def begin(self, headline: str) -> None:
         """Name the work that begins; its stages follow."""
@@ -28,17 +30,20 @@ class Watch(logging.Handler):
         """Move the bar; a new stage starts it anew."""
         stage, done, total = (vars(record)[name] for name in ("stage", "done", "total"))
         if stage != self._stage:
-            self._stage = stage
+            self._stage, self._first, self._began = stage, done, time.monotonic()
             description = f"{self.headline}: {stage}" if self.headline else stage
             self._bar.reset(self._task, total=total, description=description)
         in_words = file_size if stage.startswith("download") else "{:,}".format
         amount = f"{in_words(done)} of {in_words(total)}"
+        if stage == "encode" and (seconds := time.monotonic() - self._began) > 1:
+            amount += f" rows, {(done - self._first) / seconds:,.0f} a second"
         self._bar.update(self._task, completed=done, total=total, amount=amount)
 
 
-class _Warnings(logging.Handler):
+class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        say("warning", record.getMessage(), "yellow")
+        kind = "warning" if record.levelno >= logging.WARNING else "note"
+        say(kind, record.getMessage(), "bold yellow" if kind == "note" else "yellow")
 
 
 @contextmanager
@@ -55,10 +60,13 @@ def watched(quiet: bool) -> Iterator[Watch]:
         transient=True,
         disable=not shown,
     )
-    watch, warning = Watch(bar), _Warnings(logging.WARNING)
+    watch, warning, note = Watch(bar), _Messages(logging.WARNING), _Messages(logging.INFO)
     progress, library = logging.getLogger("manihash.progress"), logging.getLogger("manihash")
-    level = progress.level
+    notes = logging.getLogger("manihash.note")
+    levels = progress.level, notes.level
     library.addHandler(warning)
+    notes.addHandler(note)
+    notes.setLevel(logging.INFO)
     if shown:
         progress.addHandler(watch)
         progress.setLevel(logging.DEBUG)
@@ -66,6 +74,8 @@ def watched(quiet: bool) -> Iterator[Watch]:
         with bar:
             yield watch
     finally:
-        progress.setLevel(level)
+        progress.setLevel(levels[0])
+        notes.setLevel(levels[1])
+        notes.removeHandler(note)
         progress.removeHandler(watch)
         library.removeHandler(warning)

@@ -10,7 +10,7 @@ from manihash.cli import _inputs
 from manihash.cli._output import facts, file_size, show, show_json
 from manihash.cli._progress import watched
 
-_TARGETS = (".npy", ".npz", ".bvecs", ".idx", ".idx.gz", ".hdf5", ".h5", ".csv")
+_TARGETS = (".npy", ".npz", ".bvecs", ".idx", ".idx.gz", ".hdf5", ".h5", ".parquet", ".csv")
 
 
 def encode(
@@ -19,6 +19,10 @@ def encode(
     out: Annotated[
         Path, typer.Option("--out", "-o", help=f"The codes: {', '.join(_TARGETS)}, told by the name.")
     ],
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew where an earlier run was broken off.")
+    ] = False,
+    dask: _inputs.Dask = None,
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,
 ) -> None:
@@ -28,9 +32,15 @@ def encode(
     the first byte (the order of numpy.packbits and of FAISS). A vector's code
     does not depend on the vectors it comes with.
 
-    Example:
+    Vectors are read and codes written block by block. Until all are there, they
+    are in a file that ends in .part: broken off in whatever way, the same
+    command goes on where it stopped, and the bytes are the same.
+
+    Examples:
 
       manihash encode model.mhash vectors.npy -o codes.npy
+      manihash encode model.mhash vectors.parquet:embedding -o codes.npy
+      manihash encode model.mhash vectors.npy -o codes.npy --dask tcp://host:8786
     """
     if not str(out).lower().endswith(_TARGETS):
         raise ValueError(f"the format of {out} is told by its name: one of {', '.join(_TARGETS)} was wanted")
@@ -38,21 +48,36 @@ def encode(
     hasher = _inputs.load_hasher(model)
     with watched(quiet) as watch:
         watch.begin("encoding")
-        from manihash import datasets
+        import numpy as np
 
-        X = _inputs.read_vectors(vectors)
-        start = perf_counter()
-        codes = hasher.encode(X)
-        seconds = perf_counter() - start
-        datasets.write(out, codes)
+        from manihash import codes, datasets
+        from manihash.datasets.download import sha256_of
+        from manihash.growing import GrowingRows
+
+        made_from = {"model": sha256_of(model), "input": _inputs.fingerprint(vectors)}
+        with _inputs.opened(vectors, dask) as X:
+            shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
+            file = GrowingRows(out, shape, made_from, restart=restart)
+            start = perf_counter()
+            with file.writing():
+                first = file.done
+                for block in hasher.encode_blocks(X, first):
+                    file.append(block)
+            seconds = perf_counter() - start
+        if out.suffix == ".npy":
+            file.rename(out)
+        else:
+            datasets.write(out, np.load(file.part, mmap_mode="r"))
+            file.remove()
     made = {
         "codes": str(out),
-        "rows": len(codes),
-        "bits": hasher.n_bits,
-        "bytes_per_row": codes.shape[1],
-        "file_bytes": out.stat().st_size,
+        "rows": shape[0],
+        "bits": hasher.n_bits_,
+        "bytes_per_row": shape[1],
+        "file_bytes": datasets.split_key(out)[0].stat().st_size,
+        "first_row": first,
         "seconds": round(seconds, 6),
-        "rows_per_second": round(len(codes) / seconds),
+        "rows_per_second": round((shape[0] - first) / seconds),
     }
     show_json(made) if as_json else show(facts(_in_words(made)))
 
@@ -61,5 +86,6 @@ def _in_words(made: dict[str, Any]) -> dict[str, str]:
     return {
         "codes": f"{made['codes']} ({file_size(made['file_bytes'])})",
         "rows": f"{made['rows']:,} of {made['bits']} bits ({made['bytes_per_row']} bytes each)",
-        "rate": f"{made['rows_per_second']:,} rows a second ({made['seconds']:.2f} s)",
+        "rate": f"{made['rows_per_second']:,} rows a second ({made['seconds']:.2f} s)"
+        + (f", from row {made['first_row']:,} on" if made["first_row"] else ""),
     }

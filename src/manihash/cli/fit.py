@@ -1,5 +1,7 @@
 """manihash fit: learn codes from vectors and write a model file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +35,7 @@ def fit(
     bits: _inputs.Bits = 64,
     seed: _inputs.Seed = 0,
     settings: _inputs.Settings = None,
+    dask: _inputs.Dask = None,
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,
 ) -> None:
@@ -47,6 +50,7 @@ def fit(
       manihash fit vectors.npy --recipe imh-tsne --bits 64 -o model.mhash
       manihash fit --data mnist --set embedding__perplexity=30 -o mnist.mhash
       manihash fit vectors.npy --labels y.npy --recipe ksh -o model.mhash
+      manihash fit vectors.npy --dask 4 -o model.mhash
     """
     from sklearn.utils import get_tags
 
@@ -54,13 +58,13 @@ def fit(
     hasher = _inputs.make_hasher(recipe, bits, seed, settings)
     with watched(quiet) as watch:
         watch.begin("reading")
-        X, y = _training_rows(vectors, data, labels)
-        if labels is not None and not get_tags(hasher).target_tags.required:
-            say("note", f"{recipe} learns without labels: those of {labels} are not used", "bold yellow")
-        watch.begin(f"fitting {recipe}")
-        start = perf_counter()
-        hasher.fit(X, y)
-        seconds = perf_counter() - start
+        with _training_rows(vectors, data, labels, dask) as (X, y):
+            if labels is not None and not get_tags(hasher).target_tags.required:
+                say("note", f"{recipe} learns without labels: those of {labels} are not used", "bold yellow")
+            watch.begin(f"fitting {recipe}")
+            start = perf_counter()
+            hasher.fit(X, y)
+            seconds = perf_counter() - start
         hasher.save(out)
     loss = getattr(hasher, "loss_", None)
     learned = {
@@ -77,21 +81,25 @@ def fit(
     show_json(learned) if as_json else show(facts(_in_words(learned)))
 
 
+@contextmanager
 def _training_rows(
-    vectors: str | None, data: str | None, labels: str | None
-) -> tuple["NDArray[Any]", "NDArray[Any] | None"]:
+    vectors: str | None, data: str | None, labels: str | None, dask: str | None
+) -> Iterator[tuple[Any, "NDArray[Any] | None"]]:
     """Rows and their labels, if there are any."""
     if (vectors is None) == (data is None):
         raise typer.BadParameter("give a file of vectors, or --data with the name of a set: one of the two")
     if vectors is not None:
-        X = _inputs.read_vectors(vectors)
-        return X, None if labels is None else _inputs.read_labels(labels, len(X))
-    if labels is not None:
-        raise typer.BadParameter("a set of --data brings its own labels: leave --labels out")
+        with _inputs.opened(vectors, dask) as X:
+            yield X, None if labels is None else _inputs.read_labels(labels, X.shape[0])
+        return
+    if labels is not None or dask is not None:
+        raise typer.BadParameter(
+            "a set of --data brings its own labels and is small: leave --labels and --dask out"
+        )
     from manihash import load_dataset
 
     held = load_dataset(str(data))
-    return held.X_train, held.y_train
+    yield held.X_train, held.y_train
 
 
 def _in_words(learned: dict[str, Any]) -> dict[str, str]:

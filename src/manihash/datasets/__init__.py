@@ -2,7 +2,7 @@
 
 from manihash.datasets.catalogue import CATALOGUE, Dataset, dataset_names, load_dataset
 from manihash.datasets.errors import DataFileError, MissingDataError
-from manihash.datasets.formats import read, split_key, write
+from manihash.datasets.formats import open_vectors, read, read_rows, split_key, write
 from manihash.datasets.gist import gist
 
 __all__ = [
@@ -13,7 +13,9 @@ __all__ = [
     "dataset_names",
     "gist",
     "load_dataset",
+    "open_vectors",
     "read",
+    "read_rows",
     "split_key",
     "write",
 ]

@@ -1,4 +1,4 @@
-"""Data files by their extension: npy, npz, fvecs, ivecs, bvecs, idx(.gz), HDF5 and CSV.
+"""Data files by their extension: npy, npz, fvecs, ivecs, bvecs, idx(.gz), HDF5, Parquet and CSV.
 
 Reading executes nothing (no pickles) and believes no header; npy, vecs and unzipped idx files are
 memory-mapped. A file is written whole or not at all.
@@ -7,25 +7,26 @@ memory-mapped. A file is written whole or not at all.
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manihash.checks import extra
 from manihash.datasets.errors import DataFileError
+from manihash.datasets.hdf5 import open_hdf5, read_hdf5, write_hdf5
 from manihash.datasets.idx import read_idx, write_idx
+from manihash.datasets.parquet import open_parquet, read_parquet, write_parquet
+from manihash.datasets.stored import choose, parsing
 from manihash.datasets.vecs import VALUE_TYPES, read_vecs, write_vecs
 from manihash.persist import whole_file
 
-KNOWN = ".npy, .npz, .fvecs, .ivecs, .bvecs, .idx, .idx.gz, .hdf5, .h5 or .csv"
-DEFAULT_KEYS = {"npz": "X", "hdf5": "train"}
+KNOWN = ".npy, .npz, .fvecs, .ivecs, .bvecs, .idx, .idx.gz, .hdf5, .h5, .parquet or .csv"
+DEFAULT_KEYS = {"npz": "X", "hdf5": "train", "parquet": "X"}
 
-_WITH_KEY = re.compile(r"(?P<path>.+\.(?:npz|hdf5|h5)):(?P<key>[^:/\\]+)", re.IGNORECASE)
+_WITH_KEY = re.compile(r"(?P<path>.+\.(?:npz|hdf5|h5|parquet)):(?P<key>[^:/\\]+)", re.IGNORECASE)
 _IDX_NAME = re.compile(r".*(?:\.idx|[.-]idx\d+-\w+)(?P<zipped>\.gz)?", re.IGNORECASE)
 
 PathLike = str | os.PathLike[str]
@@ -35,26 +36,69 @@ Arrays = dict[str, NDArray[Any]]
 def read(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
     """The array in a data file, memory-mapped where the format allows.
 
-    ``key`` names the array of an npz or HDF5 file (ann-benchmarks': train, test, neighbors, distances), and
-    ``"file.npz:key"`` does the same. Without it an npz file must hold one array, and HDF5 gives ``train``.
+    ``key`` names the array of an npz or HDF5 file (ann-benchmarks': train, test, neighbors, distances) or the
+    column of a Parquet file, and ``"file.npz:key"`` does the same. Without it an npz file must hold one array
+    and a Parquet file one column of lists, and HDF5 gives ``train``.
     """
-    path, key = split_key(path, key)
-    kind = _kind(path)
-    if key is not None and kind not in DEFAULT_KEYS:
-        raise ValueError(f"{path} holds a single array: leave out the key {key!r}")
-    if not path.is_file():
-        raise FileNotFoundError(f"no file at {path}: check the path and the folder it is taken from")
+    path, key, kind = _found(path, key)
     array = _READERS[kind](path) if kind in _READERS else _KEYED_READERS[kind](path, key)
     if array.dtype.kind not in "buif":
         raise DataFileError(f"{path} holds values of type {array.dtype}: real numbers were wanted")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
+    """The vectors in a data file, one a row, to be visited in blocks by ``fit`` and ``encode``.
+
+    npy, vecs and idx files are memory-mapped, HDF5 and Parquet files read slice by slice, an npz file of
+    ``scipy.sparse.save_npz`` is a sparse matrix; of others an array. Images (n, h, w) are rows of pixels.
+    """
+    path, key, kind = _found(path, key)
+    if kind == "hdf5":
+        X: Any = open_hdf5(path, key)
+    elif kind == "parquet":
+        X = open_parquet(path, key)
+    elif kind == "npz" and key is None and _is_sparse(path):
+        X = _read_sparse(path)
+    else:
+        X = read(path, key=key)
+    if X.dtype.kind not in "buif":
+        raise DataFileError(f"{path} holds values of type {X.dtype}: real numbers were wanted")
+    if len(X.shape) < 2 or 0 in X.shape:
+        raise DataFileError(
+            f"{path} holds an array of shape {X.shape}: one vector a row (n, d) was wanted. "
+            "Reshape it, or name another file"
+        )
+    return X.reshape(len(X), -1) if len(X.shape) > 2 else X
+
+
+def read_rows(start: int, stop: int, *, path: str) -> NDArray[Any]:
+    """Rows start to stop of a data file as an array, for workers that share the file; it is opened once."""
+    rows = _opened(path, split_key(path)[0].stat().st_mtime_ns)[start:stop]
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+
+
+@lru_cache(2)
+def _opened(path: str, changed: int) -> Any:
+    return open_vectors(path)
+
+
+def _found(path: PathLike, key: str | None) -> tuple[Path, str | None, str]:
+    """Path, key and kind of a file that is there."""
+    path, key = split_key(path, key)
+    kind = _kind(path)
+    if key is not None and kind not in DEFAULT_KEYS:
+        raise ValueError(f"{path} holds a single array: leave out the key {key!r}")
+    if not path.is_file():
+        raise FileNotFoundError(f"no file at {path}: check the path and the folder it is taken from")
+    return path, key, kind
+
+
 def write(path: PathLike, array: ArrayLike | Mapping[str, ArrayLike]) -> None:
     """Write an array in the format that the extension names, whole or not at all.
 
-    npz and HDF5 also take several arrays by name. One array is called X in npz and ``train`` in HDF5, or what
-    follows the colon in ``"file.npz:key"``.
+    npz, HDF5 and Parquet also take several arrays by name. One array is called ``train`` in HDF5 and X in the
+    others, or what follows the colon in ``"file.npz:key"``.
     """
     path, key = split_key(path, None)
     kind = _kind(path)
@@ -65,7 +109,9 @@ def write(path: PathLike, array: ArrayLike | Mapping[str, ArrayLike]) -> None:
             _KEYED_WRITERS[kind](part, arrays)
         return
     if isinstance(array, Mapping):
-        raise ValueError(f"{path} can hold one array, and {len(array)} came by name: write .npz or .hdf5")
+        raise ValueError(
+            f"{path} can hold one array, and {len(array)} came by name: write .npz, .hdf5 or .parquet"
+        )
     values = _numbers(array)
     with whole_file(path) as part:
         _WRITERS[kind](part, values)
@@ -98,54 +144,30 @@ def _numbers(array: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def _choose(path: Path, names: list[str], key: str | None) -> str:
-    """The array to read, of those that a file holds."""
-    if key is None and len(names) == 1:
-        return names[0]
-    if key is None or key not in names:
-        asked = "no key was given" if key is None else f"{key!r} was asked for"
-        held = ", ".join(names) or "none"
-        raise DataFileError(f"{path} holds the arrays: {held}; {asked}. Name one: {path.name}:key, or key=")
-    return key
-
-
-@contextmanager
-def _parsing(path: Path) -> Iterator[None]:
-    """Whatever the parsers of others raise over a damaged header, told as one thing."""
-    try:
-        yield
-    except (DataFileError, PermissionError):
-        raise
-    except Exception as error:
-        if "pickle" in str(error) or "Python objects" in str(error):
-            raise DataFileError(
-                f"{path} holds Python objects, which are never loaded: save an array of numbers"
-            ) from error
-        raise DataFileError(
-            f"{path} is not a whole {path.suffix} file ({error}): it is cut short or damaged. Copy it again"
-        ) from error
-
-
 def _read_npy(path: Path) -> NDArray[Any]:
-    with _parsing(path):
+    with parsing(path):
         return np.lib.format.open_memmap(path, mode="r")
 
 
 def _read_npz(path: Path, key: str | None) -> NDArray[Any]:
-    with _parsing(path), zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
-        return np.asarray(archive[_choose(path, list(archive.files), key)])
+    with parsing(path), zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
+        return np.asarray(archive[choose(path, list(archive.files), key)])
 
 
-def _read_hdf5(path: Path, key: str | None) -> NDArray[Any]:
-    h5py = extra("h5py", "hdf5")
-    with _parsing(path), h5py.File(path, "r") as file:
-        own = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
-        names = [name for name in own if isinstance(file[name], h5py.Dataset)]
-        usual = DEFAULT_KEYS["hdf5"]
-        name = _choose(path, names, usual if key is None and usual in names else key)
-        if file[name].external or file[name].is_virtual:
-            raise DataFileError(f"{path}: {name} lies in other files. Give a file that holds it itself")
-        return np.asarray(file[name][()])
+def _is_sparse(path: Path) -> bool:
+    """Whether an npz file is one of ``scipy.sparse.save_npz``."""
+    with parsing(path), zipfile.ZipFile(path) as archive:
+        return {"data.npy", "format.npy", "shape.npy"} <= set(archive.namelist())
+
+
+def _read_sparse(path: Path) -> Any:
+    from scipy.sparse import load_npz
+
+    with parsing(path):
+        X: Any = load_npz(path)
+        X = X.tocsr()
+        X.check_format()
+        return X
 
 
 def _read_csv(path: Path) -> NDArray[Any]:
@@ -187,17 +209,6 @@ def _write_npz(part: Path, arrays: Arrays) -> None:
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _write_hdf5(part: Path, arrays: Arrays) -> None:
-    with extra("h5py", "hdf5").File(part, "w") as file:
-        for name, array in arrays.items():
-            file.create_dataset(name, data=array)
-        train = arrays.get(DEFAULT_KEYS["hdf5"])
-        if train is not None and train.ndim == 2:
-            file.attrs.update(
-                type="dense", distance="euclidean", dimension=train.shape[1], point_type="float"
-            )
-
-
 def _write_csv(part: Path, array: NDArray[Any]) -> None:
     if array.ndim not in (1, 2) or not array.size:
         raise ValueError(
@@ -214,7 +225,11 @@ _READERS: dict[str, Callable[[Path], NDArray[Any]]] = {
     "idx.gz": partial(read_idx, zipped=True),
     **{kind: partial(read_vecs, kind=kind) for kind in VALUE_TYPES},
 }
-_KEYED_READERS: dict[str, Callable[[Path, str | None], NDArray[Any]]] = {"npz": _read_npz, "hdf5": _read_hdf5}
+_KEYED_READERS: dict[str, Callable[[Path, str | None], NDArray[Any]]] = {
+    "npz": _read_npz,
+    "hdf5": read_hdf5,
+    "parquet": read_parquet,
+}
 _WRITERS: dict[str, Callable[[Path, NDArray[Any]], None]] = {
     "npy": _write_npy,
     "csv": _write_csv,
@@ -222,4 +237,8 @@ _WRITERS: dict[str, Callable[[Path, NDArray[Any]], None]] = {
     "idx.gz": partial(write_idx, zipped=True),
     **{kind: partial(write_vecs, kind=kind) for kind in VALUE_TYPES},
 }
-_KEYED_WRITERS: dict[str, Callable[[Path, Arrays], None]] = {"npz": _write_npz, "hdf5": _write_hdf5}
+_KEYED_WRITERS: dict[str, Callable[[Path, Arrays], None]] = {
+    "npz": _write_npz,
+    "hdf5": write_hdf5,
+    "parquet": write_parquet,
+}

@@ -1,5 +1,6 @@
 """The one base class of all hashers: a real-valued Y, then the sign."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     Checking, blocks of rows, unit length (``normalize``), the sign, packing and model files are written here,
     once. A bit is 1 where the real value is above zero. A row's code is the same whatever batch it comes in.
+    Of a dask array, ``encode``, ``transform`` and ``embed`` give a dask array.
     """
 
     n_bits: int
@@ -44,18 +46,25 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     def embed(self, X: Any) -> Floats:
         """Real values (n, r) of the rows of X (n, d), before the sign."""
         rows = self._rows_to_map(X)
-        return rows.stack(self._embed, self._n_features_out, rows.dtype, "embed")
+        return rows.lay(self._embed, self._n_features_out, rows.dtype, "embed")
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Bits (n, r) of 0 and 1."""
-        return self._rows_to_map(X).stack(
+        return self._rows_to_map(X).lay(
             lambda block: self._embed(block) > 0, self._n_features_out, np.uint8, "transform"
         )
 
     def encode(self, X: Any) -> Codes:
         """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
         rows, width = self._rows_to_map(X), codes.n_bytes(self._n_features_out)
-        return rows.stack(lambda block: codes.pack(self._embed(block) > 0), width, np.uint8, "encode")
+        return rows.lay(self._code, width, np.uint8, "encode")
+
+    def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
+        """The codes of ``encode``, some rows at a time, from row ``start`` on: all of them are never held."""
+        return self._rows_to_map(X).map(self._code, "encode", start=start)
+
+    def _code(self, block: Floats) -> Codes:
+        return codes.pack(self._embed(block) > 0)
 
     def _check(self) -> None:
         checks.positive_int(self.n_bits, "n_bits")

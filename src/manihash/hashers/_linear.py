@@ -34,7 +34,8 @@ class Moments:
 
 def mean_of(rows: Rows) -> Floats:
     """The mean of the rows (d,), in float64."""
-    return sum(rows.map(lambda X: X.sum(axis=0, dtype=np.float64)), np.zeros(rows.width)) / len(rows)
+    _, (total,) = rows.fold(lambda X: ((), (X.sum(axis=0, dtype=np.float64),)))
+    return total / len(rows)
 
 
 def moments(rows: Rows) -> Moments:
@@ -42,13 +43,11 @@ def moments(rows: Rows) -> Moments:
     mean = mean_of(rows)
     centre = mean.astype(rows.dtype)
 
-    def scatter(X: Floats) -> Floats:
+    def scatter(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
         Z = X - centre
-        return Z.T @ Z
+        return (), (Z.T @ Z,)
 
-    total = np.zeros((rows.width, rows.width))
-    for part in rows.map(scatter, "covariance"):
-        total += part
+    _, (total,) = rows.fold(scatter, "covariance")
     return Moments(mean, total / len(rows))
 
 

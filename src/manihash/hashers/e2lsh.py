@@ -60,7 +60,7 @@ class E2LSH(Hasher):
     def bins(self, X: Any) -> Floats:
         """The bins ⌊(aᵀx + b) / w⌋ (n, r) themselves, whole numbers: what a bit keeps the parity of."""
         rows = self._rows_to_map(X)
-        return rows.stack(lambda block: np.floor(self._places(block)), self.n_bits_, rows.dtype, "bins")
+        return rows.lay(lambda block: np.floor(self._places(block)), self.n_bits_, rows.dtype, "bins")
 
     def _places(self, X: Floats) -> Floats:
         """(aᵀx + b) / w, (b, r)."""

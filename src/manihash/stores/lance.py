@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from manihash.arrow import arrow, as_lists
 from manihash.checks import extra
 from manihash.codes import Codes, n_bytes
 from manihash.stores._store import Answers, Ints, NoStore, StoreError, in_order, where_ids, with_whole_ties
@@ -41,7 +42,7 @@ class LanceTable:
         """A table of no rows, at a new path that ends in .lance."""
         if path.exists():
             raise StoreError(f"{path} is there already: open it, or give another name")
-        pa = extra("pyarrow", "lancedb")
+        pa = arrow("lancedb")
         vector = pa.list_(pa.uint8(), n_bytes(n_bits))
         fields = [pa.field("id", pa.int64(), False), pa.field("code", vector, False)]
         with _told(path):
@@ -50,8 +51,8 @@ class LanceTable:
 
     def add(self, codes: Codes, ids: Ints) -> None:
         """One version of the table more, which holds all of the rows."""
-        pa = extra("pyarrow", "lancedb")
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(codes.reshape(-1)), self._width)
+        pa = arrow("lancedb")
+        vectors = as_lists(codes, "lancedb")
         with _told():
             self._table.add(pa.table([pa.array(ids), vectors], schema=self._table.schema))
             self._adds += 1
@@ -108,7 +109,7 @@ def _connect(path: Path) -> Any:
 
 def _bits_of(path: Path, schema: Any) -> int:
     """n_bits as the table notes it; all bits of the bytes in a table that somebody else made."""
-    pa = extra("pyarrow", "lancedb")
+    pa = arrow("lancedb")
     columns = dict(zip(schema.names, schema.types, strict=True))
     vector: Any = columns.get("code")
     fits = isinstance(vector, pa.FixedSizeListType) and vector.value_type == pa.uint8()

@@ -1,0 +1,282 @@
+"""Rows on a cluster: real worker processes, any chunks, a worker killed in the middle; never another bit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import run, told
+from sklearn.datasets import load_digits
+
+from manihash import IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, base_set, cluster, recipe, rows
+from manihash.datasets import write
+
+pytestmark = pytest.mark.extra
+
+N, D = 18_000, 16
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A cluster of two worker processes."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_spans(monkeypatch):
+    """Spans of one block of 2,048 rows, so that a small array has nine."""
+    monkeypatch.setattr(rows, "_SPAN_NUMBERS", 2**15)
+
+
+def vectors(dtype=np.float32):
+    rng = np.random.default_rng(0)
+    return (4 * rng.standard_normal((9, D))[rng.integers(9, size=N)] + rng.standard_normal((N, D))).astype(
+        dtype
+    )
+
+
+def chunked(X, chunks):
+    import dask.array as da
+
+    return da.from_array(X, chunks=(chunks, -1))
+
+
+METHODS = {
+    "lsh": {},
+    "pcah": {},
+    "itq": {},
+    "sh": {},
+    "imh-tsne": {"base__size": 40, "embedding__n_iter": 50},
+    "imh-le": {"base__size": 40},
+    "imh-tsne-rotated": {"base__size": 40, "embedding__n_iter": 50},
+    "agh": {"base__size": 40},
+    "agh2": {"base__size": 40},
+    "sph": {},
+    "sklsh": {},
+    "sth": {"n_train": 500},
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_gives_the_bits_of_one_machine_whatever_the_chunks(client, name):
+    X = vectors()
+    here = recipe(name, n_bits=12, random_state=3, **METHODS[name]).fit(X)
+    for chunks in (3000, (12_345, 1, 5654)):
+        array = chunked(X, chunks)
+        there = recipe(name, n_bits=12, random_state=3, **METHODS[name]).fit(array)
+        codes = there.encode(array)
+        assert codes.chunks[0] == array.chunks[0]
+        assert np.array_equal(codes.compute(), here.encode(X))
+        assert vars_equal(here, there)
+
+
+def vars_equal(one, other):
+    fitted = [
+        name for name, value in vars(one).items() if name.endswith("_") and isinstance(value, np.ndarray)
+    ]
+    return fitted and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in fitted)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64, np.float32])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_types_and_unit_length_are_the_same(client, dtype, normalize):
+    X = (vectors(np.float64) * 10 + 100).clip(0, 255).astype(dtype)
+    hashers = [
+        IMH(8, KMeansBase(30), PCA(), normalize=normalize, random_state=0).fit(rows_)
+        for rows_ in (X, chunked(X, 3000))
+    ]
+    embedded = [hasher.embed(rows_) for hasher, rows_ in zip(hashers, (X, chunked(X, 777)), strict=True)]
+    assert np.array_equal(embedded[0], embedded[1].compute())
+    assert np.array_equal(hashers[0].transform(X), hashers[1].transform(chunked(X, 777)).compute())
+
+
+def test_a_sample_is_the_same_on_a_cluster(client, monkeypatch):
+    monkeypatch.setattr(base_set, "_ALL_ROWS", 1000)
+    X = vectors()
+    models = [
+        InductiveEmbedding(2, KMeansBase(20, sample=100), PCA(), random_state=0).fit(rows_)
+        for rows_ in (X, chunked(X, 3000))
+    ]
+    assert vars_equal(*models)
+    assert np.array_equal(models[0].transform(X), models[1].transform(chunked(X, 999)).compute())
+
+
+def test_a_classifier_of_rows_learns_from_labels_on_a_cluster(client):
+    X, y = load_digits(return_X_y=True)
+    models = [recipe("ksh", n_bits=8, random_state=0).fit(rows_, y) for rows_ in (X, chunked(X, 400))]
+    assert vars_equal(*models)
+
+
+def test_without_a_cluster_dask_uses_threads():
+    pytest.importorskip("dask")
+    code = (
+        "import dask.array as da, numpy as np\n"
+        "from manihash import ITQ, rows\n"
+        "rows._SPAN_NUMBERS = 2**15\n"
+        "X = np.random.default_rng(0).standard_normal((9000, 16), np.float32)\n"
+        "a, b = (ITQ(8, random_state=0).fit(r).encode(r) for r in (X, da.from_array(X, chunks=(700, -1))))\n"
+        "assert np.array_equal(a, b.compute())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# A worker that dies
+
+
+def kill_one(client):
+    pid = sorted(client.run(os.getpid).values())[0]
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_worker_killed_while_encoding_changes_nothing(client):
+    X = vectors()
+    hasher = LSH(64, random_state=0).fit(X)
+    embed = hasher._embed
+
+    def slowly(block):
+        time.sleep(0.05)
+        return embed(block)
+
+    hasher._embed = slowly
+    parts = hasher.encode_blocks(chunked(X, 3000))
+    codes = [next(parts)]
+    kill_one(client)
+    codes.extend(parts)
+    assert np.array_equal(np.concatenate(codes), LSH(64, random_state=0).fit(X).encode(X))
+
+
+def test_a_worker_killed_between_rounds_of_k_means_changes_nothing(client, monkeypatch):
+    X, killed = vectors(), []
+    lloyd = base_set.lloyd_round
+
+    def and_kill(rows_, centres):
+        if len(killed) < 2:
+            kill_one(client)
+            killed.append(True)
+        return lloyd(rows_, centres)
+
+    wanted = KMeansBase(30, random_state=0).fit(X).points_
+    monkeypatch.setattr(base_set, "lloyd_round", and_kill)
+    model = InductiveEmbedding(2, KMeansBase(30, random_state=0), PCA()).fit(chunked(X, 3000))
+    assert len(killed) == 2
+    assert np.array_equal(model.base_points_, wanted)
+
+
+# What is wrong with it
+
+
+def test_chunks_split_along_columns_are_refused(client):
+    with pytest.raises(ValueError, match=r"split along its columns, \(8, 8\).*rechunk\(\{1: -1\}\)"):
+        LSH(8).fit(chunked(vectors(), 3000).rechunk({1: 8}))
+
+
+def test_chunks_of_unknown_size_are_refused(client):
+    array = chunked(vectors(), 3000)
+    unknown = array[array[:, 0] > 0]
+    for method in (LSH(8).fit, LSH(8).fit(array).encode):
+        with pytest.raises(ValueError, match=r"unknown size.*compute_chunk_sizes"):
+            method(unknown)
+    assert LSH(8, random_state=0).fit(unknown.compute_chunk_sizes())
+
+
+@pytest.mark.parametrize("row", [17 * 1024 + 5, N - 1])
+def test_nan_on_a_worker_is_named_by_its_row(client, row):
+    X = vectors()
+    hasher = ITQ(8, random_state=0).fit(X)
+    X[row, 3] = np.nan
+    array = chunked(X, 777)
+    with pytest.raises(ValueError, match=f"contains NaN: the first such row is {row}\\."):
+        ITQ(8).fit(array)
+    with pytest.raises(ValueError, match=f"contains NaN: the first such row is {row}\\."):
+        hasher.encode(array).compute()
+    with pytest.raises(ValueError, match=f"contains NaN: the first such row is {row}\\."):
+        list(hasher.encode_blocks(array))
+
+
+def test_other_widths_and_types_are_refused_as_of_an_array(client):
+    array = chunked(vectors(), 3000)
+    hasher = LSH(8).fit(array)
+    with pytest.raises(ValueError, match=r"5 features, but LSH is expecting 16.*Give vectors of the width"):
+        hasher.encode(array[:, :5])
+    with pytest.raises(ValueError, match=r"1 sample\(s\).*at least 2"):
+        hasher.fit(array[:1])
+    with pytest.raises(ValueError, match="complex64: give real numbers"):
+        hasher.fit(array + 1j)
+
+
+def test_a_cluster_that_does_not_answer_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 1)
+    np.save("x.npy", vectors())
+    for address in ("tcp://127.0.0.1:9", "nonsense://x"):
+        said = told(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
+        assert f"no Dask scheduler answered at {address}" in said
+        assert "start one with `dask scheduler`" in said
+    assert not Path("m.mhash").exists()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    """A scheduler without workers, in a process of its own: its address, and a way to start workers."""
+    processes = []
+
+    def start(module, *arguments, folder=tmp_path):
+        command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--no-dashboard"]
+        processes.append(
+            subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        )
+
+    notes = tmp_path / "scheduler.json"
+    start("dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(notes))
+    until = time.monotonic() + 60
+    while not (notes.exists() and notes.read_text().strip().endswith("}")) and time.monotonic() < until:
+        time.sleep(0.1)
+    yield json.loads(notes.read_text())["address"], start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_a_cluster_without_workers_or_without_manihash_is_refused(scheduler, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    address, start = scheduler
+    np.save("x.npy", vectors())
+    fit = ["fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash"]
+    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 2)
+    assert f"has no workers: start one with `dask worker {address}`" in told(run(*fit, code=2))
+    (tmp_path / "bare" / "manihash").mkdir(parents=True)
+    (tmp_path / "bare" / "manihash" / "__init__.py").write_text(
+        "raise ModuleNotFoundError('no manihash here')"
+    )
+    start("dask_worker", address, "--nthreads", "1", "--no-nanny", folder=tmp_path / "bare")
+    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 60)
+    said = told(run(*fit, code=2))
+    assert "has no manihash (no manihash here)" in said
+    assert "install it in the environment of every worker" in said
+    assert not Path("m.mhash").exists()
+
+
+# The command
+
+
+def test_the_command_writes_the_same_files_on_a_cluster(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("x.parquet", vectors())
+    fit = ["fit", "x.parquet:X", "--bits=8", "--set=base__size=30", "--set=embedding__n_iter=20"]
+    run(*fit, "-o", "here.mhash")
+    run(*fit, "--dask", "2", "-o", "there.mhash")
+    assert Path("here.mhash").read_bytes() == Path("there.mhash").read_bytes()
+    run("encode", "here.mhash", "x.parquet", "-o", "here.npy")
+    run("encode", "here.mhash", "x.parquet", "--dask", "1", "-o", "there.npy")
+    assert Path("here.npy").read_bytes() == Path("there.npy").read_bytes()
+    assert not list(tmp_path.glob("*.part*"))

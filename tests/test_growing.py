@@ -1,0 +1,233 @@
+"""Encoding that is broken off goes on where it stopped: the same bytes, and nothing only looks finished."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import run, told
+
+from manihash import LSH, growing
+from manihash.growing import GrowingRows
+
+SHAPE = (10, 3)
+CODES = np.arange(30, dtype=np.uint8).reshape(SHAPE)
+FROM = {"model": "a", "input": "b"}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "codes.npy"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with vectors, a model of them, and its codes as they should be."""
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).integers(0, 256, (200_000, 32), np.uint8)
+    np.save("X.npy", X)
+    hasher = LSH(n_bits=320, random_state=0).fit(X[:500])
+    hasher.save("model.mhash")
+    np.save("wanted.npy", hasher.encode(X))
+    return tmp_path
+
+
+def encode(prelude: str = "", *more: str) -> subprocess.Popen[str]:
+    """The command in a process of its own, which makes what it writes safe every hundredth of a second."""
+    code = (
+        f"import manihash.growing as g; g._SECONDS = 0.01\n{prelude}\nfrom manihash.cli import main; main()"
+    )
+    arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy", "--json", *more]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def rows_noted() -> int:
+    try:
+        return int(json.loads(Path("codes.npy.part.json").read_text())["done"])
+    except FileNotFoundError:
+        return 0
+
+
+def write(file: GrowingRows, rows: np.ndarray, error: BaseException) -> None:
+    with file.writing():
+        file.append(rows)
+        raise error
+
+
+def broken_off(target: Path, rows: int) -> None:
+    file = GrowingRows(target, SHAPE, FROM)
+    with pytest.raises(KeyboardInterrupt, match=rf"{rows} of 10 rows are kept in .*codes\.npy\.part"):
+        write(file, CODES[:rows], KeyboardInterrupt())
+
+
+def test_a_file_takes_its_name_when_it_is_whole_and_not_before(target: Path) -> None:
+    file = GrowingRows(target, SHAPE, FROM)
+    with file.writing():
+        for start in range(0, 10, 4):
+            file.append(CODES[start : start + 4])
+            assert not target.exists()
+    file.rename(target)
+    assert np.array_equal(np.load(target), CODES)
+    assert [path.name for path in target.parent.iterdir()] == ["codes.npy"]
+
+
+@pytest.mark.parametrize("torn", [0, 2, 100])
+def test_it_goes_on_after_the_rows_that_are_safe(target: Path, torn: int) -> None:
+    broken_off(target, 4)
+    with open(f"{target}.part", "ab") as file:
+        file.write(bytes(torn))  # of a block that was being written when the process died
+    again = GrowingRows(target, SHAPE, FROM)
+    with again.writing():
+        assert again.done == 4
+        again.append(CODES[4:])
+    again.rename(target)
+    assert np.array_equal(np.load(target), CODES)
+
+
+@pytest.mark.parametrize("name", FROM)
+def test_what_was_made_from_something_else_is_refused_and_kept(target: Path, name: str) -> None:
+    broken_off(target, 4)
+    before = Path(f"{target}.part").read_bytes()
+    with pytest.raises(ValueError, match=f"4 rows made from another {name}: --restart"):  # noqa: SIM117
+        with GrowingRows(target, SHAPE, {**FROM, name: "other"}).writing():
+            pytest.fail("it was opened")
+    assert Path(f"{target}.part").read_bytes() == before
+    anew = GrowingRows(target, SHAPE, {**FROM, name: "other"}, restart=True)
+    with anew.writing():
+        assert anew.done == 0
+        anew.append(CODES)
+    anew.rename(target)
+    assert np.array_equal(np.load(target), CODES)
+
+
+@pytest.mark.parametrize(
+    "notes", ["", "[]", "{}", '{"made_from": {"model": "a", "input": "b"}, "done": "x"}']
+)
+def test_damaged_notes_are_refused(target: Path, notes: str) -> None:
+    broken_off(target, 4)
+    Path(f"{target}.part.json").write_text(notes)
+    with pytest.raises(ValueError, match=r"damaged.*--restart"), GrowingRows(target, SHAPE, FROM).writing():
+        pytest.fail("it was opened")
+
+
+def test_a_part_that_lost_rows_is_refused(target: Path) -> None:
+    broken_off(target, 4)
+    os.truncate(f"{target}.part", Path(f"{target}.part").stat().st_size - 1)
+    with pytest.raises(ValueError, match="shorter than"), GrowingRows(target, SHAPE, FROM).writing():
+        pytest.fail("it was opened")
+
+
+def test_notes_without_a_part_are_of_a_run_that_ended(target: Path) -> None:
+    broken_off(target, 4)
+    Path(f"{target}.part").unlink()
+    file = GrowingRows(target, SHAPE, FROM)
+    with file.writing():
+        assert file.done == 0
+        file.append(CODES)
+
+
+def test_bad_rows_leave_nothing_behind(target: Path) -> None:
+    file = GrowingRows(target, SHAPE, FROM)
+    with pytest.raises(ValueError, match="NaN"):
+        write(file, CODES[:4], ValueError("NaN"))
+    assert list(target.parent.iterdir()) == []
+
+
+def test_two_processes_do_not_write_one_file(target: Path) -> None:
+    with GrowingRows(target, SHAPE, FROM).writing():  # noqa: SIM117
+        with pytest.raises(ValueError, match="being written by another process"):
+            with GrowingRows(target, SHAPE, FROM).writing():
+                pytest.fail("it was opened")
+
+
+def test_killed_again_and_again_the_command_writes_the_same_bytes(folder: Path) -> None:
+    draw, resumed = random.Random(0), 0
+    for _ in range(3):
+        before, process = rows_noted(), encode()
+        while rows_noted() == before and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(draw.random() * 0.1)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if process.returncode == 0:
+            break
+        assert not Path("codes.npy").exists()
+        resumed += rows_noted() > before
+    last = encode()
+    out, errors = last.communicate()
+    assert last.returncode == 0, errors
+    assert resumed >= 1
+    assert json.loads(out)["first_row"] > 0 or Path("codes.npy").exists()
+    assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
+    assert {path.name for path in folder.iterdir()} == {"X.npy", "model.mhash", "codes.npy", "wanted.npy"}
+
+
+def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))"
+    full = encode(limit)
+    out, errors = full.communicate()
+    assert full.returncode == 2
+    assert out == ""
+    assert "Make room;" in errors
+    assert "rows are kept in codes.npy.part: the same command goes on there" in errors
+    done = rows_noted()
+    assert 0 < done < 200_000
+    assert not Path("codes.npy").exists()
+    out, _ = encode().communicate()
+    assert json.loads(out)["first_row"] == done
+    assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
+
+
+def test_a_part_of_another_model_or_input_is_refused_by_the_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy"]
+    append = GrowingRows.append
+
+    def interrupted(self: GrowingRows, rows: np.ndarray) -> None:
+        append(self, rows)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(growing.GrowingRows, "append", interrupted)
+        assert "rows are kept in codes.npy.part" in told(run(*arguments, code=130))
+    X = np.load("X.npy")
+    other = LSH(n_bits=320, random_state=1).fit(X[:500])
+    other.save("other.mhash")
+    np.save("other.npy", X[::-1])
+    for arguments_of in (["other.mhash", "X.npy"], ["model.mhash", "other.npy"]):
+        result = run("encode", *arguments_of, "-o", "codes.npy", code=2)
+        assert "--restart throws it away" in told(result)
+    run("encode", "other.mhash", "X.npy", "-o", "codes.npy", "--restart")
+    assert np.array_equal(np.load("codes.npy"), other.encode(X))
+
+
+@pytest.mark.parametrize(
+    "name", ["codes.bvecs", "codes.idx", "codes.npz", "codes.hdf5", "codes.parquet", "codes.csv"]
+)
+def test_every_format_is_written_from_the_same_part(folder: Path, name: str) -> None:
+    from manihash.datasets import read
+
+    np.save("few.npy", np.load("X.npy")[:3000])
+    run("encode", "model.mhash", "few.npy", "-o", name)
+    assert np.array_equal(read(name), np.load("wanted.npy")[:3000])
+    assert not Path(f"{name}.part").exists()
+
+
+def test_nan_is_named_by_its_row_and_nothing_is_left(folder: Path) -> None:
+    X = np.zeros((400 * 2048, 2), np.float32)
+    X[17 * 2048 + 5] = np.nan
+    np.save("bad.npy", X)
+    LSH(n_bits=8, random_state=0).fit(X[:10] + np.arange(10)[:, None]).save("narrow.mhash")
+    before = set(folder.iterdir())
+    said = told(run("encode", "narrow.mhash", "bad.npy", "-o", "codes.npy", code=2))
+    assert f"contains NaN: the first such row is {17 * 2048 + 5}." in said
+    assert set(folder.iterdir()) == before
