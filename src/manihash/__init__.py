@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from manihash.hashers.sth import STH
     from manihash.hashers.supervised_imh import SupervisedIMH
     from manihash.induction import InductiveEmbedding
+    from manihash.large_base import LargeBase, ReducedBase
+    from manihash.neighbors import CoarseNeighbors, ExactNeighbors, ListedNeighbors
+    from manihash.reduction import ReducedNeighbors
     from manihash.rotation import ITQRotation
     from manihash.search import HammingIndex, Rescore, dedup
     from manihash.search.tables import LSHTables
@@ -76,6 +79,12 @@ _HOMES = {
     "InductiveEmbedding": "manihash.induction",
     "KMeansBase": "manihash.base_set",
     "RandomBase": "manihash.base_set",
+    "LargeBase": "manihash.large_base",
+    "ReducedBase": "manihash.large_base",
+    "CoarseNeighbors": "manihash.neighbors",
+    "ExactNeighbors": "manihash.neighbors",
+    "ListedNeighbors": "manihash.neighbors",
+    "ReducedNeighbors": "manihash.reduction",
     "ITQRotation": "manihash.rotation",
     "TSNE": "manihash.embeddings.tsne",
     "SNE": "manihash.embeddings.sne",

@@ -103,20 +103,21 @@ def closeness(X: Floats, C: Floats) -> Floats:
 
 def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
-    scores = closeness(X, C)
-    if k <= _ARGMAX_PASSES:
-        best, index = _k_largest(scores, k)
-    else:
+    best, index = k_largest(closeness(X, C), k)
+    return np.maximum(squared_norms(X)[:, None] - 2 * best, 0), index
+
+
+def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
+    """The k largest of each row and where they are, largest first, ties to the lower index.
+
+    Overwrites the scores.
+    """
+    if k > _ARGMAX_PASSES:
         index = np.argpartition(-scores, k - 1, axis=1)[:, :k]
         index.sort(axis=1)
         best = np.take_along_axis(scores, index, axis=1)
         order = np.argsort(-best, axis=1, kind="stable")
-        best, index = np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
-    return np.maximum(squared_norms(X)[:, None] - 2 * best, 0), index
-
-
-def _k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
-    """The k largest of each row by k passes, ties to the lower index; overwrites the scores."""
+        return np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
     b = len(scores)
     each = np.arange(b)
     best, index = np.empty((b, k), scores.dtype), np.empty((b, k), np.intp)

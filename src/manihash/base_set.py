@@ -36,12 +36,12 @@ class BaseSet(BaseEstimator):
         rows.origin = far_origin(rows)
         self.fit_rows(rows)
         if rows.origin is not None:
-            self.points_ += rows.origin.astype(rows.dtype)
+            self.points_ += self._placed(rows.origin.astype(rows.dtype))
         return self
 
     def fit_rows(self, rows: Rows) -> Self:
         """As ``fit``, from rows that were checked and prepared."""
-        size = checks.positive_int(self.size, "size")
+        size = self._size(len(rows))
         if size > len(rows):
             raise ValueError(
                 f"a base set of {size} points asked of n_samples = {len(rows)} rows: "
@@ -56,6 +56,18 @@ class BaseSet(BaseEstimator):
             )
         return self
 
+    def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
+        """A part with ``k_nearest`` by which k of ``points_`` are found, or None: all are looked at."""
+        return None
+
+    def _placed(self, origin: Floats) -> Floats:
+        """A point in the space that ``points_`` are in: that of the rows."""
+        return origin
+
+    def _size(self, n: int) -> int:
+        """How many points to choose from n rows."""
+        return checks.positive_int(self.size, "size")
+
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         raise TypeError(f"{type(self).__name__} chooses no points")
 
@@ -68,7 +80,7 @@ class RandomBase(BaseSet):
         self.random_state = random_state
 
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
-        return _distinct(rows.take(rng.choice(len(rows), size, replace=False)))
+        return distinct(rows.take(rng.choice(len(rows), size, replace=False)))
 
 
 class KMeansBase(BaseSet):
@@ -103,7 +115,7 @@ class KMeansBase(BaseSet):
             if np.array_equal(before, labels):
                 break
         advance("k-means", max_iter, max_iter)
-        return _distinct(centres[np.unique(labels)])
+        return distinct(centres[np.unique(labels)])
 
     def _sampled(self, rows: Rows, size: int, rng: np.random.Generator) -> Rows:
         """The rows to look at: all, or one from each of ``sample`` x m equal stretches."""
@@ -136,14 +148,14 @@ def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32],
         return (label, distance), (one_hot.T @ X, np.bincount(label, minlength=m))
 
     (labels, squared), (sums, counts) = rows.fold(block)
-    _fill_empty(rows, sums, counts, labels, squared)
+    fill_empty(rows, sums, counts, labels, squared)
     filled = counts > 0
     new = centres.copy()
     new[filled] = sums[filled] / counts[filled, None]
     return new, labels, float(squared.sum(dtype=np.float64))
 
 
-def _fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int32], squared: Floats) -> None:
+def fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int32], squared: Floats) -> None:
     """Move the points that lie farthest from their centres into the clusters that are empty."""
     empty = np.flatnonzero(counts == 0)
     if not len(empty):
@@ -160,7 +172,7 @@ def _fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int
             sums[cluster], counts[cluster], labels[point] = x, 1, cluster
 
 
-def _distinct(points: Floats) -> Floats:
+def distinct(points: Floats) -> Floats:
     """The points without repeats, in their order."""
     first = np.unique(points, axis=0, return_index=True)[1]
     return points[np.sort(first)]

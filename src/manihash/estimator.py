@@ -1,8 +1,8 @@
 """What hashers and inductive embeddings share: rows checked at the door, and model files.
 
 A model file holds the parameters as JSON, nested parts by their public name in manihash, and the fitted
-values (attributes that end in ``_``) as arrays or JSON. A part that is not manihash's own is recorded by name
-only: the fitted model does not need it.
+values (attributes that end in ``_``), those of parts too, as arrays or JSON. A part that is not manihash's
+own is recorded by name only: the fitted model does not need it.
 """
 
 import importlib
@@ -122,10 +122,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         model = _public_class(document["class"])(**_from_json(document["params"], arrays))
         if not isinstance(model, RowEstimator):
             raise ModelFileError(f"{path} holds a {document['class']}, which is no model")
-        for name, value in _from_json(document["fitted"], arrays).items():
-            if not _is_fitted_value(name):
-                raise ModelFileError(f"{path} sets {name!r}, which is no fitted value")
-            setattr(model, name, value)
+        _set_fitted(model, _from_json(document["fitted"], arrays))
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(
             f"{path} does not describe a model of this manihash ({error}): fit anew"
@@ -147,6 +144,13 @@ class ForeignPart:
         raise ValueError(
             f"this model was made with {self.text}, which model files do not carry: set it to fit again"
         )
+
+
+def _set_fitted(part: Any, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if not _is_fitted_value(name):
+            raise ModelFileError(f"the model file sets {name!r}, which is no fitted value")
+        setattr(part, name, value)
 
 
 def _is_fitted_value(name: str) -> bool:
@@ -178,12 +182,15 @@ def _to_json(value: Any, place: str, arrays: Arrays) -> Any:
         case dict():
             return {"dict": {key: _to_json(item, f"{place}.{key}", arrays) for key, item in value.items()}}
         case list() | tuple():
-            return {"list": [_to_json(item, f"{place}.{i}", arrays) for i, item in enumerate(value)]}
+            items = [_to_json(item, f"{place}.{i}", arrays) for i, item in enumerate(value)]
+            return {"list" if isinstance(value, list) else "tuple": items}
         case np.random.Generator() | np.random.RandomState():
             return None
         case BaseEstimator() if type(value).__module__.startswith("manihash."):
             params = _to_json(value.get_params(deep=False), place, arrays)
-            return {"part": type(value).__name__, "params": params}
+            part = {"part": type(value).__name__, "params": params}
+            fitted = {name: item for name, item in vars(value).items() if _is_fitted_value(name)}
+            return part | ({"fitted": _to_json(fitted, f"{place}.fitted", arrays)} if fitted else {})
     return {"foreign": " ".join(repr(value).split())}
 
 
@@ -197,8 +204,12 @@ def _from_json(value: Any, arrays: Arrays) -> Any:
             return {key: _from_json(item, arrays) for key, item in items.items()}
         case {"list": items}:
             return [_from_json(item, arrays) for item in items]
+        case {"tuple": items}:
+            return tuple(_from_json(item, arrays) for item in items)
         case {"part": name, "params": params}:
-            return _public_class(name)(**_from_json(params, arrays))
+            part = _public_class(name)(**_from_json(params, arrays))
+            _set_fitted(part, _from_json(value.get("fitted", {}), arrays))
+            return part
         case {"foreign": text}:
             return ForeignPart(text)
     return value

@@ -15,22 +15,26 @@ from manihash.base_set import KMeansBase
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
-from manihash.weights import bandwidth, coupling, normalized_weights
+from manihash.weights import Find, bandwidth, coupling, normalized_weights
 
 
 @dataclass(frozen=True)
 class Induction:
-    """What induction needs to know: base set B (m, d), its embedding Y_B (m, r), k and sigma."""
+    """What induction needs to know: base set B (m, d), its embedding Y_B (m, r), k and sigma.
+
+    ``finder`` is how the base set's points are found where not all are looked at.
+    """
 
     B: Floats
     Y_B: Floats
     k: int
     sigma: float
+    finder: Any = None
 
     def __call__(self, X: Floats) -> Floats:
         """Y = W̄_XB Y_B for a block of rows: (b, d) -> (b, r)."""
         B, Y_B = self.B.astype(X.dtype, copy=False), self.Y_B.astype(X.dtype, copy=False)
-        squared, index = arrays.k_nearest(X, B, self.k)
+        squared, index = finding(self.finder)(X, B, self.k)
         w = normalized_weights(squared, self.sigma)
         Y = w[:, :1] * Y_B[index[:, 0]]
         for j in range(1, self.k):
@@ -47,27 +51,44 @@ class Inductive:
     embedding: Any
     n_neighbors: int
     bandwidth: float | None
+    finder_: Any = None
 
     def _learn(self, rows: Rows, r: int, rng: np.random.Generator) -> None:
         """Steps 1 and 2 of Algorithm 1: choose the base set, embed it, centre its embedding."""
-        B = base_points(self.base, rows, checks.seed(rng))
-        k = checks.neighbours_of(self.n_neighbors, len(B))
-        given = self.bandwidth
-        sigma = bandwidth(rows, B, k) if given is None else checks.positive_number(given, "bandwidth")
+        B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
+        given, find = self.bandwidth, finding(self.finder_)
+        sigma = bandwidth(rows, B, k, find) if given is None else checks.positive_number(given, "bandwidth")
         part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
         # On several threads the last digits differ, and with them all of a t-SNE.
         with arrays.single_blas_thread():
-            Y_B = embed_base(part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma))
+            Y_B = embed_base(part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma, find))
         self.base_points_, self.base_embedding_ = B, Y_B - Y_B.mean(axis=0)
         self.n_neighbors_, self.bandwidth_, self.loss_ = k, sigma, getattr(part, "loss_", None)
 
     @property
     def _induction(self) -> Induction:
-        return Induction(self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_)
+        return Induction(
+            self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_, self.finder_
+        )
 
 
-def base_points(base: Any, rows: Rows, seed: int) -> Floats:
-    """The base set B (m, d): points of the user's own as they are, or chosen from the rows."""
+def finding(finder: Any) -> Find:
+    """How the nearest base points are found: by the base set's own part, or by looking at all."""
+    return arrays.k_nearest if finder is None else finder.k_nearest
+
+
+def base_points(base: Any, rows: Rows, n_neighbors: int, seed: int) -> tuple[Floats, int, Any]:
+    """The base set B (m, d), how many neighbours k a row has in it, and the part that finds them, or None.
+
+    Points of the user's own are taken as they are, others chosen from the rows.
+    """
+    B, part = _chosen(base, rows, seed)
+    k = checks.neighbours_of(n_neighbors, len(B))
+    return B, k, None if part is None else part.finder(rows, k, checks.generator(seed))
+
+
+def _chosen(base: Any, rows: Rows, seed: int) -> tuple[Floats, Any]:
+    part = None
     if isinstance(base, type):
         raise ValueError(f"base must be an object, not a class: give {base.__name__}()")
     if base is None or hasattr(base, "fit_rows"):
@@ -91,7 +112,7 @@ def base_points(base: Any, rows: Rows, seed: int) -> Floats:
             f"the base set has {len(points)} distinct point (n_features = {rows.width}), and an embedding "
             "needs two: the rows are all equal, or size is too small"
         )
-    return points
+    return points, part
 
 
 def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any) -> Floats:

@@ -1,7 +1,10 @@
 """Weights of points to a base set: w(x, c), its bandwidth sigma, and the coupling T.
 
-W_XB is sparse, k entries a row: it is held as two (n, k) arrays, indices of base points and weights.
+W_XB is sparse, k entries a row: it is held as two (n, k) arrays, indices of base points and weights. How the
+k nearest base points are ``find``-ed is up to the base set.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,11 +13,13 @@ from manihash import arrays
 from manihash.arrays import Floats, Ints
 from manihash.rows import Rows
 
+Find = Callable[[Floats, Floats, int], tuple[Floats, Ints]]
 
-def bandwidth(rows: Rows, B: Floats, k: int) -> float:
+
+def bandwidth(rows: Rows, B: Floats, k: int, find: Find = arrays.k_nearest) -> float:
     """sigma: the mean over the rows of the distance (not squared) to their k-th nearest base point."""
     total, B = 0.0, B.astype(rows.dtype, copy=False)
-    for distances in rows.map(lambda X: np.sqrt(arrays.k_nearest(X, B, k)[0][:, -1]), "bandwidth"):
+    for distances in rows.map(lambda X: np.sqrt(find(X, B, k)[0][:, -1]), "bandwidth"):
         total += float(distances.sum(dtype=np.float64))
     sigma = total / len(rows)
     if sigma <= 0:
@@ -43,7 +48,7 @@ def normalized_weights(squared: Floats, sigma: float) -> Floats:
     return w
 
 
-def coupling(rows: Rows, B: Floats, k: int, sigma: float) -> Floats:
+def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_nearest) -> Floats:
     """T = D_BX - W̄_XBᵀ W_XB, (m, m), summed over blocks of rows of X.
 
     Symmetric, positive semi-definite, its rows sum to zero. Costs O(n k²) beyond the distances; n x m is
@@ -52,7 +57,7 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float) -> Floats:
     m, B = len(B), B.astype(rows.dtype, copy=False)
 
     def block(X: Floats) -> sp.csr_array:
-        squared, index = arrays.k_nearest(X, B, k)
+        squared, index = find(X, B, k)
         squared = squared.astype(np.float64)
         W = sparse(weights(squared, sigma), index, m)
         W_bar = sparse(normalized_weights(squared, sigma), index, m)
@@ -64,9 +69,9 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float) -> Floats:
     return (T + T.T) / 2
 
 
-def sparse_weights(X: Floats, B: Floats, k: int, sigma: float) -> sp.csr_array:
+def sparse_weights(X: Floats, B: Floats, k: int, sigma: float, find: Find = arrays.k_nearest) -> sp.csr_array:
     """W̄ (b, m) of a block of rows, in float64: k weights in a row, which sum to one."""
-    squared, index = arrays.k_nearest(X, B.astype(X.dtype, copy=False), k)
+    squared, index = find(X, B.astype(X.dtype, copy=False), k)
     return sparse(normalized_weights(squared.astype(np.float64), sigma), index, len(B))
 
 

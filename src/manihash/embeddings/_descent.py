@@ -1,10 +1,12 @@
 """The descent that t-SNE, SNE and elastic embedding share.
 
 All three gradients have the form ∂C/∂y_i = Σ_j S_ij (y_i - y_j) with a symmetric S that depends on the
-squared distances of the embedded points: a method gives S and its loss, the rest is here.
+squared distances of the embedded points: a method gives S and its loss, the rest is here. For thousands of
+points the sum is not taken over all pairs: see ``_sampled``.
 """
 
 import logging
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,8 +45,45 @@ class Options(Protocol):
     random_state: Any
 
 
+class Loss(Protocol):
+    """What a descent goes down: its gradient at Y (m, r), and its value.
+
+    ``pace`` is what the learning rate is multiplied by; where it is not 1, points are many and rounds few.
+    """
+
+    pace: float
+
+    def gradient(self, Y: Floats, exaggeration: float) -> Floats:
+        """(m, r), attraction multiplied by ``exaggeration``."""
+
+    def value(self, Y: Floats) -> float:
+        """The loss at Y."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Attraction is multiplied by ``early`` in the first ``exaggerated`` rounds, then by ``late``.
+
+    Momentum is 0.5, from round ``switch`` on 0.8.
+    """
+
+    early: float = 1.0
+    late: float = 1.0
+    exaggerated: int = EXAGGERATED
+    switch: int = MOMENTUM_SWITCH
+
+    def in_proportion(self, n_iter: int) -> "Schedule":
+        """The same for a descent of few rounds: a quarter of them exaggerated, a third with less momentum."""
+        return replace(
+            self, exaggerated=min(self.exaggerated, n_iter // 4), switch=min(self.switch, n_iter // 3)
+        )
+
+
+PLAIN = Schedule()
+
+
 def minimize(
-    options: Options, objective: Objective, B: Floats, *, rate: float, name: str, exaggeration: float = 1.0
+    options: Options, loss: Loss, B: Floats, *, rate: float, name: str, schedule: Schedule = PLAIN
 ) -> tuple[Floats, float]:
     """The embedding Y (m, r) of points B that the descent ends at, well turned, and its loss.
 
@@ -52,26 +91,19 @@ def minimize(
     for fewer, since the gradient of a point grows as 1 / m.
     """
     n_iter = checks.positive_int(options.n_iter, "n_iter")
-    learning_rate = rate * min(1.0, len(B) / RATE_POINTS)
+    learning_rate = rate * min(1.0, len(B) / RATE_POINTS) * loss.pace
+    schedule = schedule.in_proportion(n_iter) if loss.pace != 1 else schedule
     if options.learning_rate is not None:
         learning_rate = checks.positive_number(options.learning_rate, "learning_rate")
     turns = checks.positive_int(options.turns, "turns", least=0)
     rng = checks.generator(options.random_state)
     Y = rng.normal(0, START, (len(B), options.n_components)).astype(B.dtype)
-    Y, loss = descend(
-        objective, Y, n_iter=n_iter, learning_rate=learning_rate, exaggeration=exaggeration, name=name
-    )
-    return turned(Y, turns, rng), loss
+    Y, value = descend(loss, Y, n_iter=n_iter, learning_rate=learning_rate, schedule=schedule, name=name)
+    return turned(Y, turns, rng), value
 
 
 def descend(
-    objective: Objective,
-    Y: Floats,
-    *,
-    n_iter: int,
-    learning_rate: float,
-    exaggeration: float = 1.0,
-    name: str,
+    loss: Loss, Y: Floats, *, n_iter: int, learning_rate: float, schedule: Schedule = PLAIN, name: str
 ) -> tuple[Floats, float]:
     """Gradient descent with momentum and gains from Y (m, r): the final coordinates, centred, and their loss.
 
@@ -79,25 +111,43 @@ def descend(
     the velocity points uphill, +0.2 where it does not, never below 0.01; attraction exaggerated for the first
     100 rounds.
     """
-    distances = _Distances(Y)
     velocity, gains = np.zeros_like(Y), np.ones_like(Y)
     with arrays.single_blas_thread():
         for t in range(n_iter):
-            S = objective.forces(distances(Y), exaggeration if t < EXAGGERATED else 1.0)
-            gradient = _gradient(S, Y)
+            gradient = loss.gradient(Y, schedule.early if t < schedule.exaggerated else schedule.late)
             uphill = gradient * velocity > 0
             gains = np.maximum(np.where(uphill, gains * Y.dtype.type(0.8), gains + Y.dtype.type(0.2)), 0.01)
-            velocity *= 0.5 if t < MOMENTUM_SWITCH else 0.8
+            velocity *= 0.5 if t < schedule.switch else 0.8
             velocity -= learning_rate * gains * gradient
             Y = Y + velocity
             Y -= Y.mean(axis=0)
             if (t + 1) % REPORT_EVERY == 0:
                 advance(name, t + 1, n_iter)
-        loss = objective.loss(distances(Y))
+        value = loss.value(Y)
     if not np.isfinite(Y).all():
         raise ValueError(f"{name} diverged: lower its learning_rate (it is {learning_rate:g})")
-    _log.info("%s: loss %.4f after %d rounds", name, loss, n_iter)
-    return Y, loss
+    _log.info("%s: loss %.4f after %d rounds", name, value, n_iter)
+    return Y, value
+
+
+class ExactLoss:
+    """An objective over all pairs of points: m x m numbers."""
+
+    pace = 1.0
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self._distances: _Distances | None = None
+
+    def gradient(self, Y: Floats, exaggeration: float) -> Floats:
+        return _gradient(self.objective.forces(self._squared(Y), exaggeration), Y)
+
+    def value(self, Y: Floats) -> float:
+        return self.objective.loss(self._squared(Y))
+
+    def _squared(self, Y: Floats) -> Floats:
+        self._distances = self._distances or _Distances(Y)
+        return self._distances(Y)
 
 
 def _gradient(S: Floats, Y: Floats) -> Floats:

@@ -1,10 +1,14 @@
 """Neighbour probabilities p(j | i) of a given perplexity, which t-SNE, SNE and EE start from."""
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from manihash import arrays, checks
-from manihash.arrays import Floats
+from manihash.arrays import Floats, Ints
 from manihash.embeddings.pca import principal_components
+from manihash.rows import Rows
+from manihash.weights import sparse
 
 _BISECTIONS = 60
 
@@ -14,11 +18,7 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
 
     Distances are taken among the first ``dims`` principal components, as the authors do.
     """
-    if not 1 <= checks.positive_number(perplexity, "perplexity") <= len(B) - 1:
-        raise ValueError(
-            f"perplexity {perplexity:g} asked of {len(B)} points: "
-            f"it counts neighbours, so give 1 to {len(B) - 1}, or enlarge the base set"
-        )
+    _check(perplexity, len(B))
     Z = principal_components(B.astype(np.float64), min(dims, *B.shape))
     with arrays.single_blas_thread():
         E = arrays.squared_distances(Z, Z)
@@ -27,8 +27,36 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
     return _bisect(E, float(np.log(perplexity)))
 
 
+def near_probabilities(B: Floats, perplexity: float, dims: int) -> sp.csr_array:
+    """As ``conditional_probabilities``, of the 3 x perplexity nearest points alone: sparse (m, m)."""
+    _check(perplexity, len(B))
+    k = min(int(np.ceil(3 * perplexity)), len(B) - 1)
+    Z = B - B.mean(axis=0) if B.shape[1] <= dims else principal_components(B, dims)
+    near = list(Rows(Z).map(lambda X: arrays.k_nearest(X, Z, k + 1), "neighbours"))
+    E, index = (np.concatenate(column) for column in zip(*near, strict=True))
+    others = _without(index, np.arange(len(B)))
+    E, index = E[others].reshape(len(B), k).astype(np.float64), index[others].reshape(len(B), k)
+    P = _bisect(E - E[:, :1], float(np.log(perplexity)))
+    return sparse(P, index, len(B))
+
+
+def _without(index: Ints, own: Ints) -> NDArray[np.bool_]:
+    """Which entries (m, k + 1) to keep: all but the point itself, or the last if it is missing."""
+    kept = index != own[:, None]
+    kept[kept.all(axis=1), -1] = False
+    return kept
+
+
+def _check(perplexity: float, m: int) -> None:
+    if not 1 <= checks.positive_number(perplexity, "perplexity") <= m - 1:
+        raise ValueError(
+            f"perplexity {perplexity:g} asked of {m} points: "
+            f"it counts neighbours, so give 1 to {m - 1}, or enlarge the base set"
+        )
+
+
 def _bisect(E: Floats, entropy: float) -> Floats:
-    """Each row's exp(-beta E) normalised, beta bisected on its entropy; the diagonal of E is inf."""
+    """Each row's exp(-beta E) normalised, beta bisected on its entropy; where E is inf, zero."""
     m = len(E)
     finite = np.where(np.isfinite(E), E, 0.0)
     scale = finite.sum(axis=1) / (m - 1)

@@ -1,14 +1,15 @@
 """Elastic embedding (Carreira-Perpiñán, 2010)."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from manihash import checks
-from manihash.arrays import Floats
+from manihash.arrays import Floats, Ints
 from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._perplexity import conditional_probabilities
+from manihash.embeddings._sampled import SampledLoss, neighbour_loss
 
 
 class ElasticEmbedding(Embedding):
@@ -16,7 +17,7 @@ class ElasticEmbedding(Embedding):
 
     w⁺ are the joint neighbour probabilities of the given perplexity, which sum to 1, and the repulsion is a
     mean over pairs: so ``lam`` means the same for bases of any size. ``loss_`` is the value reached. For
-    ``turns`` see ``TSNE``.
+    ``turns`` and ``sampled`` see ``TSNE``.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class ElasticEmbedding(Embedding):
         n_iter: int = 1000,
         learning_rate: float | None = None,
         turns: int = 100,
+        sampled: int | None = 1024,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -35,13 +37,14 @@ class ElasticEmbedding(Embedding):
         self.n_iter = n_iter
         self.learning_rate = learning_rate
         self.turns = turns
+        self.sampled = sampled
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
-        P = conditional_probabilities(B, self.perplexity, max(20, self.n_components))
-        P = ((P + P.T) / (2 * len(B))).astype(B.dtype)
-        objective = ElasticEnergy(P, checks.positive_number(self.lam, "lam"))
-        Y, self.loss_ = minimize(self, objective, B, rate=50, name="elastic embedding")
+        lam = checks.positive_number(self.lam, "lam")
+        sampled = partial(SampledLoss, ElasticKernel(lam, len(B)))
+        loss = neighbour_loss(self, B, lambda P: ElasticEnergy(P, lam), sampled)
+        Y, self.loss_ = minimize(self, loss, B, rate=50, name="elastic embedding")
         return Y
 
 
@@ -66,3 +69,24 @@ class ElasticEnergy:
         np.exp(E, out=E)
         np.fill_diagonal(E, 0)
         return E
+
+
+class ElasticKernel:
+    """exp(-E), for pairs that are drawn: each stands for m / s."""
+
+    def __init__(self, lam: float, m: int) -> None:
+        self.lam, self.m = lam / m**2, m
+
+    def pull(self, E: Floats) -> float:
+        return 4.0
+
+    def push(self, E: Floats) -> tuple[Floats, Floats]:
+        np.negative(E, out=E)
+        np.exp(E, out=E)
+        return E, E
+
+    def share(self, total: float, s: int) -> float:
+        return 4 * self.lam * self.m / s
+
+    def loss(self, P: Floats, E: Floats, row_of: Ints, totals: Floats) -> float:
+        return float((P * E).sum() + self.lam * totals.sum())

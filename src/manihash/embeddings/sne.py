@@ -1,13 +1,15 @@
 """Stochastic neighbour embedding (Hinton and Roweis, 2002), the asymmetric one."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from manihash.arrays import Floats
-from manihash.embeddings._descent import minimize
+from manihash.arrays import Floats, Ints
+from manihash.embeddings._descent import Loss, minimize
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._perplexity import conditional_probabilities
+from manihash.embeddings._sampled import Around, Near, SampledLoss, neighbour_loss
 
 
 class SNE(Embedding):
@@ -15,7 +17,7 @@ class SNE(Embedding):
 
     ``symmetric=True`` takes joint probabilities instead, as t-SNE does. The loss is a mean over the points,
     so that one learning rate serves bases of any size; ``loss_`` is the value reached. For
-    ``turns`` see ``TSNE``.
+    ``turns`` and ``sampled`` see ``TSNE``.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class SNE(Embedding):
         n_iter: int = 1000,
         learning_rate: float | None = None,
         turns: int = 100,
+        sampled: int | None = 1024,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -34,14 +37,16 @@ class SNE(Embedding):
         self.n_iter = n_iter
         self.learning_rate = learning_rate
         self.turns = turns
+        self.sampled = sampled
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
-        P = conditional_probabilities(B, self.perplexity, max(20, self.n_components)) / len(B)
-        if self.symmetric:
-            P = (P + P.T) / 2
-        objective = GaussianDivergence(P.astype(B.dtype), self.symmetric)
-        Y, self.loss_ = minimize(self, objective, B, rate=50, name="SNE")
+        both, rows = partial(SampledLoss, GaussianKernel()), partial(RowSampledLoss, RowGaussianKernel())
+        sampled: Callable[..., Loss] = both if self.symmetric else rows
+        loss = neighbour_loss(
+            self, B, lambda P: GaussianDivergence(P, self.symmetric), sampled, symmetric=self.symmetric
+        )
+        Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE")
         return Y
 
 
@@ -71,3 +76,74 @@ class GaussianDivergence:
         K = np.exp(E.min(axis=1, keepdims=True) - E)
         K /= K.sum(axis=1, keepdims=True) * len(E)
         return K
+
+
+class GaussianKernel:
+    """exp(-E), normalised over all pairs, for pairs that are drawn."""
+
+    def pull(self, E: Floats) -> float:
+        return 4.0
+
+    def push(self, E: Floats) -> tuple[Floats, Floats]:
+        np.negative(E, out=E)
+        np.exp(E, out=E)
+        return E, E
+
+    def share(self, total: float, s: int) -> float:
+        return 4 / max(total, 1e-300)
+
+    def loss(self, P: Floats, E: Floats, row_of: Ints, totals: Floats) -> float:
+        return float((P * (np.log(P) + E + np.log(totals.sum()))).sum())
+
+
+class RowGaussianKernel(GaussianKernel):
+    """exp(-E), normalised for each point; ``RowSampledLoss`` gives the logarithm of its sums."""
+
+    def share(self, total: float, s: int) -> float:
+        return 2 / s
+
+    def loss(self, P: Floats, E: Floats, row_of: Ints, totals: Floats) -> float:
+        return float((P * (np.log(len(totals) * P) + E + totals[row_of])).sum())
+
+
+def _shifted(E: Floats, shift: Floats) -> Floats:
+    """exp(shift - E), held below what would overflow."""
+    return np.exp(np.minimum(shift - E, 30))
+
+
+class RowSampledLoss(SampledLoss):
+    """The asymmetric loss, whose q(j | i) is normalised for each point i.
+
+    A normaliser lies mostly in the nearest points, which a draw seldom meets: so it is the sum over the near
+    pairs and over others drawn, each of which stands for m / s of them. The nearest distance is subtracted
+    from all, lest they underflow.
+    """
+
+    def _around(self, Y: Floats, drawn: Ints) -> Around:
+        around = Around(Y, drawn)
+        near = Near(self.both, drawn)
+        self.of_drawn = self._normaliser(near, around, around.distances(drawn))
+        return around
+
+    def _forces(self, i: int, around: Around) -> tuple[Floats, Floats, float]:
+        near, E = self.near[i], around.distances(self.chunks[i])
+        shift, total = self._normaliser(near, around, E)
+        F = _shifted(E, shift[:, None]) / total[:, None]
+        F += _shifted(E, self.of_drawn[0]) / self.of_drawn[1]
+        return near.weighted(self.kernel.pull(E)) @ around.Y1, F @ around.Y1[around.drawn], 0.0
+
+    def _normaliser(self, near: Near, around: Around, E: Floats) -> tuple[Floats, Floats]:
+        """The nearest distance of each point, and its normaliser relative to that."""
+        starts, E_near, drawn = near.part.indptr[:-1], near.distances(around), around.drawn
+        shift = np.minimum.reduceat(E_near, starts)
+        each = np.repeat(shift, np.diff(near.part.indptr))
+        K = _shifted(E, shift[:, None])
+        K[near.part[:, drawn].nonzero()] = 0  # near pairs that were drawn are not counted twice
+        others = K.sum(axis=1) * (self.P.shape[0] / self.s)
+        return shift, np.add.reduceat(_shifted(E_near, each), starts) + others
+
+    def _totals(self, i: int, around: Around) -> Floats:
+        """log Σ_j exp(-E_ij) for each point of a chunk."""
+        E = around.distances(self.chunks[i])
+        nearest = E.min(axis=1, keepdims=True)
+        return np.log(np.exp(nearest - E).sum(axis=1, dtype=np.float64)) - nearest[:, 0]

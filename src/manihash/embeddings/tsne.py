@@ -1,14 +1,15 @@
-"""t-SNE (van der Maaten and Hinton, 2008), exact, in any number of dimensions: the paper's IMH-tSNE."""
+"""t-SNE (van der Maaten and Hinton, 2008) in any number of dimensions: the paper's IMH-tSNE."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from manihash import checks
-from manihash.arrays import Floats
-from manihash.embeddings._descent import minimize
+from manihash.arrays import Floats, Ints
+from manihash.embeddings._descent import Schedule, minimize
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._perplexity import conditional_probabilities
+from manihash.embeddings._sampled import SampledLoss, neighbour_loss
 
 
 class TSNE(Embedding):
@@ -18,9 +19,15 @@ class TSNE(Embedding):
     two thirds of the MAP at 64 bits. ``loss_`` is the divergence reached.
 
     ``learning_rate=None`` is 500, as the authors have it, for 400 points or more, and less for fewer.
+    ``exaggeration`` multiplies the attraction in the first 100 rounds; of a pair the second does so in all
+    that follow, which makes clusters denser and no longer minimises the divergence.
     The loss does not see rotations, the sign does: of ``turns`` random rotations the one whose signs are most
     nearly balanced and uncorrelated is kept; ``turns=0`` leaves the coordinates as the descent does, the
     authors' way.
+
+    Above 2,000 points attraction is summed over the 3 x perplexity nearest and repulsion over ``sampled``
+    points drawn in each round; the learning rate grows with their number, and of few rounds a quarter is
+    exaggerated. ``sampled=None`` takes all pairs whatever their number.
     """
 
     def __init__(
@@ -30,8 +37,9 @@ class TSNE(Embedding):
         dof: float = 1.0,
         n_iter: int = 1000,
         learning_rate: float | None = None,
-        exaggeration: float = 4.0,
+        exaggeration: float | tuple[float, float] = 4.0,
         turns: int = 100,
+        sampled: int | None = 1024,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -41,15 +49,23 @@ class TSNE(Embedding):
         self.learning_rate = learning_rate
         self.exaggeration = exaggeration
         self.turns = turns
+        self.sampled = sampled
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
-        P = conditional_probabilities(B, self.perplexity, max(20, self.n_components))
-        P = ((P + P.T) / (2 * len(B))).astype(B.dtype)
-        objective = StudentDivergence(P, checks.positive_number(self.dof, "dof"))
-        exaggeration = checks.positive_number(self.exaggeration, "exaggeration")
-        Y, self.loss_ = minimize(self, objective, B, rate=500, name="t-SNE", exaggeration=exaggeration)
+        dof = checks.positive_number(self.dof, "dof")
+        loss = neighbour_loss(
+            self, B, lambda P: StudentDivergence(P, dof), partial(SampledLoss, StudentKernel(dof))
+        )
+        Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=self._schedule())
         return Y
+
+    def _schedule(self) -> Schedule:
+        given = np.atleast_1d(np.asarray(self.exaggeration, dtype=object))
+        early, late = (*given, 1.0)[:2]
+        return Schedule(
+            checks.positive_number(early, "exaggeration"), checks.positive_number(late, "exaggeration")
+        )
 
 
 class StudentDivergence:
@@ -84,3 +100,28 @@ class StudentDivergence:
         np.reciprocal(E, out=E)
         np.fill_diagonal(E, 0)
         return E, E if self.dof == 1 else E ** ((self.dof + 1) / 2)
+
+
+class StudentKernel:
+    """K = (1 + E / dof)^(-(dof + 1) / 2), for pairs that are drawn."""
+
+    def __init__(self, dof: float) -> None:
+        self.dof, self.factor = dof, 2 * (dof + 1) / dof
+
+    def pull(self, E: Floats) -> Floats:
+        return self.factor / (1 + E / self.dof)
+
+    def push(self, E: Floats) -> tuple[Floats, Floats]:
+        if self.dof != 1:
+            E /= self.dof
+        E += 1
+        np.reciprocal(E, out=E)
+        K = E if self.dof == 1 else E ** ((self.dof + 1) / 2)
+        return K * E, K
+
+    def share(self, total: float, s: int) -> float:
+        return self.factor / total
+
+    def loss(self, P: Floats, E: Floats, row_of: Ints, totals: Floats) -> float:
+        log_K = -(self.dof + 1) / 2 * np.log1p(E / self.dof)
+        return float((P * (np.log(P) - log_K + np.log(totals.sum()))).sum())

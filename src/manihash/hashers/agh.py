@@ -7,13 +7,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from manihash import checks
+from manihash import arrays, checks
 from manihash.arrays import Floats
 from manihash.embeddings._spectral import TRIVIAL, fixed_signs
 from manihash.hashers._hasher import Hasher
-from manihash.induction import Induction, base_points
+from manihash.induction import Induction, base_points, finding
 from manihash.rows import Rows
-from manihash.weights import bandwidth, sparse_weights
+from manihash.weights import Find, bandwidth, sparse_weights
 
 
 class AGH(Hasher):
@@ -37,6 +37,8 @@ class AGH(Hasher):
     """
 
     _by_distance = True
+
+    finder_: Any = None
 
     def __init__(
         self,
@@ -63,11 +65,10 @@ class AGH(Hasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         rows = rows.kept()
-        B = base_points(self.base, rows, checks.seed(rng))
-        k = checks.neighbours_of(self.n_neighbors, len(B))
-        given = self.bandwidth
-        sigma = bandwidth(rows, B, k) if given is None else checks.positive_number(given, "bandwidth")
-        graph = AnchorGraph(B, k, sigma)
+        B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
+        given, find = self.bandwidth, finding(self.finder_)
+        sigma = bandwidth(rows, B, k, find) if given is None else checks.positive_number(given, "bandwidth")
+        graph = AnchorGraph(B, k, sigma, find)
         ZtZ = graph.gram(rows)
         second = self.n_bits // 2 if self.layers == 2 else 0
         self.eigenvalues_, self.projection_ = eigenvectors(ZtZ, self.n_bits - second, len(rows))
@@ -77,7 +78,9 @@ class AGH(Hasher):
             self.thresholds_ = graph.thresholds(rows, ZtZ, self.projection_[:, :second])
 
     def _embed(self, X: Floats) -> Floats:
-        Y = Induction(self.base_points_, self.projection_, self.n_neighbors_, self.bandwidth_)(X)
+        Y = Induction(self.base_points_, self.projection_, self.n_neighbors_, self.bandwidth_, self.finder_)(
+            X
+        )
         above, below = self.thresholds_.astype(X.dtype, copy=False)
         halved = Y[:, : len(above)]
         return np.hstack([Y, np.where(halved > 0, halved - above, below - halved)])
@@ -90,10 +93,11 @@ class AnchorGraph:
     B: Floats
     k: int
     sigma: float
+    find: Find = arrays.k_nearest
 
     def Z(self, X: Floats) -> sp.csr_array:
         """The normalised weights of a block of rows to their k nearest anchors, (b, m), float64."""
-        return sparse_weights(X, self.B, self.k, self.sigma)
+        return sparse_weights(X, self.B, self.k, self.sigma, self.find)
 
     def gram(self, rows: Rows) -> Floats:
         """ZᵀZ (m, m), summed over blocks of rows.

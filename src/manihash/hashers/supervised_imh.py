@@ -15,7 +15,7 @@ from manihash import arrays, checks
 from manihash.arrays import Floats
 from manihash.embeddings.tsne import TSNE
 from manihash.hashers._labels import LabelledHasher
-from manihash.induction import Induction, base_points, embed_base
+from manihash.induction import Induction, base_points, embed_base, finding
 from manihash.rows import Rows
 from manihash.weights import bandwidth, coupling, sparse_weights
 
@@ -40,6 +40,8 @@ class SupervisedIMH(LabelledHasher):
     """
 
     _by_distance = True
+
+    finder_: Any = None
 
     def __init__(
         self,
@@ -67,14 +69,14 @@ class SupervisedIMH(LabelledHasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         labelled = self._labelled(rows, y, rng)
-        B = base_points(self.base, rows, checks.seed(rng))
-        k = checks.neighbours_of(self.n_neighbors, len(B))
-        sigma = bandwidth(rows, B, k)
-        T = coupling(rows, B, k, sigma)
+        B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
+        find = finding(self.finder_)
+        sigma = bandwidth(rows, B, k, find)
+        T = coupling(rows, B, k, sigma, find)
         # On several threads the last digits differ, and with them all of a t-SNE.
         with arrays.single_blas_thread():
             taken = Rows(rows.take(labelled.index))
-            W_l = sp.csr_array(sp.vstack(list(taken.map(lambda X: sparse_weights(X, B, k, sigma)))))
+            W_l = sp.csr_array(sp.vstack(list(taken.map(lambda X: sparse_weights(X, B, k, sigma, find)))))
             L = base_labels(W_l, labelled.members, _SMOOTHNESS * len(labelled) / len(rows) * T)
             part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
             beside = np.hstack([B, (self.label_weight * sigma * L).astype(B.dtype)])
@@ -83,7 +85,9 @@ class SupervisedIMH(LabelledHasher):
         self.n_neighbors_, self.bandwidth_, self.loss_ = k, sigma, getattr(part, "loss_", None)
 
     def _embed(self, X: Floats) -> Floats:
-        return Induction(self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_)(X)
+        return Induction(
+            self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_, self.finder_
+        )(X)
 
 
 def base_labels(W: sp.csr_array, G: sp.csr_array, T: Floats) -> Floats:

@@ -1,0 +1,164 @@
+"""The loss of a descent at a cost linear in the number of points, for thousands of them.
+
+Attraction is summed over near pairs alone, repulsion over some points that are drawn anew in each round. Both
+are exact below ``MANY`` points, where all pairs are few enough (``_descent.ExactLoss``).
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from manihash import arrays, checks
+from manihash.arrays import Floats, Ints
+from manihash.embeddings._descent import ExactLoss, Loss, Objective
+from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
+
+MANY = 2_000  # points: up to here the sums go over all pairs
+_PACE_POINTS = 2_000  # for so many points the learning rate is that of all pairs; it grows with them
+_CHUNK = 1_000  # rows that one thread works on; what a row gets does not depend on the number of threads
+
+
+class Kernel(Protocol):
+    """What a method says about squared distances E of embedded points; E is inf for a point and itself."""
+
+    def pull(self, E: Floats) -> Floats | float:
+        """By what the attraction P of near pairs is multiplied in the gradient."""
+
+    def push(self, E: Floats) -> tuple[Floats, Floats]:
+        """Repulsion of pairs (b, s), and the kernel whose sum divides it; may overwrite E."""
+
+    def share(self, total: float, s: int) -> float:
+        """What the repulsion is multiplied by, given the sum of the kernel over the pairs drawn."""
+
+    def loss(self, P: Floats, E: Floats, row_of: Ints, totals: Floats) -> float:
+        """The loss of near pairs, given the sum of the kernel over all pairs, for each point."""
+
+
+class SampledOptions(Protocol):
+    """The options of an embedding that this rests on."""
+
+    n_components: int
+    perplexity: float
+    sampled: int | None
+    random_state: Any
+
+
+def neighbour_loss(
+    options: SampledOptions,
+    B: Floats,
+    objective: Callable[[Floats], Objective],
+    sampled: Callable[[sp.csr_array, int, int], Loss],
+    *,
+    symmetric: bool = True,
+) -> Loss:
+    """The loss of an embedding of points B that keeps neighbour probabilities P, which sum to one.
+
+    It is ``objective(P)`` over all pairs; where points are many, ``sampled(P, s, seed)`` over some of them.
+    """
+    m, dims = len(B), max(20, options.n_components)
+    few = m <= MANY or options.sampled is None
+    P: Any = (conditional_probabilities if few else near_probabilities)(B, options.perplexity, dims)
+    P = (((P + P.T) / (2 * m)) if symmetric else P / m).astype(B.dtype)
+    if few:
+        return ExactLoss(objective(P))
+    s = min(checks.positive_int(options.sampled, "sampled"), m)
+    return sampled(sp.csr_array(P), s, checks.seed(checks.generator(options.random_state)))
+
+
+class SampledLoss:
+    """Attraction by P (m, m), sparse, and repulsion from ``s`` points drawn in each round."""
+
+    def __init__(self, kernel: Kernel, P: sp.csr_array, s: int, seed: int) -> None:
+        m = P.shape[0]
+        self.kernel, self.P, self.s, self.pace = kernel, P, s, m / _PACE_POINTS
+        self.rng = np.random.default_rng(seed)
+        self.both = sp.csr_array((P + P.T) / 2)
+        self.chunks = [np.arange(a, min(a + _CHUNK, m)) for a in range(0, m, _CHUNK)]
+        self.near = [Near(self.both, chunk) for chunk in self.chunks]
+
+    def gradient(self, Y: Floats, exaggeration: float) -> Floats:
+        """Σ_j S_ij (y_i - y_j) for each point, estimated."""
+        drawn = np.sort(self.rng.choice(len(Y), self.s, replace=False))
+        pulls, pushes, totals = zip(*self._each(self._forces, self._around(Y, drawn)), strict=True)
+        share = self.kernel.share(sum(totals), self.s)
+        gradient = np.empty_like(Y)
+        for chunk, pull, push in zip(self.chunks, pulls, pushes, strict=True):
+            push *= -share
+            pull *= exaggeration
+            push += pull
+            gradient[chunk] = Y[chunk] * push[:, -1:] - push[:, :-1]
+        return gradient
+
+    def value(self, Y: Floats) -> float:
+        """The loss of the near pairs, its normaliser over all pairs."""
+        totals = np.concatenate(list(self._each(self._totals, Around(Y, np.arange(len(Y))))))
+        row_of = np.repeat(np.arange(len(Y)), np.diff(self.P.indptr))
+        E = _pair_distances(Y, row_of, self.P.indices)
+        return self.kernel.loss(self.P.data.astype(np.float64), E.astype(np.float64), row_of, totals)
+
+    def _around(self, Y: Floats, drawn: Ints) -> "Around":
+        """What the chunks of a round share."""
+        return Around(Y, drawn)
+
+    def _each(self, f: Callable[[int, Any], Any], around: "Around") -> Iterator[Any]:
+        """f of each chunk of points, in order, on threads of our own."""
+        with arrays.single_blas_thread() as threads, ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(lambda i: f(i, around), range(len(self.chunks)))
+
+    def _forces(self, i: int, around: "Around") -> tuple[Floats, Floats, float]:
+        """Σ S_ij [y_j, 1] of attraction and repulsion for a chunk of points, and the sum of its kernel."""
+        near = self.near[i]
+        pull = near.weighted(self.kernel.pull(near.distances(around))) @ around.Y1
+        F, K = self.kernel.push(around.distances(self.chunks[i]))
+        return pull, F @ around.Y1[around.drawn], float(K.sum(dtype=np.float64))
+
+    def _totals(self, i: int, around: "Around") -> Floats:
+        return self.kernel.push(around.distances(self.chunks[i]))[1].sum(axis=1, dtype=np.float64)
+
+
+class Around:
+    """The embedded points Y of a round and those drawn, made ready for distances by one product."""
+
+    def __init__(self, Y: Floats, drawn: Ints) -> None:
+        ones = np.ones((len(Y), 1), Y.dtype)
+        self.Y, self.Y1, self.drawn = Y, np.hstack([Y, ones]), drawn
+        self.squared = arrays.squared_norms(Y)
+        self.left = np.hstack([-2 * Y, self.squared[:, None], ones])
+        self.right = np.hstack([self.Y1[drawn], self.squared[drawn, None]])
+
+    def distances(self, rows: Ints) -> Floats:
+        """|y_i - y_j|² of some points, in ascending order, and those drawn; inf for a point and itself."""
+        E = self.left[rows] @ self.right.T
+        np.maximum(E, 0, out=E)
+        _, at, own = np.intersect1d(rows, self.drawn, assume_unique=True, return_indices=True)
+        E[at, own] = np.inf
+        return E
+
+
+class Near:
+    """The near pairs of some points: rows of a sparse symmetric matrix."""
+
+    def __init__(self, both: sp.csr_array, rows: Ints) -> None:
+        self.part = both[rows]
+        self.columns, self.row_of = self.part.indices, np.repeat(rows, np.diff(self.part.indptr))
+
+    def distances(self, around: Around) -> Floats:
+        """|y_i - y_j|² of the pairs."""
+        E = np.einsum("ij,ij->i", around.Y[self.columns], around.Y[self.row_of])
+        E *= -2
+        E += around.squared[self.columns]
+        E += around.squared[self.row_of]
+        return np.maximum(E, 0, out=E)
+
+    def weighted(self, factor: Floats | float) -> sp.csr_array:
+        """The matrix with its entries multiplied."""
+        part = self.part
+        return sp.csr_array((part.data * factor, part.indices, part.indptr), shape=part.shape)
+
+
+def _pair_distances(Y: Floats, i: Ints, j: Any) -> Floats:
+    parts = [arrays.squared_norms(Y[i[a : a + 2**16]] - Y[j[a : a + 2**16]]) for a in range(0, len(i), 2**16)]
+    return np.concatenate(parts)

@@ -1,0 +1,144 @@
+"""Base sets of thousands of points, chosen and searched through a coarse level; a PCA before a base set."""
+
+import logging
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from manihash import checks
+from manihash.arrays import Floats
+from manihash.base_set import BaseSet, KMeansBase, distinct, fill_empty
+from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near
+from manihash.progress import advance
+from manihash.reduction import ReducedNeighbors
+from manihash.rows import Rows
+
+_log = logging.getLogger(__name__)
+
+# Rows for each base point, at least; rows that the coarse cells are learned from, for each cell.
+_ROWS_A_POINT, _ROWS_A_CELL = 6, 256
+
+
+class LargeBase(BaseSet):
+    """Thousands of k-means centres at the price of hundreds: min(size, n // 6) of them.
+
+    The rows fall into coarse cells, as many as the root of the number of centres; in each of Lloyd's rounds
+    the rows of a cell look only at the centres in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
+    are as in ``KMeansBase``.
+
+    neighbors: how the nearest points are found afterwards: None for ``CoarseNeighbors()``,
+    ``ListedNeighbors()`` for more speed, ``ExactNeighbors()`` for all points.
+    """
+
+    def __init__(
+        self,
+        size: int = 10_000,
+        neighbors: Any = None,
+        probes: int = 8,
+        max_iter: int = 10,
+        random_state: Any = None,
+    ) -> None:
+        self.size = size
+        self.neighbors = neighbors
+        self.probes = probes
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _size(self, n: int) -> int:
+        return min(super()._size(n), max(n // _ROWS_A_POINT, 2))
+
+    def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
+        max_iter = checks.positive_int(self.max_iter, "max_iter")
+        probes = checks.positive_int(self.probes, "probes")
+        rows, n = rows.kept(), len(rows)
+        c = round(size**0.5)
+        cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)), c, rng)
+        centres = rows.take(rng.choice(n, size, replace=False))
+        labels = np.full(n, -1)
+        for done in range(max_iter):
+            advance("k-means", done, max_iter)
+            before, lists = labels, CellLists(centres, cells, members_near(centres, cells, probes))
+            centres, labels, self.inertia_ = listed_round(rows, centres, lists)
+            self.n_iter_ = done + 1
+            _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
+            if np.array_equal(before, labels):
+                break
+        advance("k-means", max_iter, max_iter)
+        points = distinct(centres[np.unique(labels)])
+        self.neighbors_ = CoarseNeighbors() if self.neighbors is None else clone(self.neighbors)
+        return points[self.neighbors_.arrange(points, rng)]
+
+    def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
+        """The part that finds the nearest points, which has seen the rows."""
+        self.neighbors_.learn(rows, self.points_, k, rng)
+        return self.neighbors_
+
+
+def listed_round(rows: Rows, centres: Floats, lists: CellLists) -> tuple[Floats, NDArray[np.int32], float]:
+    """``base_set.lloyd_round`` where rows look only at the centres listed for their cell.
+
+    A block touches few of many centres: only their sums are handed over.
+    """
+    m, n = len(centres), len(rows)
+    sums, counts = np.zeros((m, rows.width)), np.zeros(m)
+    labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
+
+    def block(X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        distance, label = lists.k_nearest(X, 1)
+        met, place = np.unique(label, return_inverse=True)
+        order, shape = np.arange(len(X)), (len(met), len(X))
+        one_hot = sp.csr_array((np.ones(len(X), X.dtype), (place.ravel(), order)), shape=shape)
+        return label[:, 0], distance[:, 0], met, one_hot @ X
+
+    start = 0
+    for label, distance, met, partial in rows.map(block):
+        labels[start : start + len(label)], squared[start : start + len(label)] = label, distance
+        start += len(label)
+        sums[met] += partial
+        counts += np.bincount(label, minlength=m)
+    fill_empty(rows, sums, counts, labels, squared)
+    filled = counts > 0
+    new = centres.copy()
+    new[filled] = sums[filled] / counts[filled, None]
+    return new, labels, float(squared.sum(dtype=np.float64))
+
+
+class ReducedBase(BaseSet):
+    """A base set chosen, and looked for, among the first ``n_components`` principal components of the rows.
+
+    ``base`` is any base set, ``KMeansBase()`` where None. After ``fit`` ``points_`` (m, p) are in these
+    components, onto which ``reduction_`` projects. Rows of p numbers or fewer are only turned.
+    """
+
+    def __init__(self, base: Any = None, n_components: int = 64, random_state: Any = None) -> None:
+        self.base = base
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the base points of X; they are ``points_`` (m, p)."""
+        super().fit(X)
+        del self._projected
+        return self
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """As ``fit``, from rows that were checked and prepared."""
+        rng = checks.generator(self.random_state)
+        self.reduction_ = ReducedNeighbors(self.n_components, checks.seed(rng)).fit_rows(rows)
+        self.base_ = KMeansBase() if self.base is None else clone(self.base)
+        if self.base_.random_state is None:
+            self.base_.set_params(random_state=checks.seed(rng))
+        self._projected = self.reduction_.projected(rows)
+        self.points_ = self.base_.fit_rows(self._projected).points_
+        return self
+
+    def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> ReducedNeighbors:
+        """The projection, and the part that finds the nearest points among what it gives."""
+        self.reduction_.neighbors_ = self.base_.finder(self._projected, k, rng)
+        return self.reduction_
+
+    def _placed(self, origin: Floats) -> Floats:
+        return self.reduction_.project(origin[None])[0]
