@@ -1,6 +1,7 @@
 """How long a method trains and encodes, beside the bare matrix product of the same run."""
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -51,9 +52,8 @@ def growth(trial: Trial, shelf: Shelf) -> Found:
     fit, query = [], []
     for n in sizes:
         made = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, base=KMeansBase())
-        X = data.X_train[:n]
-        fit.append(_seconds(lambda made=made, X=X: made.fit(X)))
-        query.append(_seconds(lambda made=made: made.encode(data.X_test)) / len(data.X_test))
+        fit.append(_seconds(partial(made.fit, data.X_train[:n])))
+        query.append(_seconds(partial(made.encode, data.X_test)) / len(data.X_test))
     return Found({"rows": sizes, "fit": fit, "encode_query": query})
 
 
