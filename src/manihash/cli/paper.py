@@ -57,6 +57,9 @@ def paper(
     results: Annotated[Path, typer.Option("--results", help="The folder of the trials' results.")] = Path(
         "paper-results"
     ),
+    run_trials: Annotated[
+        bool, typer.Option("--run/--no-run", help="Run trials, or write the report of what is finished.")
+    ] = True,
     list_only: Annotated[
         bool, typer.Option("--list", help="List the experiments and how much of each is done; run nothing.")
     ] = False,
@@ -79,6 +82,7 @@ def paper(
     from manihash.experiments import catalogue
     from manihash.experiments.runner import run
     from manihash.experiments.trial import Results
+    from manihash.report.paper import check_target, write_report
 
     start = perf_counter()
     scope = _scope(quick, bits, seeds, queries)
@@ -89,12 +93,13 @@ def paper(
         _show_list(experiments, scope, kept, as_json)
         return
     positive_int(jobs, "--jobs")
-    _check_folder(out)
+    check_target(out)
     asked = catalogue.trials_of(experiments, scope)
     with watched(quiet) as watch:
         watch.begin("paper")
         try:
-            failures = run([t for t in asked if wanted(t)], kept.ready(), jobs=jobs)
+            todo = [trial for trial in asked if wanted(trial)] if run_trials else []
+            failures = run(todo, kept.ready(), jobs=jobs)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"what is finished is kept in {results}: run it again to go on") from None
         watch.begin("writing the report")
@@ -102,7 +107,7 @@ def paper(
         sections = _told_failures(
             experiments, catalogue.sections_of(experiments, held, scope), failures, scope
         )
-        _write(sections, out, _about(held, scope))
+        write_report(sections, out, _about(held, scope))
     document = _document(sections, held, failures) | {
         "report": str(out / "index.html"),
         "seconds": round(perf_counter() - start, 1),
@@ -169,20 +174,6 @@ def _filter(methods: str | None, data: str | None) -> Any:
     return lambda t: (of_method is None or t.method in of_method) and (of_data is None or t.data in of_data)
 
 
-def _check_folder(out: Path) -> None:
-    """Raise before any work is done if the report cannot be written."""
-    if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"--out {out} is a file: give the name of a folder")
-    parent = out.absolute().parent
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise type(error)(
-            error.errno, f"cannot make the folder {parent}: {error.strerror}. Give another one with --out"
-        ) from error
-    _inputs.check_target(parent / f".{out.name}.html")
-
-
 def _told_failures(
     experiments: "Sequence[Experiment]",
     sections: "list[Section]",
@@ -218,12 +209,6 @@ def _about(held: "Held", scope: "Scope") -> dict[str, str]:
         "versions": ", ".join(f"{name} {here[name]}" for name in ("manihash", "python", "numpy", "scipy")),
         "written": now(),
     }
-
-
-def _write(sections: "Sequence[Section]", out: Path, about: dict[str, str]) -> None:
-    from manihash.report.paper import write_report
-
-    write_report(sections, out, about)
 
 
 def _document(sections: "Sequence[Section]", held: "Held", failures: "Mapping[Trial, str]") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The table of experiments, and what can be said of all of them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from manihash.datasets import CATALOGUE
@@ -23,7 +24,7 @@ from manihash.experiments import (
 from manihash.experiments.experiment import Experiment
 from manihash.experiments.notes import how_to_get
 from manihash.experiments.scope import Held, Scope
-from manihash.experiments.section import Section
+from manihash.experiments.section import Plot, Section
 from manihash.experiments.trial import Trial
 
 _IN_ORDER = (fig1, fig2, fig3, tab1, fig4, fig5, fig6, fig7, tab2, fig8, fig9, fig10, thm1, ours)
@@ -62,7 +63,24 @@ def trials_of(experiments: Sequence[Experiment], scope: Scope) -> list[Trial]:
 
 def sections_of(experiments: Sequence[Experiment], held: Held, scope: Scope) -> list[Section]:
     """The section of every experiment; one that cannot be run says what it lacks."""
-    return [each.section(held, scope) if is_possible(each, scope) else _missing(each) for each in experiments]
+    return [
+        _without_blanks(each.section(held, scope)) if is_possible(each, scope) else _missing(each)
+        for each in experiments
+    ]
+
+
+def _without_blanks(section: Section) -> Section:
+    """The section without plots that have no point to draw; a line says which."""
+    blank = [part.name for part in section.parts if isinstance(part, Plot) and not _has_points(part)]
+    if not blank:
+        return section
+    parts = tuple(part for part in section.parts if part.name not in blank)
+    line = f"No trial of {', '.join(blank)} has a result yet."
+    return replace(section, parts=parts, missing=(*section.missing, line))
+
+
+def _has_points(plot: Plot) -> bool:
+    return any(value is not None for curve in plot.curves for value in curve.y)
 
 
 def _missing(experiment: Experiment) -> Section:

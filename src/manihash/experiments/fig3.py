@@ -3,7 +3,7 @@
 from typing import Any
 
 from manihash.experiments.experiment import Experiment
-from manihash.experiments.lines import Line, above, by_method, claim, plot, title, told
+from manihash.experiments.lines import Line, NotMeasured, above, by_method, claim, plot, title, told
 from manihash.experiments.notes import data_note
 from manihash.experiments.scope import Held, Scope, mean
 from manihash.experiments.section import Claim, Section
@@ -66,6 +66,8 @@ def _claims(by_m: list[Line], by_k: list[Line], scope: Scope) -> list[Claim]:
 
 
 def _range(line: Line) -> float:
+    if len(line.xs) < 2:
+        raise NotMeasured(f"{line.title} at two places")
     values = [line[x] for x in line.xs]
     return max(values) - min(values)
 
