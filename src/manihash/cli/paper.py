@@ -81,6 +81,7 @@ def paper(
     from manihash.checks import positive_int
     from manihash.experiments import catalogue
     from manihash.experiments.runner import run
+    from manihash.experiments.tasks import measure
     from manihash.experiments.trial import Results
     from manihash.report.paper import check_target, write_report
 
@@ -99,7 +100,7 @@ def paper(
         watch.begin("paper")
         try:
             todo = [trial for trial in asked if wanted(trial)] if run_trials else []
-            failures = run(todo, kept.ready(), jobs=jobs)
+            failures = run(todo, kept.ready(), measure, jobs=jobs)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"what is finished is kept in {results}: run it again to go on") from None
         watch.begin("writing the report")

@@ -10,8 +10,8 @@ from manihash.prototype import k_centre, prototype
 from manihash.weights import weights
 
 ROWS = 1000
-CLUSTERS = (4, 8, 16, 32, 64, 128, 256)
-QUERIES, DRAWS = 20, 50
+CLUSTERS = (4, 8, 16, 32, 64, 128)
+QUERIES, DRAWS = 10, 50
 _NEAR = 30  # sigma of a query is its distance to so many rows
 
 

@@ -47,9 +47,14 @@ class Scope:
         return [trial(task, data, method, bits, seed, **(limits | options)) for seed in range(seeds)]
 
     def lengths(self, usual: tuple[int, ...]) -> tuple[int, ...]:
-        """The lengths of an experiment: its own ``usual`` ones, or those of them that were asked for."""
+        """The lengths of an experiment: its own ``usual`` ones, or those of them that were asked for.
+
+        A quick run has all that were asked for wherever an experiment has several.
+        """
         if self.bits == BITS:
             return usual
+        if self.quick and len(usual) > 1:
+            return self.bits
         return tuple(bits for bits in usual if bits in self.bits) or self.bits
 
     def queries_of(self, data: str) -> int | None:

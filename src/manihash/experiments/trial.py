@@ -12,6 +12,8 @@ from manihash.persist import whole_file
 
 _log = logging.getLogger(__name__)
 
+TIMED = {"times", "growth"}  # tasks that measure time
+
 Figures = dict[str, Any]  # numbers, and lists of numbers, by name
 
 
@@ -30,6 +32,11 @@ class Trial:
     options: tuple[tuple[str, Any], ...] = ()
     rows: int | None = None
     queries: int | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it measures time, so that nothing may run beside it."""
+        return self.task in TIMED
 
     def document(self) -> dict[str, Any]:
         """What differs from the defaults: a field that is added later leaves old trials what they were."""
