@@ -295,3 +295,27 @@ def test_metrics_load_neither_scikit_learn_nor_faiss():
     code = "import sys, manihash.metrics, manihash.search; print({'sklearn', 'faiss'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+# look-up from counts alone, and the precision-recall curve at fixed levels
+
+
+@pytest.mark.parametrize("n_bits", [5, 16, 70])
+def test_a_lookup_from_counts_is_that_of_the_full_evaluation(n_bits):
+    queries, codes, truth = labelled(30, 400, n_bits, 4)
+    found = metrics.evaluate_lookup(queries, codes, truth, n_bits)
+    whole = evaluate(queries, codes, truth, n_bits, curves=True)
+    np.testing.assert_allclose(found.precision, whole.curves.precision_within, rtol=1e-12)
+    np.testing.assert_allclose(found.recall, whole.curves.recall_within, rtol=1e-12)
+    assert found.map_ties == pytest.approx(whole.map_ties, rel=1e-12)
+
+
+@unhurried
+@given(blocks, st.lists(st.floats(0.01, 1), min_size=1, max_size=5))
+def test_precision_at_a_recall_is_that_of_the_first_rank_which_reaches_it(block, levels):
+    precision, recall = metrics.precision_recall_at(*block)
+    expected = [
+        next((p for p, r in zip(precision, recall, strict=True) if r >= level - 1e-9), 0.0)
+        for level in levels
+    ]
+    np.testing.assert_allclose(metrics.precision_at_recall(precision, recall, levels), expected)

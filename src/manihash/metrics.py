@@ -21,6 +21,8 @@ from manihash.truth import EuclideanScan, Truth, query_block
 
 _log = logging.getLogger(__name__)
 
+_ROUNDING = 1e-9  # of a sum of recalls: the last of a million shares does not always make 1
+
 Floats = NDArray[np.float64]
 Distances = NDArray[Any]  # (b, n), whole numbers where a function counts ties
 Relevance = NDArray[np.bool_]  # (b, n)
@@ -46,6 +48,15 @@ class Evaluation:
     recall: float
     f1: float  # of the two means above
     curves: Curves | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LookUp:
+    """What a look-up within every radius 0 … n_bits finds: means over the queries."""
+
+    precision: Floats  # (n_bits + 1,)
+    recall: Floats  # (n_bits + 1,)
+    map_ties: float  # tie-aware MAP, which needs no ranking of rows
 
 
 def evaluate(
@@ -85,6 +96,26 @@ def evaluate(
     p, r = (float(curve_within[min(radius, n_bits)]) for curve_within in within)
     found = Curves(*curve.means(q), *within) if curve else None
     return Evaluation(float(ap.mean()), float(ap_ties.mean()), p, r, f1(p, r), found)
+
+
+def evaluate_lookup(query_codes: ArrayLike, codes: ArrayLike, truth: Truth, n_bits: int) -> LookUp:
+    """Look-up within every radius, from counts of rows at each distance: nothing is sorted.
+
+    On a million rows this is several times faster than ``evaluate``.
+    """
+    n_bits = positive_int(n_bits, "n_bits")
+    queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
+    q, n = _agree(truth, (len(queries), len(database)))
+    precision, recall, ap_ties = np.zeros(n_bits + 1), np.zeros(n_bits + 1), 0.0
+    for start in range(0, q, query_block(n)):
+        stop = min(start + query_block(n), q)
+        counts = _histograms(hamming(queries[start:stop], database), truth.relevant(start, stop), n_bits)
+        within = _within(*counts)
+        precision += within[0].sum(axis=0)
+        recall += within[1].sum(axis=0)
+        ap_ties += float(_expected_ap(*counts).sum())
+        advance("look-up", stop, q)
+    return LookUp(precision / q, recall / q, ap_ties / q)
 
 
 def evaluate_scan(Q: ArrayLike, X: ArrayLike, truth: Truth) -> float:
@@ -127,6 +158,16 @@ def precision_recall_within(distance: Distances, relevant: Relevance, n_bits: in
     _check_whole(distance, n_bits)
     precision, recall = _within(*_histograms(distance, relevant, n_bits))
     return precision.mean(axis=0), recall.mean(axis=0)
+
+
+def precision_at_recall(precision: Floats, recall: Floats, levels: ArrayLike) -> Floats:
+    """The precision-recall curve at fixed levels: precision where recall first reaches each of them.
+
+    ``precision`` and ``recall`` are those at ranks 1 … n, so recall never falls; a level that it never
+    reaches has precision 0.
+    """
+    rank = np.searchsorted(recall, np.asarray(levels, np.float64) - _ROUNDING)
+    return np.append(precision, 0.0)[rank]
 
 
 def lookup(distance: Distances, relevant: Relevance, radius: int = 2) -> tuple[Floats, Floats]:

@@ -16,10 +16,24 @@ from manihash.cli.export import export
 from manihash.cli.fit import fit
 from manihash.cli.index import index
 from manihash.cli.info import info
+from manihash.cli.paper import paper
 from manihash.cli.search import search
 from manihash.cli.stats import stats
 
-_ORDER = ["demo", "data", "fit", "encode", "index", "search", "dedup", "stats", "export", "evaluate", "info"]
+_ORDER = [
+    "demo",
+    "data",
+    "fit",
+    "encode",
+    "index",
+    "search",
+    "dedup",
+    "stats",
+    "export",
+    "evaluate",
+    "paper",
+    "info",
+]
 
 
 class _Group(TyperGroup):
@@ -43,7 +57,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, fit, encode, index, search, dedup, stats, export, evaluate, info):
+for command in (demo, fit, encode, index, search, dedup, stats, export, evaluate, paper, info):
     app.command()(command)
 
 

@@ -14,13 +14,6 @@ from manihash.cli._progress import watched
 if TYPE_CHECKING:
     from manihash.datasets.catalogue import Entry
 
-# What the cache holds of a set once its archive was unpacked or its descriptors were computed.
-_MADE = {
-    "cifar10-gist": "cifar10-gist/computed_gist512.npz",
-    "sift1m": "sift/sift_base.fvecs",
-    "gist1m": "gist/gist_base.fvecs",
-}
-
 data = typer.Typer(no_args_is_help=True, help="List and fetch data sets; GIST descriptors of images.")
 
 
@@ -45,7 +38,7 @@ def list_sets(as_json: _inputs.Json = False) -> None:
         return
     table = Table("name", "here", "from", "what it is", header_style="bold", box=None, pad_edge=False)
     for entry in entries:
-        here = Text("yes", "green") if _is_here(entry) else Text("no", "dim")
+        here = Text("yes", "green") if entry.is_here else Text("no", "dim")
         table.add_row(entry.name, here, _home(entry), entry.description)
     show(table)
     show("")
@@ -134,15 +127,6 @@ def gist(
         show(facts({"descriptors": str(out), "rows": f"{n:,} of {width} numbers"}))
 
 
-def _is_here(entry: "Entry") -> bool:
-    from manihash.datasets.files import find
-
-    stands_alone = bool(entry.files) and not entry.files[0].urls
-    wanted = entry.files[:1] if stands_alone else entry.files
-    made = _MADE.get(entry.name)
-    return all(find(file.path) for file in wanted) or bool(made and find(made))
-
-
 def _home(entry: "Entry") -> str:
     if not entry.files:
         return "scikit-learn"
@@ -152,7 +136,7 @@ def _home(entry: "Entry") -> str:
 def _document(entry: "Entry") -> dict[str, Any]:
     return {
         "name": entry.name,
-        "here": _is_here(entry),
+        "here": entry.is_here,
         "from": _home(entry),
         "description": entry.description,
     }

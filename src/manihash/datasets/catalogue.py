@@ -8,7 +8,7 @@ import numpy as np
 
 from manihash.checks import positive_int
 from manihash.datasets import sources
-from manihash.datasets.files import File
+from manihash.datasets.files import File, find
 from manihash.datasets.sources import Array, Labelled, WithQueries
 from manihash.datasets.splits import PAPER_SEED, Rows, balanced_split, database_order
 
@@ -34,7 +34,10 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the catalogue; ``n_queries`` is drawn by class where the set brings no queries."""
+    """One line of the catalogue; ``n_queries`` is drawn by class where the set brings no queries.
+
+    ``made`` is what the cache holds once an archive was unpacked or descriptors were computed.
+    """
 
     name: str
     description: str
@@ -43,6 +46,14 @@ class Entry:
     files: tuple[File, ...] = ()
     n_queries: int | None = None
     image_shape: tuple[int, ...] | None = None
+    made: str | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its files are on this machine; they are neither read nor fetched."""
+        stands_alone = bool(self.files) and not self.files[0].urls
+        wanted = self.files[:1] if stands_alone else self.files
+        return all(find(file.path) for file in wanted) or bool(self.made and find(self.made))
 
     @property
     def has_public_home(self) -> bool:
@@ -118,6 +129,7 @@ _ENTRIES = (
             ),
         ),
         n_queries=1000,
+        made=sources.COMPUTED_GIST,
     ),
     Entry(
         "sift1m",
@@ -125,6 +137,7 @@ _ENTRIES = (
         True,
         sources.texmex,
         (_texmex_file("sift.tar.gz", "92f1270c5e3a0cb46b89983e72b0511e4df065c31a9fa0276d8c9b1fca5bc81a"),),
+        made="sift/sift_base.fvecs",
     ),
     Entry(
         "gist1m",
@@ -132,6 +145,7 @@ _ENTRIES = (
         True,
         sources.texmex,
         (_texmex_file("gist.tar.gz", "01469a7f1c3768853525e543d537e2dfa1adece927616405e360952e3f67df73"),),
+        made="gist/gist_base.fvecs",
     ),
     Entry(
         "photo-sift1m",
