@@ -6,6 +6,7 @@ from typing import Any
 
 from manihash import checks
 from manihash.arrays import Floats
+from manihash.base_set import KMeansBase, RandomBase
 from manihash.datasets import Dataset, load_dataset
 from manihash.experiments.trial import Trial
 from manihash.hashers._hasher import Hasher
@@ -48,7 +49,7 @@ class Shelf:
     def hasher(self, trial: Trial) -> Hasher:
         """The trial's method, not fitted; its base set is chosen already, as ``fit`` would choose it."""
         made: Hasher = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, **dict(trial.options))
-        if isinstance(made, IMH | AGH) and hasattr(made.base, "fit_rows"):
+        if isinstance(made, IMH | AGH) and isinstance(made.base, KMeansBase | RandomBase):
             made.base = self.base(trial, made)[0]
         return made
 
@@ -59,7 +60,7 @@ class Shelf:
             rows = Rows(self.dataset(trial).X_train, normalize=hasher.normalize)
             rows.origin = far_origin(rows)
             start = perf_counter()
-            points = base_points(hasher.base, rows, checks.seed(checks.generator(trial.seed)))
+            points, _, _ = base_points(hasher.base, rows, 1, checks.seed(checks.generator(trial.seed)))
             seconds = perf_counter() - start
             self._bases[key] = (points if rows.origin is None else points + rows.origin, seconds)
         self._bases.move_to_end(key)

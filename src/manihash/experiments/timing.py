@@ -41,7 +41,7 @@ def times(trial: Trial, shelf: Shelf) -> Found:
     if isinstance(made, IMH | AGH):
         rows = Rows(X, normalize=made.normalize)
         seed = checks.seed(checks.generator(trial.seed))
-        figures["kmeans"] = _seconds(lambda: base_points(made.base, rows, seed))
+        figures["kmeans"] = _seconds(lambda: base_points(made.base, rows, 1, seed))
     return Found(figures)
 
 
