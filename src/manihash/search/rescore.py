@@ -20,10 +20,12 @@ _VALUES = 2**22
 
 
 def asymmetric_distances(Y: ArrayLike, codes: ArrayLike, n_bits: int) -> NDArray[np.float32]:
-    """Σ_j |y_j| [bit_j ≠ (y_j > 0)] of real embeddings Y (q, r) to codes: (q, n), in float32.
+    """Σ_j w_j [bit_j ≠ (y_j > 0)], w_j = min(|y_j|, ‖y‖ / √r), of embeddings Y (q, r) to codes: (q, n).
 
-    In the same order as -y·s with s the bits as ±1. Where all |y_j| are 1 it is the Hamming distance.
-    ``manihash.metrics.average_precision`` judges it as any other distance.
+    A bit of which the query is unsure counts little; none counts more than the root mean square of the
+    query's values, since the row's own value, of which only the bit is left, is not known to be as large.
+    Where all |y_j| are 1 it is the Hamming distance. ``manihash.metrics.average_precision`` judges it as any
+    other distance.
     """
     stored = check_codes(codes, positive_int(n_bits, "n_bits"))
     return _distances(byte_tables(Y, n_bits), stored)
@@ -41,8 +43,10 @@ def byte_tables(Y: ArrayLike, n_bits: int) -> NDArray[np.float32]:
     padded = np.zeros((len(given), 8 * n_bytes(n_bits)))
     padded[:, :n_bits] = given
     largest = np.abs(padded).max(axis=1, keepdims=True, initial=0)
-    padded /= np.where(largest > 1e30, largest, 1)  # sums stay within float32
-    y = padded.reshape(len(given), -1, 8, 1)
+    strange = (largest > 1e30) | ((largest < 1e-30) & (largest > 0))
+    padded /= np.where(strange, largest, 1)  # squares and sums stay within float32
+    most = np.sqrt(np.square(padded).sum(axis=1, keepdims=True) / n_bits)
+    y = np.clip(padded, -most, most).reshape(len(given), -1, 8, 1)
     tables = np.zeros((len(given), y.shape[1], 256))
     bits = unpack(np.arange(256, dtype=np.uint8)[:, None], 8)
     for j in range(8):
