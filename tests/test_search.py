@@ -96,7 +96,8 @@ def test_faiss_that_keeps_the_wrong_rows_of_a_tie_is_not_used(monkeypatch):
         faiss.hammings_knn_mc(queries, codes, q, n, k, width, distances, ids)
         faiss.rev_swig_ptr(ids, q * k)[:] *= -1
 
-    library = SimpleNamespace(swig_ptr=faiss.swig_ptr, hammings_knn_mc=backwards)
+    threads = {name: getattr(faiss, name) for name in ("omp_get_max_threads", "omp_set_num_threads")}
+    library = SimpleNamespace(swig_ptr=faiss.swig_ptr, hammings_knn_mc=backwards, **threads)
     monkeypatch.setattr(engines.importlib, "import_module", lambda name: library)
     engines.faiss_library.cache_clear()
     try:
@@ -151,7 +152,8 @@ def test_codes_and_queries_need_not_be_contiguous(engine):
 def test_many_queries_in_blocks_are_answered_as_one_by_one(engine, monkeypatch):
     monkeypatch.setattr(engines, "query_block", lambda n: 4)
     monkeypatch.setattr(engines, "_COUNTER_BYTES", 2000)
-    monkeypatch.setattr(topk, "_BLOCK", 100)
+    monkeypatch.setattr(topk, "_ASKED", 400)
+    monkeypatch.setattr(topk, "_SORTED", 100)
     monkeypatch.setattr(part, "_QUERY_BITS", 2)
     bits, queries = random_bits(80, 7, 0), random_bits(30, 7, 1)
     searched, expected = HammingIndex(pack(bits), n_bits=7), brute_force(queries, bits, range(80))

@@ -190,3 +190,15 @@ def test_threads_that_read_at_once_get_the_answers_of_one():
     for found, right in zip(got, want * 5, strict=True):
         for a, b in zip(found, right, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_codes_are_those_of_the_ids_after_changes():
+    rng = np.random.default_rng(3)
+    codes = pack((rng.random((30, 13)) < 0.5)[rng.integers(0, 30, 300)])
+    index = HammingIndex(codes, 13)
+    index.remove(np.arange(0, 300, 7))
+    index.update(codes[:5], [1, 2, 3, 4, 5])
+    kept = dict(enumerate(codes.tolist())) | dict(zip([1, 2, 3, 4, 5], codes[:5].tolist(), strict=True))
+    expected = [kept[i] for i in range(300) if i % 7]
+    assert index.codes.tolist() == expected
+    assert index.distinct_codes == len({tuple(code) for code in expected})

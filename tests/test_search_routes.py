@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manihash.codes import hamming, pack
-from manihash.search import HammingIndex, cost, engines, routes
+from manihash.search import HammingIndex, cost, engines, multi_index, routes
 from manihash.search.buckets import aligned
 
 NAMES = ["scan", "enumerate", "multi-index"]
@@ -42,9 +42,8 @@ def test_each_route_finds_what_brute_force_finds(name, n_bits, n, radius, seed):
         assert found(taken.within(queries, radius, name)) == near(codes, queries, radius)
 
 
-@pytest.mark.parametrize("radius", range(9))
+@pytest.mark.parametrize("radius", range(1, 9))
 def test_multi_index_is_exact_at_every_radius(radius):
-    pytest.importorskip("faiss")
     rng = np.random.default_rng(radius)
     bits = rng.random((3000, 24)) < 0.5
     codes = aligned(np.unique(pack(bits), axis=0))
@@ -63,29 +62,52 @@ def test_near_codes_share_a_part_but_for_the_flips(n_bits, n_tables, flips):
         assert min(part.sum() for part in np.array_split(differ, n_tables)) <= flips
 
 
-def test_keys_of_long_codes_may_collide_without_harm(monkeypatch):
-    monkeypatch.setattr(routes, "_keys", lambda word: np.bitwise_xor.reduce(word & np.uint64(3), axis=1))
+@pytest.mark.parametrize("layout", [(1, 9, 3), (2, 7, 1), (3, 5, 1), (4, 8, 0), (4, 3, 0)])
+def test_every_layout_that_reaches_a_radius_finds_each_code_once(layout):
     rng = np.random.default_rng(0)
-    codes = aligned(np.unique(pack(rng.random((60, 130)) < 0.5), axis=0))
-    taken = routes.Routes(codes, 130, engines.engine())
-    for radius in (0, 1):
-        assert found(taken.within(codes[:9], radius, "enumerate")) == near(codes, codes[:9], radius)
+    bits = rng.random((2000, 37)) < 0.5
+    codes = aligned(np.unique(pack(bits), axis=0))
+    queries = aligned(pack(bits[:60] ^ (rng.random((60, 37)) < 0.04)))
+    tables = multi_index.Tables(codes)
+    assert found(tables.within(queries, 3, multi_index.Layout(*layout))) == near(codes, queries, 3)
 
 
-def test_probes_in_blocks_find_the_same(monkeypatch):
-    monkeypatch.setattr(routes, "_PROBES", 100)
-    codes = aligned(np.unique(pack(np.random.default_rng(0).random((90, 11)) < 0.5), axis=0))
+def test_probes_and_candidates_in_blocks_find_the_same(monkeypatch):
+    monkeypatch.setattr(multi_index, "_PROBES", 100)
+    monkeypatch.setattr(multi_index, "_CANDIDATES", 7)
+    codes = aligned(np.unique(pack(np.random.default_rng(0).random((400, 11)) < 0.5), axis=0))
     taken = routes.Routes(codes, 11, engines.engine())
-    assert found(taken.within(codes[:30], 2, "enumerate")) == near(codes, codes[:30], 2)
+    for name in ("enumerate", "multi-index"):
+        assert found(taken.within(codes[:30], 2, name)) == near(codes, codes[:30], 2)
+
+
+@given(st.integers(1, 90), st.data())
+def test_a_part_is_the_number_that_its_bits_write(n_bits, data):
+    start = data.draw(st.integers(0, n_bits - 1))
+    bits = data.draw(st.integers(1, min(32, n_bits - start)))
+    drawn = np.random.default_rng(n_bits).random((5, n_bits)) < 0.5
+    expected = [int("".join("01"[int(bit)] for bit in row[start : start + bits]), 2) for row in drawn]
+    assert multi_index.part(pack(drawn), start, bits).tolist() == expected
+
+
+def test_tables_are_shared_by_the_radii_that_need_them():
+    codes = aligned(pack(np.random.default_rng(0).random((3000, 64)) < 0.5))
+    tables = multi_index.Tables(codes)
+    tables.within(codes[:1], 1, multi_index.Layout(2, 12, 0))
+    held = tables.nbytes
+    assert held == 2 * 4 * (2**12 + 1 + 3000)
+    assert tables.missing(multi_index.Layout(3, 12, 0)) == 1
+    tables.within(codes[:1], 3, multi_index.Layout(2, 12, 1))
+    assert tables.nbytes == held
 
 
 def test_the_ball_has_the_codes_that_masks_give():
     assert cost.ball(60_000, 30_000) >= 2**62
-    for n_bits, radius in ((1, 0), (1, 5), (13, 2), (70, 2)):
-        masks, weights = routes._masks(n_bits, radius)
-        assert len(masks) == cost.ball(n_bits, radius)
-        assert (np.bitwise_count(masks).sum(axis=1) == weights).all()
-        assert len(np.unique(masks, axis=0)) == len(masks)
+    for bits, flips in ((1, 0), (13, 2), (20, 4)):
+        masks = multi_index._masks(bits, flips)
+        assert len(np.unique(masks)) == len(masks) == cost.ball(bits, flips)
+        assert np.bitwise_count(masks).max() == flips
+        assert 0 <= masks.min() <= masks.max() < 2**bits
 
 
 def test_a_plan_names_the_cheapest_route_and_can_be_read():
@@ -103,19 +125,23 @@ def test_a_plan_names_the_cheapest_route_and_can_be_read():
 
 
 def test_tables_are_made_when_enough_queries_have_come_to_pay_for_them():
-    pytest.importorskip("faiss")
     index = HammingIndex(pack(np.random.default_rng(0).random((20_000, 64)) < 0.5), 64)
-    queries = pack(np.random.default_rng(1).random((1, 64)) < 0.5)
+    queries = pack(np.random.default_rng(1).random((1000, 64)) < 0.5)
     assert index.explain(radius=3, n_queries=1).route == "scan"
     assert index.explain(radius=3, n_queries=10**6).route == "multi-index"
-    index.within(queries.repeat(10**5, axis=0), 3)
-    assert index.explain(radius=3, n_queries=1).route == "multi-index"
-    assert not [
-        e.prepare for e in index.explain(radius=3).estimates if e.route == "multi-index" and e.prepare
-    ]
+    assert index.stats().table_bytes == 0
+    index.within(np.tile(queries, (100, 1)), 3)
+    prepare = {e.route: e.prepare for e in index.explain(radius=3, n_queries=1000).estimates}
+    assert prepare["multi-index"] == 0
+    assert index.stats().table_bytes > 0
 
 
-def test_without_faiss_there_are_two_routes(monkeypatch):
+def test_a_single_query_is_not_charged_for_tables_it_cannot_repay():
+    index = HammingIndex(pack(np.random.default_rng(0).random((300, 64)) < 0.5), 64)
+    assert index.explain(radius=2, n_queries=1).route == "scan"
+
+
+def test_without_faiss_the_routes_are_the_same(monkeypatch):
     monkeypatch.setattr(engines, "faiss_library", lambda: None)
     index = HammingIndex(pack(np.random.default_rng(0).random((50, 64)) < 0.5), 64)
-    assert {e.route for e in index.explain(radius=1).estimates} == {"scan", "enumerate"}
+    assert {e.route for e in index.explain(radius=1).estimates} == {"scan", "enumerate", "multi-index"}

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from manihash.codes import pack
 from manihash.search import HammingIndex, stats
+from manihash.search.offsets import offsets
 
 RNG = np.random.default_rng(0)
 
@@ -72,8 +75,21 @@ def test_one_row_and_changed_rows_have_figures_and_an_empty_index_says_so():
         index.stats()
 
 
-def test_memory_is_at_most_one_and_a_half_times_codes_and_ids():
+@pytest.mark.parametrize("n_bits", [24, 32, 40, 64, 72, 128])
+@pytest.mark.parametrize("distinct", [20_000, 19_990, 14_000, 100])
+@pytest.mark.parametrize("ids", [None, np.arange(20_000) * 200_000])
+def test_memory_is_at_most_one_and_a_half_times_codes_and_ids(n_bits, distinct, ids):
     """Tables for radius look-up are made when they are asked for, and are not among it."""
-    for n_bits, distinct in ((64, 20_000), (64, 100), (32, 20_000), (128, 20_000)):
-        bits = (RNG.random((distinct, n_bits)) < 0.5)[RNG.permutation(20_000) % distinct]
-        assert of(bits).bytes <= 1.5 * 20_000 * (n_bits / 8 + 8)
+    codes = pack((RNG.random((distinct, n_bits)) < 0.5)[RNG.permutation(20_000) % distinct])
+    index = HammingIndex(codes, n_bits, ids)
+    assert index.stats().bytes <= 1.5 * 20_000 * (-(-n_bits // 8) + 8)
+    assert index.distinct_codes == len(np.unique(codes, axis=0))
+
+
+@given(st.lists(st.integers(1, 4) | st.just(1), min_size=1, max_size=40))
+def test_offsets_are_the_same_in_either_form(count):
+    expected = np.concatenate([[0], np.cumsum(count)])
+    held = offsets(np.array(count))
+    np.testing.assert_array_equal(held.at(np.arange(len(count) + 1)), expected)
+    np.testing.assert_array_equal(held.dense(), expected)
+    assert held.nbytes <= 4 * (len(count) + 1)

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import Codes
-
-Ints = NDArray[np.int64]
-Ranks = NDArray[np.uint32]
+from manihash.search.offsets import FewRepeat, Ints, Offsets, Ranks, offsets
 
 MOST_ROWS = 2**32 - 1
 
@@ -24,12 +22,12 @@ class DamagedIndexError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """u distinct codes of n rows; the ranks of bucket i are rows[offsets[i]:offsets[i + 1]], ascending."""
+    """u distinct codes of n rows; the ranks of bucket i are rows[offset i : offset i + 1], ascending."""
 
     codes: Codes  # (u, b), aligned
-    offsets: Ranks  # (u + 1,)
+    offsets: Offsets | FewRepeat  # u + 1
     rows: Ranks  # (n,)
-    ids: Ints | None  # of all ranks, ascending; None where a rank is its id
+    ids: Ints | Ranks | None  # of all ranks, ascending; None where a rank is its id
     size: int  # how many ranks there are: n, or more where some rows are left out
 
     def __len__(self) -> int:
@@ -50,7 +48,7 @@ class Buckets:
         """How many rows have the codes at these positions, any shape."""
         if self._single:
             return np.ones(position.shape, np.int64)
-        return self.offsets[position + 1].astype(np.int64) - self.offsets[position]
+        return self.offsets.at(position + 1) - self.offsets.at(position)
 
     def expand(self, position: Ints, take: Ints | None = None) -> tuple[Ints, Ints]:
         """Ranks of all rows, or the ``take`` lowest, of each code asked for: which of these, and the rank."""
@@ -60,7 +58,7 @@ class Buckets:
         else:
             count = self.counts(position) if take is None else take
             which = np.repeat(np.arange(len(position)), count)
-            start = self.offsets[position] - (np.cumsum(count) - count)
+            start = self.offsets.at(position) - (np.cumsum(count) - count)
             at = start[which] + np.arange(len(which))
         rank = self.rows[at].astype(np.int64)
         self.check_ranks(rank)
@@ -75,35 +73,43 @@ class Buckets:
 
     def names(self, rank: Ints) -> Ints:
         """The ids of ranks, any shape."""
-        return rank if self.ids is None else self.ids[rank]
+        return rank if self.ids is None else self.ids[rank].astype(np.int64)
+
+    def firsts(self, position: Ints) -> Ranks:
+        """The lowest ranks that have the codes at these positions."""
+        return self.rows[self.offsets.at(position)]
+
+    def bucket_of_listed(self) -> Ints:
+        """The position of the code of each of ``rows``, (n,)."""
+        return np.repeat(np.arange(len(self.codes)), self.counts(np.arange(len(self.codes))))
 
     def ranks(self, ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """The ranks of ids, and whether there is such an id (where not, the rank means nothing)."""
         if self.ids is None:
             return ids, (ids >= 0) & (ids < self.size)
-        rank = np.searchsorted(self.ids, ids)
+        kind = np.iinfo(self.ids.dtype)
+        rank = np.searchsorted(self.ids, np.clip(ids, kind.min, kind.max).astype(self.ids.dtype))
         rank[rank == self.size] = 0
         return rank, (self.ids[rank] == ids) if self.size else np.zeros(len(ids), np.bool_)
 
     def of_rows(self) -> tuple[Codes, Ints]:
         """The code of each row and its id, rows in ascending order of id: (n, b), (n,)."""
-        bucket = np.repeat(np.arange(len(self.codes)), np.diff(self.offsets))
         self.check_ranks(self.rows)
         order = np.argsort(self.rows, kind="stable")
-        return self.codes[bucket[order]], self.names(self.rows[order].astype(np.int64))
+        return self.codes[self.bucket_of_listed()[order]], self.names(self.rows[order].astype(np.int64))
 
     def only(self, mask: NDArray[np.bool_]) -> "Buckets":
         """The rows whose ranks the mask (size,) keeps, under the same ranks and ids."""
         self.check_ranks(self.rows)
         kept = mask[self.rows]
-        before = np.concatenate([[0], np.cumsum(kept)])[self.offsets]
+        before = np.concatenate([[0], np.cumsum(kept)])[self.offsets.dense()]
         count, rows = np.diff(before), self.rows[kept]
         left = np.flatnonzero(count)
         codes, count = self.codes[left], count[left]
         order = np.argsort(rows[before[left]], kind="stable") if len(left) else left
-        smaller = replace(self, codes=codes, offsets=_offsets(count), rows=rows)
+        smaller = replace(self, codes=codes, offsets=offsets(count), rows=rows)
         ordered = smaller.expand(order)[1].astype(np.uint32)
-        return replace(self, codes=codes[order], offsets=_offsets(count[order]), rows=ordered)
+        return replace(self, codes=codes[order], offsets=offsets(count[order]), rows=ordered)
 
 
 def build(codes: Codes, ids: Ints | None) -> Buckets:
@@ -111,8 +117,7 @@ def build(codes: Codes, ids: Ints | None) -> Buckets:
     n = len(codes)
     if n > MOST_ROWS:
         raise ValueError(f"{n} codes came, an index holds at most {MOST_ROWS}: cut them into several indexes")
-    if ids is not None and n and ids[0] == 0 and ids[-1] == n - 1:
-        ids = None
+    names = _narrow(ids)
     word = words(codes)
     order = np.argsort(word[:, 0], kind="stable") if word.shape[1] == 1 else np.lexsort(word.T)
     ordered = word[order]
@@ -121,10 +126,17 @@ def build(codes: Codes, ids: Ints | None) -> Buckets:
     start = np.flatnonzero(new)
     count = np.diff(start, append=n)
     sorted_rows = order.astype(np.uint32)
-    by_value = Buckets(codes[order[start]], _offsets(count), sorted_rows, ids, n)
+    by_value = Buckets(codes[order[start]], offsets(count), sorted_rows, names, n)
     first = np.argsort(order[start], kind="stable")
     rows = by_value.expand(first)[1].astype(np.uint32)
-    return Buckets(aligned(by_value.codes[first]), _offsets(count[first]), rows, ids, n)
+    return Buckets(aligned(by_value.codes[first]), offsets(count[first]), rows, names, n)
+
+
+def _narrow(ids: Ints | None) -> Ints | Ranks | None:
+    """Ascending ids in as few bytes as hold them: none for 0 … n - 1, four where they are below 2^32."""
+    if ids is None or (len(ids) and ids[0] == 0 and ids[-1] == len(ids) - 1):
+        return None
+    return ids.astype(np.uint32) if len(ids) and ids[0] >= 0 and ids[-1] < 2**32 else ids
 
 
 def aligned_bytes(width: int) -> int:
@@ -147,7 +159,3 @@ def words(codes: Codes) -> NDArray[np.uint64]:
     padded = np.zeros((len(codes), -(-codes.shape[1] // 8) * 8), np.uint8)
     padded[:, : codes.shape[1]] = codes
     return padded.view(np.uint64)
-
-
-def _offsets(count: Ints) -> Ranks:
-    return np.concatenate([[0], np.cumsum(count)]).astype(np.uint32)

@@ -4,19 +4,19 @@ The constants are seconds on one core of the machine that docs/search.md names. 
 decide between routes that give the same answer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb, log2, sqrt
+from math import comb
 
-CALL = {"scan": 1e-7, "enumerate": 2.5e-7, "multi-index": 1e-7}  # what a query costs whatever is compared
-SCAN_CODE = {"faiss": 3e-10, "numpy": 2e-9}  # comparing one code with a query,
-SCAN_WORD = {"faiss": 2e-10, "numpy": 6e-9}  # and each eight bytes of it
-PROBE = 3e-9  # one step of a binary search among the codes
-FOUND = 1e-7  # taking one code that was found
-BUCKET = 3e-8, 3e-7  # looking into one bucket of a table, and how much more where tables exceed the cache
-CANDIDATE = 3e-8, 6e-8  # the same for comparing one code found there
+CALL = {"scan": 8e-6, "table": 4.5e-5}  # what a call costs however few queries it has, for each table anew
+SCAN_CODE = {"faiss": 5e-10, "numpy": 2e-9}  # comparing one code with a query,
+SCAN_WORD = {"faiss": 1e-10, "numpy": 6e-9}  # and each eight bytes of it
+TABLE = 8e-8  # a query in one table whatever is found there
+BUCKET = 1.4e-8, 1.6e-8  # looking into one bucket of a table, and how much more where it exceeds the cache
+CANDIDATE = 8e-9, 2e-9  # the same for comparing one code found there
 FAR = 200_000  # codes from which on nothing found through tables is in the cache
-FILE_CODE = 6e-7  # putting one code into one table
-SORT_CODE = 1.5e-7  # putting one code in order for binary search
+FOUND = {"scan": 1e-8, "table": 3e-8}  # taking one code that was found
+FILE_CODE = 1e-7  # putting one code into one table
 
 
 @dataclass(frozen=True)
@@ -64,29 +64,14 @@ def ball(n_bits: int, radius: int) -> int:
     return inside
 
 
-def answers(codes: int, n_bits: int, radius: int) -> float:
-    """Taking what is found, on any route: as much of the ball as of all codes there are."""
-    return FOUND * min(codes, ball(n_bits, radius) * codes / 2.0 ** min(n_bits, 1000))
-
-
-def scan(codes: int, width: int, engine: str, threads: int) -> float:
+def scan(codes: int, width: int, engine: str, threads: int, n_queries: int) -> float:
     """Every distinct code of ``width`` bytes is compared."""
-    return CALL["scan"] + codes * (SCAN_CODE[engine] + width / 8 * SCAN_WORD[engine]) / threads
+    each = SCAN_CODE[engine] + width / 8 * SCAN_WORD[engine]
+    return CALL["scan"] / n_queries + codes * each / min(threads, n_queries)
 
 
-def enumerate_ball(codes: int, n_bits: int, radius: int) -> float:
-    """Every code of the ball is looked up by binary search."""
-    return CALL["enumerate"] + ball(n_bits, radius) * PROBE * (1 + log2(max(codes, 2)))
-
-
-def multi_index(codes: int, n_tables: int, bits: int, flips: int, filling: float, threads: int) -> float:
-    """In each table the query's own bucket is opened, and those that differ from it by up to ``flips`` bits.
-
-    Its own holds ``filling`` codes. Learned codes lie close together, so the others hold fewer, though more
-    than codes spread evenly would: the geometric mean of both.
-    """
+def look_up(codes: int, probes: int, shared: Sequence[float]) -> float:
+    """In each table so many buckets are looked into, and the codes in them, ``shared`` ones, compared."""
     far = min(1, codes / FAR)
     bucket, candidate = (near + far * more for near, more in (BUCKET, CANDIDATE))
-    flipped = ball(bits, flips) - 1
-    candidates = filling + flipped * sqrt(filling * codes / 2**bits)
-    return CALL["multi-index"] + n_tables * ((1 + flipped) * bucket + candidates * candidate) / threads
+    return len(shared) * (TABLE + probes * bucket) + sum(shared) * candidate

@@ -55,7 +55,7 @@ def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None 
     buckets = build(given[order], names[order])
     label = _components(buckets.codes, n_bits, radius)
     bucket = np.empty(len(given), np.int64)
-    bucket[buckets.rows] = np.repeat(np.arange(len(buckets.codes)), np.diff(buckets.offsets))
+    bucket[buckets.rows] = buckets.bucket_of_listed()
     return _groups(label[bucket], names, order)
 
 

@@ -5,10 +5,11 @@ mapped file, so that a scan holds no second copy of the codes.
 """
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,25 +24,8 @@ Found = tuple[Ints, Ints, Ints]
 # FAISS counts answers in an array of k numbers for each distance and query: as much of it is made at once;
 # where one query needs more, numpy is asked.
 _COUNTER_BYTES = 2**26
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How many tables, of how many bits of the code each, and how many of these bits a look-up flips.
-
-    Two codes at most n_tables (flips + 1) - 1 apart differ by at most ``flips`` bits in one of the parts.
-    """
-
-    n_tables: int
-    bits: int
-    flips: int
-
-
-class Tables(Protocol):
-    """Codes filed under parts of themselves, for look-up by multi-index hashing."""
-
-    def within(self, queries: Codes, radius: int) -> Found:
-        """Codes within the radius that share a part with the query, but for its ``flips`` bits."""
+# So few pairs are compared by one thread: waking another takes as long, and much longer on a busy machine.
+_FEW_PAIRS = 2**20
 
 
 class Engine(Protocol):
@@ -55,11 +39,8 @@ class Engine(Protocol):
     def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
         """All codes within the radius."""
 
-    def tables(self, codes: Codes, layout: Layout) -> Tables:
-        """The codes filed as the layout says; FAISS alone can."""
-
-    def threads(self) -> int:
-        """How many queries are answered at once."""
+    def threads(self, pairs: int) -> int:
+        """How many threads share the work of so many comparisons."""
 
 
 def engine() -> Engine:
@@ -113,17 +94,13 @@ class NumpyEngine:
             positions.append(np.nonzero(near)[1].astype(np.int64))
         return np.cumsum(np.concatenate(counts)), np.concatenate(distances), np.concatenate(positions)
 
-    def tables(self, codes: Codes, layout: Layout) -> Tables:
-        """Never asked for: without FAISS radius look-up enumerates or scans."""
-        raise ImportError("tables need FAISS, an optional part: pip install 'manihash[faiss]'")
-
-    def threads(self) -> int:
+    def threads(self, pairs: int) -> int:
         """One."""
         return 1
 
 
 class FaissEngine:
-    """FAISS's counting scan, range search, and ``IndexBinaryMultiHash``."""
+    """FAISS's counting scan and range search."""
 
     name = "faiss"
 
@@ -140,18 +117,19 @@ class FaissEngine:
         for i in range(0, len(queries), block):
             part = queries[i : i + block]
             out = distance[i : i + block], position[i : i + block]
-            self._faiss.hammings_knn_mc(
-                pointer(part), pointer(codes), len(part), u, k, width, pointer(out[0]), pointer(out[1])
-            )
+            with self._shared(u * len(part)):
+                self._faiss.hammings_knn_mc(
+                    pointer(part), pointer(codes), len(part), u, k, width, pointer(out[0]), pointer(out[1])
+                )
         return distance.astype(np.int64), position
 
     def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
         """All codes within the radius (FAISS's own bound is strict)."""
         faiss, q = self._faiss, len(queries)
         found = faiss.RangeSearchResult(q)
-        faiss.hamming_range_search(
-            faiss.swig_ptr(queries), faiss.swig_ptr(codes), q, len(codes), radius + 1, codes.shape[1], found
-        )
+        given = faiss.swig_ptr(queries), faiss.swig_ptr(codes), q, len(codes), radius + 1, codes.shape[1]
+        with self._shared(q * len(codes)):
+            faiss.hamming_range_search(*given, found)
         lims = faiss.rev_swig_ptr(found.lims, q + 1).astype(np.int64)
         total = int(lims[-1])
         if not total:
@@ -159,22 +137,16 @@ class FaissEngine:
         distance = faiss.rev_swig_ptr(found.distances, total).astype(np.int64)
         return lims, distance, faiss.rev_swig_ptr(found.labels, total).copy()
 
-    def tables(self, codes: Codes, layout: Layout) -> Tables:
-        """An ``IndexBinaryMultiHash`` of the codes."""
-        index = self._faiss.IndexBinaryMultiHash(8 * codes.shape[1], layout.n_tables, layout.bits)
-        index.nflip = layout.flips
-        index.add(codes)
-        return _MultiHash(index)
+    def threads(self, pairs: int) -> int:
+        """As many as FAISS may use, or one."""
+        return int(self._faiss.omp_get_max_threads()) if pairs > _FEW_PAIRS else 1
 
-    def threads(self) -> int:
-        """As many as FAISS may use."""
-        return int(self._faiss.omp_get_max_threads())
-
-
-class _MultiHash:
-    def __init__(self, index: Any) -> None:
-        self._index = index
-
-    def within(self, queries: Codes, radius: int) -> Found:
-        lims, distance, position = self._index.range_search(queries, radius + 1)
-        return lims.astype(np.int64), distance.astype(np.int64), position
+    @contextmanager
+    def _shared(self, pairs: int) -> Iterator[None]:
+        """Work done by so many threads; the setting is OpenMP's, and that of the calling thread alone."""
+        before = self._faiss.omp_get_max_threads()
+        self._faiss.omp_set_num_threads(self.threads(pairs))
+        try:
+            yield
+        finally:
+            self._faiss.omp_set_num_threads(before)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from manihash.codes import check_codes, n_bytes
 from manihash.persist import whole_file
 from manihash.search.buckets import MOST_ROWS, Buckets, DamagedIndexError, aligned_bytes
+from manihash.search.offsets import Offsets
 
 FORMAT = "manihash-index"
 VERSION = 1
@@ -56,7 +57,8 @@ class IndexFile:
 
 def write(path: str | os.PathLike[str], buckets: Buckets, n_bits: int, next_id: int) -> None:
     """Write buckets of all their rows as one index file, whole or not at all."""
-    given = {"ids": buckets.ids, "offsets": buckets.offsets, "rows": buckets.rows, "codes": buckets.codes}
+    begin = buckets.offsets.dense()
+    given = {"ids": buckets.ids, "offsets": begin, "rows": buckets.rows, "codes": buckets.codes}
     arrays = {
         name: np.ascontiguousarray(array, _TYPES[name][1])
         for name, array in given.items()
@@ -124,7 +126,7 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     )[8 + length :]
     arrays = {name: _array(body, name, place) for name, place in places.items()}
     _check_offsets(arrays["offsets"], n)
-    buckets = Buckets(arrays["codes"], arrays["offsets"], arrays["rows"], arrays.get("ids"), n)
+    buckets = Buckets(arrays["codes"], Offsets(arrays["offsets"]), arrays["rows"], arrays.get("ids"), n)
     return IndexFile(path, n_bits, next_id, metadata["sha256"], body, buckets)
 
 

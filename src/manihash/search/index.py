@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
-from manihash.codes import Codes, check_codes
+from manihash.codes import Codes, check_codes, n_bytes
 from manihash.search import cost, files
 from manihash.search.buckets import Ints, aligned, build
 from manihash.search.engines import engine
 from manihash.search.ids import LARGEST_ID, Filter, check_there, distinct_ids, masks
 from manihash.search.living import Living
 from manihash.search.rescore import Asymmetric, Rescore
-from manihash.search.routes import Scan
+from manihash.search.routes import scan
 from manihash.search.stats import Stats, stats
 
 _log = logging.getLogger(__name__)
@@ -56,6 +56,17 @@ class HammingIndex:
     def ids(self) -> Ints:
         """The ids of all rows, ascending: the order that a boolean filter is in."""
         return self._living.ids()
+
+    @property
+    def codes(self) -> Codes:
+        """The codes of all rows, in the order of ``ids``: (n, ceil(n_bits / 8))."""
+        return self._living.settled().of_rows()[0][:, : n_bytes(self.n_bits)]
+
+    @property
+    def distinct_codes(self) -> int:
+        """How many different codes the rows have."""
+        parts = [part.living().codes for part in self._living.parts()]
+        return len(parts[0]) if len(parts) == 1 else len(self._living.settled().codes)
 
     def search(
         self,
@@ -183,14 +194,14 @@ class HammingIndex:
         n_queries, part = positive_int(n_queries, "n_queries"), self._living.parts()[0]
         if radius is not None:
             return part.routes.plan(self._radius(radius), n_queries)
-        scan = Scan(part.living().codes, engine()).estimate(0)
-        return cost.Plan(f"nearest {positive_int(k, 'k')}", n_queries, (scan,))
+        estimate = scan(part.living().codes, engine(), n_queries)
+        return cost.Plan(f"nearest {positive_int(k, 'k')}", n_queries, (estimate,))
 
     def stats(self) -> Stats:
         """Rows, distinct codes, bucket sizes, bits that tell nothing; warnings where codes have collapsed."""
         if not len(self):
             raise ValueError("the index is empty: add codes first")
-        return stats(self._living.settled(), self.n_bits, self._living.nbytes())
+        return stats(self._living.settled(), self.n_bits, self._living.nbytes(), self._living.table_nbytes())
 
     def _nearest(self, ask: "_Symmetric | Asymmetric", q: int, k: int, filter: Filter) -> tuple[Ints, Ints]:
         """Levels and ids of the k nearest rows, or of all there are."""

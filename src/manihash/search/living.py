@@ -84,6 +84,10 @@ class Living:
         """Bytes of codes, lists and ids; tables for radius look-up are not among them."""
         return sum(part.buckets.nbytes for part in self.parts())
 
+    def table_nbytes(self) -> int:
+        """Bytes of the tables that radius look-up made."""
+        return sum(part.routes.nbytes for part in self.parts())
+
     def _limit(self) -> int:
         return _RECENT * isqrt(1 + self._base.buckets.size)
 

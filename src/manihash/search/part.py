@@ -52,7 +52,7 @@ class Part:
 
     def ids(self) -> Ints:
         """Ids of the rows that are there, ascending."""
-        every = np.arange(self.buckets.size) if self.buckets.ids is None else self.buckets.ids
+        every = self.buckets.names(np.arange(self.buckets.size))
         return every if self.alive is None else every[self.alive]
 
     def holds(self, ids: Ints) -> tuple[Ints, Mask]:
@@ -78,25 +78,34 @@ class Part:
         counts, found = [np.zeros(1, np.int64)], []
         for i in range(0, len(queries), 2**_QUERY_BITS):
             some = queries[i : i + 2**_QUERY_BITS]
-            keys = np.sort(self._keys(some, radius, mask))
-            query = keys >> (_LEVEL_BITS + RANK_BITS)
-            counts.append(np.bincount(query, minlength=len(some)))
-            rank = keys & (2**RANK_BITS - 1)
-            found.append((keys >> RANK_BITS & (2**_LEVEL_BITS - 1), self.buckets.names(rank)))
+            level, rank = self._rows(*self._codes_within(some, radius))
+            for keep in (self.alive, mask):
+                if keep is not None:
+                    level, rank = level[keep[rank]], rank[keep[rank]]
+            counts.append(np.bincount(level >> _LEVEL_BITS, minlength=len(some)))
+            found.append((level & (2**_LEVEL_BITS - 1), self.buckets.names(rank)))
         none = np.empty(0, np.int64)
         distance, ids = (np.concatenate(part) for part in zip((none, none), *found, strict=True))
         return np.cumsum(np.concatenate(counts)), distance, ids
 
-    def _keys(self, queries: Codes, radius: int, mask: Mask | None) -> Ints:
-        """Query, distance and rank of each answer in one number."""
-        lims, distance, position = self._codes_within(queries, radius)
-        query = np.repeat(np.arange(len(queries)), np.diff(lims))
+    def _rows(self, lims: Ints, distance: Ints, position: Ints) -> tuple[Ints, Ints]:
+        """The rows of codes that were found, in order: query and distance in one number, and the rank.
+
+        The rows of one code are in order as they are listed. Only where a query has several codes at one
+        distance are their rows put in order.
+        """
+        query = np.repeat(np.arange(len(lims) - 1), np.diff(lims))
+        keys = np.sort((query << _LEVEL_BITS | distance) << RANK_BITS | position)
+        level, position = keys >> RANK_BITS, keys & (2**RANK_BITS - 1)
         which, rank = self.buckets.expand(position)
-        keys = (query << _LEVEL_BITS | distance)[which] << RANK_BITS | rank
-        for keep in (self.alive, mask):
-            if keep is not None:
-                keys = keys[keep[keys & (2**RANK_BITS - 1)]]
-        return keys
+        several = np.zeros(len(level), np.bool_)
+        several[1:] = level[1:] == level[:-1]
+        several[:-1] |= several[1:]
+        level = level[which]
+        if several.any():
+            mixed = several[which]
+            rank[mixed] = np.sort(level[mixed] << RANK_BITS | rank[mixed]) & (2**RANK_BITS - 1)
+        return level, rank
 
     def count(self, queries: Codes, radius: int, mask: Mask | None) -> Ints:
         """How many rows lie within the radius of each query: (q,)."""

@@ -33,10 +33,11 @@ class Stats:
     )
     entropy: float  # of the distribution of rows over codes, in bits
     bytes: int
+    table_bytes: int  # of the tables that radius look-up made, on top of bytes
     warnings: tuple[str, ...]
 
 
-def stats(buckets: Buckets, n_bits: int, held: int) -> Stats:
+def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> Stats:
     """Figures of all rows of the buckets, of which there is at least one."""
     count = buckets.counts(np.arange(len(buckets.codes)))
     n, u = int(count.sum()), len(count)
@@ -60,6 +61,7 @@ def stats(buckets: Buckets, n_bits: int, held: int) -> Stats:
         effective_bits=effective,
         entropy=float(-(share * np.log2(share)).sum()) + 0.0,
         bytes=held,
+        table_bytes=tables,
         warnings=_warnings(n, n_bits, int(count.max()), len(constants), len(correlated), effective),
     )
 

@@ -14,8 +14,9 @@ from manihash.codes import Codes
 from manihash.search.buckets import Buckets, Ints
 
 _LAST = np.iinfo(np.int64).max
-# Answers sorted at once.
-_BLOCK = 2**22
+# Answers asked for at once, and sorted at once: these stay in the cache.
+_ASKED = 2**22
+_SORTED = 2**17
 RANK_BITS = 32
 
 
@@ -34,14 +35,23 @@ def nearest_rows(ask: Ask, buckets: Buckets, q: int, k: int) -> Ints:
     keys = np.empty((q, k), np.int64)
     u, most = len(buckets.codes), min(k, len(buckets.codes))
     few = min(most, 4 + -(-2 * k * u // len(buckets)))
-    block = max(1, min(4096, _BLOCK // (4 * k)))
+    block = max(1, min(4096, _ASKED // (4 * k)))
     for i in range(0, q, block):
         which = np.arange(i, min(i + block, q))
-        keys[which], sure = _expanded(*ask(which, buckets.codes, few), buckets, k)
+        keys[which], sure = _rows(*ask(which, buckets.codes, few), buckets, k)
         if few < most and not sure.all():
             again = which[~sure]
-            keys[again], _ = _expanded(*ask(again, buckets.codes, most), buckets, k)
+            keys[again], _ = _rows(*ask(again, buckets.codes, most), buckets, k)
     return keys
+
+
+def _rows(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """``_expanded`` of some queries after the other."""
+    step = max(1, _SORTED // (4 * k))
+    starts = range(0, len(level), step)
+    some = [_expanded(level[i : i + step], position[i : i + step], buckets, k) for i in starts]
+    keys, sure = (np.concatenate(column) for column in zip(*some, strict=True))
+    return keys, sure
 
 
 def _expanded(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, NDArray[np.bool_]]:
@@ -59,5 +69,5 @@ def _expanded(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[In
     table = np.full((q, max(k, int(width.max()))), _LAST)
     table[which // m, column] = level.ravel()[which] << RANK_BITS | rank
     table.sort(axis=1)
-    first = buckets.rows[buckets.offsets[position[:, -1]]]
+    first = buckets.firsts(position[:, -1])
     return table[:, :k], table[:, k - 1] <= (level[:, -1] << RANK_BITS | first)
