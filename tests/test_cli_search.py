@@ -172,6 +172,15 @@ def test_dedup_finds_the_groups_of_brute_force(radius: int) -> None:
         assert len(np.unique(held["first"])) == 200 - result["extra"]
 
 
+def test_dedup_reads_an_index_with_its_ids() -> None:
+    codes, ids = np.load("codes.npy"), np.load("ids.npy")
+    run("index", "codes.npy", "--bits=12", "--ids=ids.npy", "-o", "named.mhx")
+    result = document("dedup", "named.mhx", "--radius=1")
+    assert (result["rows"], result["bits"]) == (200, 12)
+    assert result["groups"] == groups_by_brute_force(codes, 1, ids)
+    assert "holds its ids" in told(run("dedup", "named.mhx", "--ids=ids.npy", code=2))
+
+
 def test_dedup_takes_perceptual_hashes_and_shows_the_first_groups() -> None:
     rng = np.random.default_rng(1)
     hashes = pack(rng.random((40, 64)) < 0.5)

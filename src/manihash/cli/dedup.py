@@ -11,9 +11,11 @@ from rich.table import Table
 from manihash.cli import _inputs
 from manihash.cli._output import facts, say, show, show_json
 from manihash.cli._progress import watched
-from manihash.cli.index import CodeBits, Ids, code_bits
+from manihash.cli.index import CodeBits, Ids, code_bits, is_index, open_index
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from manihash.search import Duplicates
 
 _GROUPS_SHOWN = 10
@@ -23,7 +25,9 @@ _IDS_SHOWN = 10
 def dedup(
     codes: Annotated[
         str,
-        typer.Argument(help="Codes of [bold]manihash encode[/], or perceptual hashes: bytes, a row each."),
+        typer.Argument(
+            help="Codes of [bold]manihash encode[/], perceptual hashes (bytes, a row each), or an index."
+        ),
     ],
     radius: Annotated[
         int, typer.Option("--radius", help="Rows at most so many bits apart are duplicates; 0: equal codes.")
@@ -52,6 +56,7 @@ def dedup(
 
       manihash dedup codes.npy --bits 48 --radius 2
       manihash dedup phash.npy --radius 4 -o duplicates.npz
+      manihash dedup codes.mhx --radius 2
     """
     _check_options(radius, out, (codes, ids))
     from manihash import search
@@ -59,9 +64,8 @@ def dedup(
     start = perf_counter()
     with watched(quiet) as watch:
         watch.begin("looking for duplicates")
-        rows = _inputs.read_codes(codes)
-        n_bits = code_bits(rows, bits)
-        found = search.dedup(rows, n_bits, radius, None if ids is None else _inputs.read_ids(ids))
+        rows, n_bits, names = _rows(codes, bits, ids)
+        found = search.dedup(rows, n_bits, radius, names)
         if out is not None:
             _write(out, found)
     told = {
@@ -79,6 +83,17 @@ def dedup(
         show(facts(_in_words(told, len(found))))
         if len(found):
             show(_table(found))
+
+
+def _rows(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]", int, "NDArray[Any] | None"]:
+    """Codes, their length, and ids where there are any, from an index or a file of codes."""
+    if is_index(codes):
+        if ids is not None:
+            raise typer.BadParameter(f"{codes} is an index and holds its ids: leave out --ids")
+        held = open_index(codes, bits)
+        return held.codes, held.n_bits, held.ids
+    rows = _inputs.read_codes(codes)
+    return rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids)
 
 
 def _check_options(radius: int, out: Path | None, inputs: tuple[str | None, ...]) -> None:

@@ -72,7 +72,7 @@ def index(
             "verified": verify,
             "rows": len(held),
             "bits": held.n_bits,
-            "distinct_codes": _distinct(file),
+            "distinct_codes": held.distinct_codes,
             "file_bytes": file.stat().st_size,
             "seconds": round(perf_counter() - start, 3),
         }
@@ -110,13 +110,6 @@ def _built(codes: str, bits: int | None, ids: str | None) -> "HammingIndex":
 
     rows = _inputs.read_codes(codes)
     return HammingIndex(rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids))
-
-
-def _distinct(file: Path) -> int:
-    """Distinct codes in an index file, whose header tells it; ``stats`` would go through all of them."""
-    from manihash.search import files
-
-    return len(files.read(file, mmap=True).buckets.codes)
 
 
 def _target(out: Path | None, *inputs: str | None) -> Path:
