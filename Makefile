@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Threads of FAISS that spin between calls slow everything else down on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-extras check format bench bench-baselines bench-search clean
+.PHONY: help setup demo test test-extras check format bench bench-baselines bench-search bench-scale clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ bench-baselines: setup ## our MAP beside that of each method's public code, and 
 
 bench-search: setup ## the Hamming index beside FAISS (needs MNIST and photo-sift1m for its last parts)
 	$(BIN)/python benchmarks/search.py
+
+bench-scale: .venv/.extras-ready ## 20M rows out of core, a cluster, kill -9 (needs photo-sift1m, 4 GB of disk; ten minutes)
+	$(BIN)/python benchmarks/scale.py
 
 clean: ## remove the virtual environment and what was made
 	rm -rf .venv demo

@@ -59,6 +59,7 @@ METHODS = {
     "imh-tsne": {"base__size": 40, "embedding__n_iter": 50},
     "imh-le": {"base__size": 40},
     "imh-tsne-rotated": {"base__size": 40, "embedding__n_iter": 50},
+    "imh-large": {"base__base__size": 300, "base__n_components": 8, "embedding__n_iter": 20},
     "agh": {"base__size": 40},
     "agh2": {"base__size": 40},
     "sph": {},

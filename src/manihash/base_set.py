@@ -103,7 +103,7 @@ class KMeansBase(BaseSet):
 
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
-        rows = self._sampled(rows, size, rng).kept()
+        rows = sampled(rows, size, self.sample, rng).kept()
         centres = rows.take(rng.choice(len(rows), size, replace=False))
         labels = np.full(len(rows), -1, np.int32)
         for done in range(max_iter):
@@ -117,17 +117,14 @@ class KMeansBase(BaseSet):
         advance("k-means", max_iter, max_iter)
         return distinct(centres[np.unique(labels)])
 
-    def _sampled(self, rows: Rows, size: int, rng: np.random.Generator) -> Rows:
-        """The rows to look at: all, or one from each of ``sample`` x m equal stretches."""
-        n = len(rows)
-        if self.sample is None or n <= _ALL_ROWS:
-            return rows
-        s = checks.positive_int(self.sample, "sample") * size
-        if n <= s:
-            return rows
-        note(f"k-means looks at {s:,} of {n:,} rows, {self.sample} a centre (base__sample=null: at all)")
-        edges = np.arange(s + 1) * n // s
-        return rows.only(rng.integers(edges[:-1], edges[1:]))
+
+def sampled(rows: Rows, size: int, sample: int | None, rng: np.random.Generator) -> Rows:
+    """The rows that k-means looks at: all, or of more than a million ``sample`` for each of its centres."""
+    n = len(rows)
+    if sample is None or n <= max(_ALL_ROWS, checks.positive_int(sample, "sample") * size):
+        return rows
+    note(f"k-means looks at {sample * size:,} of {n:,} rows, {sample} a centre (base__sample=null: at all)")
+    return rows.drawn(sample * size, rng)
 
 
 def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32], float]:

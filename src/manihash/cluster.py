@@ -29,6 +29,9 @@ Result = TypeVar("Result")
 _SECONDS_TO_ANSWER = 10
 # Chunks computed at once where there is no cluster, but dask's own threads.
 _AT_ONCE = 16
+# dask lets workers give memory back at once; each block of rows would ask for it anew, half the time again.
+_WORKER = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
+_WORKER |= {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1}
 
 
 def is_dask(X: Any) -> bool:
@@ -245,10 +248,13 @@ def connected(where: str) -> Iterator[None]:
     distributed = extra("distributed", "dask")
     if where.isdecimal():
         n = positive_int(int(where), "the number of Dask workers")
-        cluster = distributed.LocalCluster(
-            n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
-        )
-        with cluster, distributed.Client(cluster):
+        with (
+            extra("dask", "dask").config.set({"distributed.nanny.pre-spawn-environ": _WORKER}),
+            distributed.LocalCluster(
+                n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            ) as cluster,
+            distributed.Client(cluster),
+        ):
             yield
         return
     try:

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from manihash import checks
 from manihash.arrays import Floats
-from manihash.base_set import BaseSet, KMeansBase, distinct, fill_empty
+from manihash.base_set import BaseSet, KMeansBase, distinct, fill_empty, sampled
 from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near
 from manihash.progress import advance
 from manihash.reduction import ReducedNeighbors
@@ -29,6 +29,7 @@ class LargeBase(BaseSet):
     the rows of a cell look only at the centres in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
     are as in ``KMeansBase``.
 
+    sample: as in ``KMeansBase``.
     neighbors: how the nearest points are found afterwards: None for ``CoarseNeighbors()``,
     ``ListedNeighbors()`` for more speed, ``ExactNeighbors()`` for all points.
     """
@@ -40,8 +41,10 @@ class LargeBase(BaseSet):
         probes: int = 8,
         max_iter: int = 10,
         random_state: Any = None,
+        sample: int | None = 256,
     ) -> None:
         self.size = size
+        self.sample = sample
         self.neighbors = neighbors
         self.probes = probes
         self.max_iter = max_iter
@@ -53,7 +56,8 @@ class LargeBase(BaseSet):
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         probes = checks.positive_int(self.probes, "probes")
-        rows, n = rows.kept(), len(rows)
+        rows = sampled(rows, size, self.sample, rng).kept()
+        n = len(rows)
         c = round(size**0.5)
         cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)), c, rng)
         centres = rows.take(rng.choice(n, size, replace=False))

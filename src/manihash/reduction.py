@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
-from manihash import arrays, checks
+from manihash import arrays, checks, cluster
 from manihash.arrays import Floats, Ints
 from manihash.estimator import checked
 from manihash.rows import Rows
@@ -52,8 +52,8 @@ class ReducedNeighbors(BaseEstimator):
     def projected(self, rows: Rows) -> Rows:
         """The components of the rows, as rows to visit: held if they fit, else made anew on each visit."""
         width = len(self.directions_)
-        if len(rows) * width * rows.dtype.itemsize <= _HELD_BYTES:
-            return Rows(rows.stack(self.project, width, rows.dtype, "projection"))
+        if cluster.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= _HELD_BYTES:
+            return cluster.rows_of(rows.lay(self.project, width, rows.dtype, "projection"))
         return Rows(_Projected(self, rows))
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:

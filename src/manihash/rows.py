@@ -18,7 +18,7 @@ from manihash.arrays import Floats, Ints
 from manihash.progress import advance
 
 Result = TypeVar("Result")
-Arrays = tuple[Floats, ...]
+Arrays = tuple[Any, ...]
 
 # Prepared rows are kept in memory up to this many bytes, and prepared anew on each visit beyond.
 KEEP_BYTES = 2**29
@@ -92,9 +92,9 @@ class Rows:
     def fold(self, f: Callable[[Floats], tuple[Arrays, Arrays]], stage: str = "") -> tuple[Arrays, Arrays]:
         """What f says of each row, one below the other, and what it sums, added up in float64.
 
-        f gives two tuples of arrays: those of the first are as long as the block, those of the second are
-        added. Blocks are added up in a span, spans to the whole, in the order of the rows: a span can be
-        added up on another machine, and not a bit changes.
+        f gives two tuples of arrays: those of the first are as long as the block, those of the second, which
+        may be sparse, are added. Blocks are added up in a span, spans to the whole, in the order of the rows:
+        a span can be added up on another machine, and not a bit changes.
         """
         blocks = self.map(f, stage)
         per_span = span_rows(self.width) // arrays.block_rows(self.width)
@@ -129,6 +129,11 @@ class Rows:
         """The rows at the given positions, which ascend, as rows to visit; they stay where they are."""
         numbers = self._numbers_of(index)
         return Rows(_Chosen(self.X, index), normalize=self.normalize, origin=self.origin, numbers=numbers)
+
+    def drawn(self, size: int, rng: np.random.Generator) -> "Rows":
+        """So many rows to visit, one from each of ``size`` equal stretches: nothing of length n is held."""
+        edges = np.arange(size + 1) * len(self) // size
+        return self.only(rng.integers(edges[:-1], edges[1:]))
 
     def block(self, start: int, stop: int) -> Floats:
         """Rows start to stop, prepared."""
@@ -218,9 +223,9 @@ def joined(parts: Iterable[tuple[Arrays, Arrays]]) -> tuple[Arrays, Arrays]:
     sums: Arrays = ()
     for of_rows, summed in parts:
         each.append(of_rows)
-        sums = sums or tuple(np.zeros(np.shape(part)) for part in summed)
+        sums = sums or tuple(np.zeros(part.shape) for part in summed)
         for total, part in zip(sums, summed, strict=True):
-            total += part
+            total += part.toarray() if hasattr(part, "toarray") else part
     return tuple(np.concatenate(column) for column in zip(*each, strict=True)), sums
 
 

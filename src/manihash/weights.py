@@ -18,10 +18,13 @@ Find = Callable[[Floats, Floats, int], tuple[Floats, Ints]]
 
 def bandwidth(rows: Rows, B: Floats, k: int, find: Find = arrays.k_nearest) -> float:
     """sigma: the mean over the rows of the distance (not squared) to their k-th nearest base point."""
-    total, B = 0.0, B.astype(rows.dtype, copy=False)
-    for distances in rows.map(lambda X: np.sqrt(find(X, B, k)[0][:, -1]), "bandwidth"):
-        total += float(distances.sum(dtype=np.float64))
-    sigma = total / len(rows)
+    B = B.astype(rows.dtype, copy=False)
+
+    def block(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
+        return (), (np.sqrt(find(X, B, k)[0][:, -1]).sum(dtype=np.float64),)
+
+    _, (total,) = rows.fold(block, "bandwidth")
+    sigma = float(total) / len(rows)
     if sigma <= 0:
         raise ValueError(
             f"every row coincides with its {k} nearest base points, so the bandwidth would be 0: "
@@ -56,16 +59,14 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_
     """
     m, B = len(B), B.astype(rows.dtype, copy=False)
 
-    def block(X: Floats) -> sp.csr_array:
+    def block(X: Floats) -> tuple[tuple[()], tuple[sp.csr_array]]:
         squared, index = find(X, B, k)
         squared = squared.astype(np.float64)
         W = sparse(weights(squared, sigma), index, m)
         W_bar = sparse(normalized_weights(squared, sigma), index, m)
-        return sp.diags_array(W.sum(axis=0)) - W_bar.T @ W
+        return (), (sp.csr_array(sp.diags_array(W.sum(axis=0)) - W_bar.T @ W),)
 
-    T = np.zeros((m, m))
-    for part in rows.map(block, "coupling"):
-        T += part.toarray() if sp.issparse(part) else part
+    _, (T,) = rows.fold(block, "coupling")
     return (T + T.T) / 2
 
 

@@ -105,13 +105,11 @@ class AnchorGraph:
         Rows of Z sum to one, so those of ZᵀZ sum to Zᵀ1, the diagonal of Λ.
         """
 
-        def block(X: Floats) -> sp.csr_array:
+        def block(X: Floats) -> tuple[tuple[()], tuple[sp.csr_array]]:
             Z = self.Z(X)
-            return Z.T @ Z
+            return (), (Z.T @ Z,)
 
-        total = np.zeros((len(self.B), len(self.B)))
-        for part in rows.map(block, "anchor graph"):
-            total += part.toarray()
+        _, (total,) = rows.fold(block, "anchor graph")
         return (total + total.T) / 2
 
     def thresholds(self, rows: Rows, ZtZ: Floats, W: Floats) -> Floats:

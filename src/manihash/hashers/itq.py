@@ -6,14 +6,19 @@ import numpy as np
 
 from manihash import arrays, checks
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
+from manihash.progress import note
 from manihash.rotation import ITQRotation
 from manihash.rows import Rows
+
+# Of more rows than this a sample of so many learns the rotation.
+_ROTATION_ROWS = 2**20
 
 
 class ITQ(LinearHasher):
     """Bits sign(Rᵀ Pᵀ (x - mean)): PCA to r dimensions, then the rotation R of ``n_iter`` rounds.
 
-    ``quantization_error_`` is the mean squared error of the last round.
+    ``quantization_error_`` is the mean squared error of the last round. Of more than a million rows, a
+    million drawn evenly learn the rotation.
     """
 
     def __init__(
@@ -29,6 +34,9 @@ class ITQ(LinearHasher):
         found = moments(rows)
         P, self.variances_ = principal_directions(found.covariance, self.n_bits)
         directions, centre = P.T.astype(rows.dtype), (found.mean @ P).astype(rows.dtype)
+        if len(rows) > _ROTATION_ROWS:
+            note(f"ITQ learns its rotation from {_ROTATION_ROWS:,} of {len(rows):,} rows")
+            rows = rows.drawn(_ROTATION_ROWS, rng)
         V = rows.stack(lambda X: arrays.product(X, directions) - centre, self.n_bits, rows.dtype)
         rotation = ITQRotation(self.n_iter, random_state=checks.seed(rng)).fit(V)
         self.quantization_error_ = float(rotation.errors_[-1])
