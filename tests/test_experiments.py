@@ -135,7 +135,7 @@ def test_table_1_of_the_paper_itself_passes_its_own_claims():
             assert cell.ours.mean == pytest.approx(cell.paper)
 
 
-def test_table_2_of_the_paper_itself_passes_its_own_claims_but_for_what_the_paper_overlooks():
+def test_table_2_of_the_paper_itself_passes_its_own_claims_but_for_k_means():
     def figures(t):
         if t.task == "growth":
             return {"rows": [10, 20], "fit": [1.0, 2.0], "encode_query": [1e-5, 1e-5]}
@@ -143,8 +143,8 @@ def test_table_2_of_the_paper_itself_passes_its_own_claims_but_for_what_the_pape
         return {"fit": fit, "encode_query": test, "fit_products": fit, "kmeans": 8.9}
 
     found = verdicts(tab2.section(made_up(tab2.trials(SCOPE), figures), SCOPE))
-    # IMH-tSNE trains 16.7 and 20.2 s, of which k-means takes 8.9; at 128 bits PCAH encodes slower than ITQ.
-    assert {name for name, holds in found.items() if not holds} == {"tab2-kmeans", "tab2-pcah"}
+    # At 128 bits IMH-tSNE trains 20.2 s, and less than half of that, 8.9 s, are k-means.
+    assert {name for name, holds in found.items() if not holds} == {"tab2-kmeans"}
 
 
 @pytest.mark.parametrize(("losers", "holds"), [(0, True), (1, True), (2, False)])

@@ -131,9 +131,13 @@ def test_an_interrupt_keeps_what_is_finished_and_leaves_no_process(tmp_path):
             time.sleep(0.02)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        run(trials, results, slow_after_the_second)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(trials, results, slow_after_the_second)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert set(results.of(trials)) == set(trials[:2])
     assert runner.multiprocessing.active_children() == []
 

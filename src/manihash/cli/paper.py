@@ -6,21 +6,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from manihash.cli import _inputs
+from manihash.cli import _paper_summary as summary
 from manihash.cli._errors import WRONG_INPUT
-from manihash.cli._output import say, show, show_json
+from manihash.cli._output import show_json
 from manihash.cli._progress import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from manihash.experiments.experiment import Experiment
-    from manihash.experiments.scope import Held, Scope
-    from manihash.experiments.section import Section
-    from manihash.experiments.trial import Results, Trial
+    from manihash.experiments.scope import Scope
 
 _QUICK_ROWS, _QUICK_QUERIES, _QUICK_BITS = 5000, 200, (32, 64)
 
@@ -91,7 +87,7 @@ def paper(
     wanted = _filter(methods, data)
     kept = Results(results)
     if list_only:
-        _show_list(experiments, scope, kept, as_json)
+        summary.show_list(experiments, scope, kept, as_json)
         return
     positive_int(jobs, "--jobs")
     check_target(out)
@@ -105,18 +101,18 @@ def paper(
             raise KeyboardInterrupt(f"what is finished is kept in {results}: run it again to go on") from None
         watch.begin("writing the report")
         held = kept.of(asked)
-        sections = _told_failures(
+        sections = summary.with_failures(
             experiments, catalogue.sections_of(experiments, held, scope), failures, scope
         )
-        write_report(sections, out, _about(held, scope))
-    document = _document(sections, held, failures) | {
+        write_report(sections, out, summary.about(held, scope))
+    document = summary.document(sections, held, failures) | {
         "report": str(out / "index.html"),
         "seconds": round(perf_counter() - start, 1),
     }
     if as_json:
         show_json(document)
     else:
-        _show_summary(sections, document)
+        summary.show_summary(sections, document)
     if failures:
         raise typer.Exit(WRONG_INPUT)
 
@@ -173,103 +169,3 @@ def _filter(methods: str | None, data: str | None) -> Any:
 
     of_method, of_data = known(methods, "--methods", RECIPES), known(data, "--data", CATALOGUE)
     return lambda t: (of_method is None or t.method in of_method) and (of_data is None or t.data in of_data)
-
-
-def _told_failures(
-    experiments: "Sequence[Experiment]",
-    sections: "list[Section]",
-    failures: "Mapping[Trial, str]",
-    scope: "Scope",
-) -> "list[Section]":
-    """The sections, each with a line for every trial of it that failed."""
-    found = []
-    for experiment, section in zip(experiments, sections, strict=True):
-        own = dict.fromkeys(experiment.trials(scope)) if failures else {}
-        lines = tuple(f"{trial}: {failures[trial]}" for trial in own if trial in failures)
-        found.append(replace(section, missing=(*section.missing, *lines)))
-    return found
-
-
-def _about(held: "Held", scope: "Scope") -> dict[str, str]:
-    """Where, when and with what the figures of a report were measured."""
-    from manihash.experiments.provenance import machine, now
-
-    def all_of(name: str) -> str:
-        return ", ".join(sorted({result.about.get(name, "unknown") for result in held.values()})) or "none"
-
-    here = machine()
-    dates = sorted(result.about.get("date", "") for result in held.values())
-    return {
-        "processor": all_of("processor"),
-        "cores": all_of("cores"),
-        "measured": f"{dates[0]} to {dates[-1]}" if dates else "nothing",
-        "commit": all_of("commit"),
-        "seeds": f"{scope.seeds} for what is random",
-        "code lengths": ", ".join(map(str, scope.bits)),
-        "trials": f"{len(held):,}",
-        "versions": ", ".join(f"{name} {here[name]}" for name in ("manihash", "python", "numpy", "scipy")),
-        "written": now(),
-    }
-
-
-def _document(sections: "Sequence[Section]", held: "Held", failures: "Mapping[Trial, str]") -> dict[str, Any]:
-    claims = [claim for section in sections for claim in section.claims]
-    return {
-        "experiments": [section.id for section in sections],
-        "missing": {section.id: list(section.missing) for section in sections if section.missing},
-        "trials": len(held),
-        "failed": {str(trial): reason for trial, reason in failures.items()},
-        "claims": {claim.id: claim.holds for claim in claims},
-        "hold": sum(claim.holds is True for claim in claims),
-        "do_not_hold": sum(claim.holds is False for claim in claims),
-        "not_measured": sum(claim.holds is None for claim in claims),
-    }
-
-
-def _show_summary(sections: "Sequence[Section]", document: dict[str, Any]) -> None:
-    table = Table("experiment", "claims that hold", "what is missing", header_style="bold", box=None)
-    for section in sections:
-        judged = [claim.holds for claim in section.claims if claim.holds is not None]
-        table.add_row(section.id, f"{sum(judged)} of {len(judged)}", str(len(section.missing) or ""))
-    show(table)
-    for claim in (claim for section in sections for claim in section.claims if claim.holds is False):
-        show(Text(f"does not hold: {claim.text} ({claim.place})"))
-    show(
-        Text(
-            f"\n{document['hold']} claims hold, {document['do_not_hold']} do not, "
-            f"{document['not_measured']} not measured; {document['trials']:,} trials."
-        )
-    )
-    for name, reason in document["failed"].items():
-        say("error", f"{name}: {reason}")
-    show(Text.assemble(("report ", "bold"), f"{document['report']} (after {document['seconds']:.0f} s)"))
-
-
-def _show_list(
-    experiments: "Sequence[Experiment]", scope: "Scope", results: "Results", as_json: bool
-) -> None:
-    """What there is to run, what of it is done, and what cannot be run here."""
-    from manihash.experiments.catalogue import is_possible, trials_of
-
-    rows: list[dict[str, Any]] = []
-    for experiment in experiments:
-        trials = trials_of([experiment], scope)
-        done = sum(results.path(trial).is_file() for trial in trials)
-        rows.append(
-            {
-                "id": experiment.id,
-                "title": experiment.title,
-                "data": list(experiment.data),
-                "here": is_possible(experiment, scope),
-                "trials": len(trials),
-                "done": done,
-            }
-        )
-    if as_json:
-        show_json({"experiments": rows})
-        return
-    table = Table("id", "trials", "done", "data", "what it is", header_style="bold", box=None, pad_edge=False)
-    for row in rows:
-        data = " or ".join(row["data"]) + ("" if row["here"] else " (not here)")
-        table.add_row(row["id"], str(row["trials"]), str(row["done"]), data, row["title"])
-    show(table)

@@ -1,14 +1,17 @@
 """Table 2: training and test times on MNIST, and how they grow with the training set."""
 
+from dataclasses import replace
+
 from manihash.experiments.experiment import Experiment
-from manihash.experiments.lines import FAR, Line, NotMeasured, by_method, claim, plot, ranked, title, told
+from manihash.experiments.lines import FAR, Line, by_method, claim, plot, ranked, title, told
 from manihash.experiments.notes import data_note
 from manihash.experiments.printed import number, paper
 from manihash.experiments.scope import NINE, Held, Scope, mean
-from manihash.experiments.section import Cell, Claim, Row, Section, Table, Value
+from manihash.experiments.section import Cell, Claim, Part, Plot, Row, Section, Table, Value
 from manihash.experiments.trial import Trial
 
 DATA = "mnist"
+MICRO = 1e6
 BITS = (64, 128)
 GROWN, GROWN_BITS = "imh-tsne", 64
 MUCH = 2.0  # times faster: "much faster"
@@ -28,98 +31,86 @@ def _trials(scope: Scope, task: str, method: str, bits: int) -> list[Trial]:
 
 
 def section(held: Held, scope: Scope) -> Section:
-    """Seconds to train and to encode beside the paper's, ratios to the bare product, and growth with n."""
+    """Times to train and to encode beside the paper's, ratios to the bare product, and growth with n."""
     lengths = scope.lengths(BITS)
-    lines = {
-        figure: [
-            Line(
-                title(m),
-                m,
-                {float(b): mean(held, _trials(scope, "times", m, b), figure) for b in lengths},
-            )
-            for m in NINE
-        ]
-        for figure in ("fit", "encode_query", "fit_products")
-    }
-    kmeans = Line(
-        "k-means",
-        "kmeans",
-        {float(b): _kmeans(held, scope, b) for b in lengths},
+
+    def along(method: str, figure: str, factor: float = 1.0) -> Line:
+        at = {float(b): mean(held, _trials(scope, "times", method, b), figure, factor) for b in lengths}
+        return Line(title(method), method, at)
+
+    fit, encode, products = (
+        by_method(along(method, *figure) for method in NINE)
+        for figure in (("fit",), ("encode_query", MICRO), ("fit_products",))
     )
-    growth = held.get(_trials(scope, "growth", GROWN, GROWN_BITS)[0])
-    parts = [
-        _table("train", "fit", lines, kmeans, lengths),
-        _table("test", "encode_query", lines, None, lengths),
-    ]
-    grown = None
-    if growth is not None:
-        figures = growth.figures
-        grown = tuple(
-            Line(name, GROWN, dict(zip(map(float, figures["rows"]), map(Value, figures[key]), strict=True)))
-            for name, key in (("training", "fit"), ("one query", "encode_query"))
-        )
-    claims = [*_claims({k: by_method(v) for k, v in lines.items()}, kmeans, scope), *_growth(grown, scope)]
-    plots = (
-        ()
-        if grown is None
-        else (
-            plot(
-                "tab2-training",
-                f"Training IMH-tSNE, {GROWN_BITS} bits.",
-                "seconds",
-                grown[:1],
-                x_label="training rows",
-            ),
-            plot(
-                "tab2-query",
-                f"Encoding a query with models of IMH-tSNE, {GROWN_BITS} bits.",
-                "seconds",
-                grown[1:],
-                x_label="training rows",
-            ),
-        )
-    )
+    kmeans = replace(along("imh-tsne", "kmeans"), title="k-means", method="kmeans")
+    grown = _grown(held, scope)
+    claims = (*_claims(fit, encode, kmeans, scope), *_growth_claims(grown, scope))
+    parts: tuple[Part, ...] = (_training(fit, products, kmeans), _encoding(encode), *_growth_plots(grown))
     lead = (
         "Medians of repeats, nothing else running beside. A product is that of all rows with 400 vectors, "
         "in the same run: it compares machines. The paper's machine: a desktop PC, 4 cores at 3.07 GHz."
     )
-    return Section("tab2", EXPERIMENT.title, lead, data_note(DATA, scope), (*parts, *plots), tuple(claims))
+    return Section("tab2", EXPERIMENT.title, lead, data_note(DATA, scope), parts, claims)
 
 
-def _kmeans(held: Held, scope: Scope, bits: int) -> Value | None:
-    return mean(held, _trials(scope, "times", "imh-tsne", bits), "kmeans")
-
-
-def _table(
-    kind: str, figure: str, lines: dict[str, list[Line]], kmeans: Line | None, lengths: tuple[int, ...]
-) -> Table:
-    """Seconds beside the paper's; of training also the ratio to the bare product."""
-    products = by_method(lines["fit_products"])
+def _training(fit: dict[str, Line], products: dict[str, Line], kmeans: Line) -> Table:
+    """Seconds beside the paper's, what of them is k-means, and the ratio to the bare product."""
+    lengths = [int(x) for x in kmeans.at]
     rows = []
-    for line in lines[figure]:
-        cells = [Cell(line.at[b], number("tab2", kind, line.method, b)) for b in lengths]
-        if kmeans is not None:
-            own = [kmeans.at[b] if line.method in _ON_BASE else None for b in lengths]
-            printed = paper()["tab2"]["kmeans"] if line.method in _ON_BASE else None
-            cells.append(Cell(own[0], printed))
-            cells += [Cell(products[line.method].at[b]) for b in lengths]
-        rows.append(Row(line.title, tuple(cells), line.method))
-    columns = [f"{b} bits" for b in lengths]
-    if kmeans is None:
-        caption = "Encoding, seconds for one query; queries come in one batch."
-        return Table("tab2-test", caption, tuple(columns), tuple(rows), "seconds", 7)
-    columns += ["of that k-means", *(f"{b} bits, in products" for b in lengths)]
-    return Table("tab2-train", "Training, seconds.", tuple(columns), tuple(rows), "seconds", 2)
+    for method, line in fit.items():
+        on_base = method in _ON_BASE
+        seconds = [Cell(line.at[b], number("tab2", "train", method, b)) for b in lengths]
+        own = Cell(kmeans.at[lengths[0]], paper()["tab2"]["kmeans"]) if on_base else Cell(None)
+        ratios = [Cell(products[method].at[b]) for b in lengths]
+        rows.append(Row(line.title, (*seconds, own, *ratios), method))
+    columns = [f"{b} bits" for b in lengths] + ["of that k-means"] + [f"{b} bits, products" for b in lengths]
+    return Table("tab2-train", "Training.", tuple(columns), tuple(rows), "seconds; products", 1)
 
 
-def _claims(line: dict[str, dict[str, Line]], kmeans: Line, scope: Scope) -> list[Claim]:
-    fit, encode = line["fit"], line["encode_query"]
+def _encoding(encode: dict[str, Line]) -> Table:
+    rows = tuple(
+        Row(line.title, tuple(Cell(value, _printed_test(m, x)) for x, value in line.at.items()), m)
+        for m, line in encode.items()
+    )
+    columns = tuple(f"{x:g} bits" for x in encode["pcah"].at)
+    caption = "Encoding: microseconds for one query; the queries come in one batch."
+    return Table("tab2-test", caption, columns, rows, "µs a query", 1)
+
+
+def _printed_test(method: str, bits: float) -> float | None:
+    seconds = number("tab2", "test", method, int(bits))
+    return None if seconds is None else MICRO * seconds
+
+
+def _grown(held: Held, scope: Scope) -> tuple[Line, Line]:
+    """Seconds to train, and microseconds of a query, along the number of training rows."""
+    result = held.get(_trials(scope, "growth", GROWN, GROWN_BITS)[0])
+    figures = {"rows": [], "fit": [], "encode_query": []} if result is None else result.figures
+
+    def along(name: str, key: str, factor: float) -> Line:
+        pairs = zip(figures["rows"], figures[key], strict=True)
+        return Line(name, GROWN, {float(n): Value(factor * seconds) for n, seconds in pairs})
+
+    return along("training", "fit", 1), along("one query", "encode_query", MICRO)
+
+
+def _growth_plots(grown: tuple[Line, Line]) -> list[Plot]:
+    fit, query = grown
+    words = f"IMH-tSNE, {GROWN_BITS} bits, by the number of training rows."
+    axis = {"x_label": "training rows"}
+    return [
+        plot("tab2-training", f"Training of {words}", "seconds", [fit], **axis),
+        plot("tab2-query", f"Encoding of a query with {words}", "µs", [query], **axis),
+    ]
+
+
+def _claims(fit: dict[str, Line], encode: dict[str, Line], kmeans: Line, scope: Scope) -> list[Claim]:
     lengths = list(fit["pcah"].at)
-    all_fit, all_encode = told(list(fit.values()), digits=2), told(list(encode.values()), digits=7)
+    all_fit, all_encode = told(list(fit.values()), digits=2), told(list(encode.values()), "bits, µs", 2)
     four, slow = ("imh-tsne", "imh-le", "agh", "sh"), ("sth", "bre")
 
     def fastest() -> bool:
-        return all(ranked(t.values(), x)[0] == "pcah" for t in (fit, encode) for x in lengths)
+        return all(ranked(fit.values(), x)[0] == "pcah" for x in lengths)
 
     def tsne_slower() -> bool:
         return all(fit["imh-tsne"][x] > fit[m][x] for m in four[1:] for x in lengths)
@@ -134,7 +125,7 @@ def _claims(line: dict[str, dict[str, Line]], kmeans: Line, scope: Scope) -> lis
         return all(kmeans[x] > fit[m][x] / 2 for m in _ON_BASE for x in lengths)
 
     return [
-        claim("tab2-pcah", f"train: {all_fit}; encode: {all_encode}", fastest, scope),
+        claim("tab2-pcah", all_fit, fastest, scope),
         claim("tab2-tsne", told([fit[m] for m in four], digits=2), tsne_slower, scope),
         claim("tab2-sth-bre", told([fit[m] for m in (*four, *slow)], digits=2), much_faster, scope),
         claim("tab2-sth", all_encode, sth_slowest, scope),
@@ -142,24 +133,21 @@ def _claims(line: dict[str, dict[str, Line]], kmeans: Line, scope: Scope) -> lis
     ]
 
 
-def _growth(grown: tuple[Line, ...] | None, scope: Scope) -> list[Claim]:
-    def measured() -> tuple[Line, ...]:
-        if grown is None:
-            raise NotMeasured("growth")
-        return grown
+def _growth_claims(grown: tuple[Line, Line], scope: Scope) -> list[Claim]:
+    fit, query = grown
 
     def linear() -> bool:
-        line = measured()[0]
-        first, last = line.xs[0], line.xs[-1]
-        return line[last] / line[first] <= LINEAR * last / first
+        first, last = fit.xs[0], fit.xs[-1]
+        return fit[last] / fit[first] <= LINEAR * last / first
 
     def constant() -> bool:
-        values = [measured()[1][x] for x in measured()[1].xs]
+        values = [query[x] for x in query.xs]
         return max(values) <= LINEAR * min(values)
 
-    fit = "not measured" if grown is None else told(grown[:1], "rows", 2)
-    query = "not measured" if grown is None else told(grown[1:], "rows", 7)
-    return [claim("text-linear", fit, linear, scope), claim("text-query", query, constant, scope)]
+    return [
+        claim("text-linear", told([fit], "rows, seconds", 2), linear, scope),
+        claim("text-query", told([query], "rows, µs", 2), constant, scope),
+    ]
 
 
 EXPERIMENT = Experiment("tab2", "Table 2: training and test times on MNIST", (DATA,), trials, section)
