@@ -25,6 +25,10 @@ _SMALL_PRODUCT = 1_000_000
 # A kernel takes some rows at once, a divisor of this; what is left over goes through another one.
 _KERNEL_ROWS = 16
 _ARGMAX_PASSES = 16
+# Scores that stay in a core's cache while they are looked through.
+_CACHED_SCORES = 2**18
+# From so many columns on the k largest of a row are looked for among the largest of so many groups of them.
+_MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
 
 
 def float_type(X: Any) -> np.dtype[Any]:
@@ -103,8 +107,16 @@ def closeness(X: Floats, C: Floats) -> Floats:
 
 def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
-    best, index = k_largest(closeness(X, C), k)
-    return np.maximum(squared_norms(X)[:, None] - 2 * best, 0), index
+    b, m, half = len(X), len(C), squared_norms(C) / 2
+    best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
+    step = max(64, _CACHED_SCORES // m)
+    for part in (slice(start, start + step) for start in range(0, b, step)):
+        scores = product(X[part], C)
+        scores -= half
+        best[part], index[part] = k_largest(scores, k)
+    best *= -2
+    best += squared_norms(X)[:, None]
+    return np.maximum(best, 0, out=best), index
 
 
 def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
@@ -113,19 +125,48 @@ def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
     Overwrites the scores.
     """
     if k > _ARGMAX_PASSES:
-        index = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        index.sort(axis=1)
-        best = np.take_along_axis(scores, index, axis=1)
-        order = np.argsort(-best, axis=1, kind="stable")
-        return np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
-    b = len(scores)
-    each = np.arange(b)
+        return _many_largest(scores, k)
+    b, m = scores.shape
+    first = np.arange(0, b * m, m)
     best, index = np.empty((b, k), scores.dtype), np.empty((b, k), np.intp)
+    flat = scores.reshape(-1)
     for j in range(k):
-        index[:, j] = scores.argmax(axis=1)
-        best[:, j] = scores[each, index[:, j]]
-        scores[each, index[:, j]] = -np.inf
+        place = scores.argmax(axis=1)
+        index[:, j] = place
+        place += first
+        best[:, j] = flat[place]
+        flat[place] = -np.inf
     return best, index
+
+
+def _many_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
+    m = scores.shape[1]
+    columns = None
+    if m >= max(_MANY_COLUMNS, 4 * _GROUPS_EACH * k):
+        columns = _columns_of_groups(scores, k)
+        scores = np.take_along_axis(scores, columns, axis=1)
+    index = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+    index.sort(axis=1)
+    best = np.take_along_axis(scores, index, axis=1)
+    order = np.argsort(-best, axis=1, kind="stable")
+    best, index = np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
+    return best, index if columns is None else np.take_along_axis(columns, index, axis=1)
+
+
+def _columns_of_groups(scores: Floats, k: int) -> Ints:
+    """Columns (b, c), ascending, that hold the k largest of each row: those of the k groups with the largest.
+
+    Group g has the columns g, g + G, g + 2 G, …; columns that fill no round of groups are always among them.
+    """
+    b, m = scores.shape
+    G = _GROUPS_EACH * k
+    rounds = m // G
+    largest = scores[:, : rounds * G].reshape(b, rounds, G).max(axis=1)
+    groups = np.argpartition(-largest, k - 1, axis=1)[:, :k]
+    groups.sort(axis=1)
+    held = (np.arange(0, rounds * G, G)[:, None] + groups[:, None, :]).reshape(b, rounds * k)
+    rest = np.broadcast_to(np.arange(rounds * G, m), (b, m - rounds * G))
+    return np.hstack([held, rest])
 
 
 def squared_distances(X: Floats, C: Floats) -> Floats:

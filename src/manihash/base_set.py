@@ -133,16 +133,12 @@ def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32],
     The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
     """
     m = len(centres)
-    half = arrays.squared_norms(centres) / 2
 
     def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        scores = arrays.product(X, centres)
-        scores -= half
-        label = scores.argmax(axis=1).astype(np.int32)
-        best = scores[np.arange(len(X)), label]
+        squared, index = arrays.k_nearest(X, centres, 1)
+        label = index[:, 0].astype(np.int32)
         one_hot = sp.csr_array((np.ones(len(X), X.dtype), label, np.arange(len(X) + 1)), shape=(len(X), m))
-        distance = np.maximum(arrays.squared_norms(X) - 2 * best, 0)
-        return (label, distance), (one_hot.T @ X, np.bincount(label, minlength=m))
+        return (label, squared[:, 0]), (one_hot.T @ X, np.bincount(label, minlength=m))
 
     (labels, squared), (sums, counts) = rows.fold(block)
     fill_empty(rows, sums, counts, labels, squared)

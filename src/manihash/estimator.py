@@ -100,7 +100,10 @@ class RowEstimator(BaseEstimator):
     def _rows_to_map(self, X: Any) -> Rows:
         check_is_fitted(self)
         X = checked(self, X, fitting=False)
-        return cluster.rows_of(X, normalize=self.normalize_, origin=self.origin_)
+        rows = cluster.rows_of(X, normalize=self.normalize_, origin=self.origin_)
+        # Base points that are found by cells like many rows at once: more of them share a cell.
+        rows.together = 1 if getattr(self, "finder_", None) is None else 4
+        return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, whole or not at all; ``manihash.load`` reads it."""

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from manihash import checks
 from manihash.arrays import Floats
 from manihash.base_set import BaseSet, KMeansBase, distinct, fill_empty, sampled
-from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near
+from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
 from manihash.progress import advance
 from manihash.reduction import ReducedNeighbors
 from manihash.rows import Rows
@@ -20,6 +20,8 @@ _log = logging.getLogger(__name__)
 
 # Rows for each base point, at least; rows that the coarse cells are learned from, for each cell.
 _ROWS_A_POINT, _ROWS_A_CELL = 6, 256
+# K-means holds up to so many bytes of rows in memory.
+_HELD_BYTES = 2**29
 
 
 class LargeBase(BaseSet):
@@ -56,10 +58,11 @@ class LargeBase(BaseSet):
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         probes = checks.positive_int(self.probes, "probes")
-        rows = sampled(rows, size, self.sample, rng).kept()
-        n = len(rows)
-        c = round(size**0.5)
-        cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)), c, rng)
+        X, c = self._held(sampled(rows, size, self.sample, rng), size, rng), round(size**0.5)
+        n = len(X)
+        cells = coarse_cells(X[rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)], c, rng)
+        # In the order of their cells rows that look at the same centres come in one block.
+        rows = Rows(X[np.argsort(nearest_cell(X, cells), kind="stable")]).kept()
         centres = rows.take(rng.choice(n, size, replace=False))
         labels = np.full(n, -1)
         for done in range(max_iter):
@@ -74,6 +77,15 @@ class LargeBase(BaseSet):
         points = distinct(centres[np.unique(labels)])
         self.neighbors_ = CoarseNeighbors() if self.neighbors is None else clone(self.neighbors)
         return points[self.neighbors_.arrange(points, rng)]
+
+    def _held(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
+        """The rows that k-means looks at, in memory: all, or as many as fit, but some for each centre."""
+        n, fit = len(rows), _HELD_BYTES // (rows.width * rows.dtype.itemsize)
+        most = max(fit, _ROWS_A_POINT * size)
+        if n <= most:
+            return rows.stack(np.asarray, rows.width, rows.dtype)
+        _log.info("k-means looks at %s of %s rows", f"{most:,}", f"{n:,}")
+        return rows.take(np.sort(rng.choice(n, most, replace=False)))
 
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
         """The part that finds the nearest points, which has seen the rows."""

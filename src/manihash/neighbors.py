@@ -115,11 +115,13 @@ class ListedNeighbors(CoarseNeighbors):
         drawn = rng.permutation(n)[: _SHOWN_ROWS + _RECALL_ROWS]
         apart = min(_RECALL_ROWS, n // 10)
         members = members_near(B, self.cells_, self.probes, k)
-        shown = Rows(rows.take(np.sort(drawn[apart:])))
+        X = rows.take(np.sort(drawn[apart:]))
+        cell = nearest_cell(X, self.cells_)
+        order = np.argsort(cell, kind="stable")
+        shown, cell = Rows(X[order]), cell[order]
         thorough = CoarseNeighbors(max(8, self.probes))
         thorough.cells_, thorough.bounds_ = self.cells_, self.bounds_
         used = shown.stack(lambda X: thorough.k_nearest(X, B, k)[1], k, np.intp)
-        cell = shown.stack(lambda X: nearest_cell(X, self.cells_)[:, None], 1, np.intp)[:, 0]
         members = [np.union1d(listed, used[cell == c]) for c, listed in enumerate(members)]
         self.members_ = np.concatenate(members)
         self.ends_ = np.concatenate([[0], np.cumsum([len(listed) for listed in members])])
@@ -188,7 +190,7 @@ def recall(finder: Any, X: Floats, B: Floats, k: int) -> float:
     rows = Rows(X)
     found = rows.stack(lambda block: finder.k_nearest(block, B, k)[1], k, np.intp)
     nearest = rows.stack(lambda block: arrays.k_nearest(block, B, k)[1], k, np.intp)
-    return float(np.mean([np.isin(a, b).mean() for a, b in zip(nearest, found, strict=True)]))
+    return float((nearest[:, :, None] == found[:, None, :]).any(axis=2).mean())
 
 
 def _points(part: BaseEstimator, X: Any) -> Floats:

@@ -36,7 +36,10 @@ class Rows:
 
     Only blocks of X are held as numbers to compute with, but for what fits ``KEEP_BYTES``. The blocks depend
     on the width of X alone, so a sum over them is the same on one thread and on many.
+    ``together`` blocks are handed over at once where what is done with them needs no fixed blocks.
     """
+
+    together = 1
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Rows:
         ``stage`` names the work for a progress bar. X is read here, one block after the other, and prepared
         on the threads.
         """
-        size, n = arrays.block_rows(self.width), len(self)
+        size, n = self.together * arrays.block_rows(self.width), len(self)
         starts = range(start, n, size)
         with arrays.single_blas_thread() as threads:
             if len(starts) == 1:

@@ -18,6 +18,7 @@ from manihash.embeddings._perplexity import conditional_probabilities, near_prob
 
 MANY = 2_000  # points: up to here the sums go over all pairs
 _PACE_POINTS = 2_000  # for so many points the learning rate is that of all pairs; it grows with them
+_PIECE = 64  # points whose near pairs are looked at together
 _CHUNK = 1_000  # rows that one thread works on; what a row gets does not depend on the number of threads
 
 
@@ -25,10 +26,10 @@ class Kernel(Protocol):
     """What a method says about squared distances E of embedded points; E is inf for a point and itself."""
 
     def pull(self, E: Floats) -> Floats | float:
-        """By what the attraction P of near pairs is multiplied in the gradient."""
+        """By what the attraction P of near pairs is multiplied in the gradient; may overwrite E."""
 
     def push(self, E: Floats) -> tuple[Floats, Floats]:
-        """Repulsion of pairs (b, s), and the kernel whose sum divides it; may overwrite E."""
+        """Repulsion of pairs (b, s), and the sums (b,) of the kernel that divides it; may overwrite E."""
 
     def share(self, total: float, s: int) -> float:
         """What the repulsion is multiplied by, given the sum of the kernel over the pairs drawn."""
@@ -75,9 +76,10 @@ class SampledLoss:
         m = P.shape[0]
         self.kernel, self.P, self.s, self.pace = kernel, P, s, m / _PACE_POINTS
         self.rng = np.random.default_rng(seed)
-        self.both = sp.csr_array((P + P.T) / 2)
+        self.both = sp.csr_array((P + P.T) / 2).astype(P.dtype)
         self.chunks = [np.arange(a, min(a + _CHUNK, m)) for a in range(0, m, _CHUNK)]
         self.near = [Near(self.both, chunk) for chunk in self.chunks]
+        self.scratch = [np.empty((len(chunk), s), P.dtype) for chunk in self.chunks]
 
     def gradient(self, Y: Floats, exaggeration: float) -> Floats:
         """Σ_j S_ij (y_i - y_j) for each point, estimated."""
@@ -110,28 +112,25 @@ class SampledLoss:
 
     def _forces(self, i: int, around: "Around") -> tuple[Floats, Floats, float]:
         """Σ S_ij [y_j, 1] of attraction and repulsion for a chunk of points, and the sum of its kernel."""
-        near = self.near[i]
-        pull = near.weighted(self.kernel.pull(near.distances(around))) @ around.Y1
-        F, K = self.kernel.push(around.distances(self.chunks[i]))
-        return pull, F @ around.Y1[around.drawn], float(K.sum(dtype=np.float64))
+        pull = self.near[i].pull(self.kernel, around)
+        F, sums = self.kernel.push(around.distances(self.chunks[i], out=self.scratch[i]))
+        return pull, F @ around.Y1[around.drawn], float(sums.sum(dtype=np.float64))
 
     def _totals(self, i: int, around: "Around") -> Floats:
-        return self.kernel.push(around.distances(self.chunks[i]))[1].sum(axis=1, dtype=np.float64)
+        return self.kernel.push(around.distances(self.chunks[i]))[1].astype(np.float64)
 
 
 class Around:
     """The embedded points Y of a round and those drawn, made ready for distances by one product."""
 
     def __init__(self, Y: Floats, drawn: Ints) -> None:
-        ones = np.ones((len(Y), 1), Y.dtype)
-        self.Y, self.Y1, self.drawn = Y, np.hstack([Y, ones]), drawn
-        self.squared = arrays.squared_norms(Y)
-        self.left = np.hstack([-2 * Y, self.squared[:, None], ones])
-        self.right = np.hstack([self.Y1[drawn], self.squared[drawn, None]])
+        ones, squared = np.ones((len(Y), 1), Y.dtype), arrays.squared_norms(Y)[:, None]
+        self.Y1, self.drawn = np.hstack([Y, ones]), drawn
+        self.left, self.right = np.hstack([-2 * Y, squared, ones]), np.hstack([self.Y1, squared])
 
-    def distances(self, rows: Ints) -> Floats:
+    def distances(self, rows: Ints, out: Floats | None = None) -> Floats:
         """|y_i - y_j|² of some points, in ascending order, and those drawn; inf for a point and itself."""
-        E = self.left[rows] @ self.right.T
+        E = np.matmul(self.left[rows], self.right[self.drawn].T, out=out)
         np.maximum(E, 0, out=E)
         _, at, own = np.intersect1d(rows, self.drawn, assume_unique=True, return_indices=True)
         E[at, own] = np.inf
@@ -139,24 +138,35 @@ class Around:
 
 
 class Near:
-    """The near pairs of some points: rows of a sparse symmetric matrix."""
+    """The near pairs of some points: rows of a sparse symmetric matrix P.
 
-    def __init__(self, both: sp.csr_array, rows: Ints) -> None:
-        self.part = both[rows]
-        self.columns, self.row_of = self.part.indices, np.repeat(rows, np.diff(self.part.indptr))
+    A few points at a time are set against all that are near to any of them, by one product: in the order of
+    cells, as ``LargeBase`` has them, these have many neighbours in common.
+    """
 
-    def distances(self, around: Around) -> Floats:
-        """|y_i - y_j|² of the pairs."""
-        E = np.einsum("ij,ij->i", around.Y[self.columns], around.Y[self.row_of])
-        E *= -2
-        E += around.squared[self.columns]
-        E += around.squared[self.row_of]
-        return np.maximum(E, 0, out=E)
+    def __init__(self, P: sp.csr_array, rows: Ints) -> None:
+        self.P = P[rows]
+        self.pieces = []
+        for a in range(0, len(rows), _PIECE):
+            part = self.P[a : a + _PIECE]
+            columns = np.unique(part.indices).astype(np.intp)
+            self.pieces.append((rows[a : a + _PIECE], columns, part[:, columns].toarray()))
+        self.scratch = np.empty(max(dense.size for _, _, dense in self.pieces), P.dtype)
 
-    def weighted(self, factor: Floats | float) -> sp.csr_array:
-        """The matrix with its entries multiplied."""
-        part = self.part
-        return sp.csr_array((part.data * factor, part.indices, part.indptr), shape=part.shape)
+    def distances(self, around: Around) -> Iterator[tuple[Floats, Floats, Ints]]:
+        """For some points after the other: |y_i - y_j|², P_ij, and the points j; the next overwrites them."""
+        for rows, columns, P in self.pieces:
+            E = self.scratch[: P.size].reshape(P.shape)
+            np.matmul(around.left[rows], around.right[columns].T, out=E)
+            yield np.maximum(E, 0, out=E), P, columns
+
+    def pull(self, kernel: Kernel, around: Around) -> Floats:
+        """Σ_j P_ij pull_ij [y_j, 1] for each of the points."""
+        pulls = []
+        for E, P, columns in self.distances(around):
+            np.multiply(P, kernel.pull(E), out=E)
+            pulls.append(E @ around.Y1[columns])
+        return np.concatenate(pulls)
 
 
 def _pair_distances(Y: Floats, i: Ints, j: Any) -> Floats:

@@ -87,7 +87,7 @@ class GaussianKernel:
     def push(self, E: Floats) -> tuple[Floats, Floats]:
         np.negative(E, out=E)
         np.exp(E, out=E)
-        return E, E
+        return E, E.sum(axis=1)
 
     def share(self, total: float, s: int) -> float:
         return 4 / max(total, 1e-300)
@@ -122,25 +122,33 @@ class RowSampledLoss(SampledLoss):
     def _around(self, Y: Floats, drawn: Ints) -> Around:
         around = Around(Y, drawn)
         near = Near(self.both, drawn)
-        self.of_drawn = self._normaliser(near, around, around.distances(drawn))
+        self.drawn = self._normaliser(near, around, around.distances(drawn))
         return around
 
     def _forces(self, i: int, around: Around) -> tuple[Floats, Floats, float]:
-        near, E = self.near[i], around.distances(self.chunks[i])
-        shift, total = self._normaliser(near, around, E)
+        E = around.distances(self.chunks[i])
+        shift, total = self._normaliser(self.near[i], around, E)
         F = _shifted(E, shift[:, None]) / total[:, None]
-        F += _shifted(E, self.of_drawn[0]) / self.of_drawn[1]
-        return near.weighted(self.kernel.pull(E)) @ around.Y1, F @ around.Y1[around.drawn], 0.0
+        F += self._of_drawn(E)
+        return self.near[i].pull(self.kernel, around), F @ around.Y1[around.drawn], 0.0
+
+    def _of_drawn(self, E: Floats) -> Floats:
+        """q(i | j) of the points j drawn, at most 1 though i is not in their normaliser: K / (it + K)."""
+        shift, total = self.drawn
+        with np.errstate(over="ignore"):
+            return 1 / (1 + total * np.exp(E - shift))
 
     def _normaliser(self, near: Near, around: Around, E: Floats) -> tuple[Floats, Floats]:
         """The nearest distance of each point, and its normaliser relative to that."""
-        starts, E_near, drawn = near.part.indptr[:-1], near.distances(around), around.drawn
-        shift = np.minimum.reduceat(E_near, starts)
-        each = np.repeat(shift, np.diff(near.part.indptr))
+        nearest, sums = [], []
+        for E_near, P, _ in near.distances(around):
+            E_near[P == 0] = np.inf
+            nearest.append(E_near.min(axis=1))
+            sums.append(_shifted(E_near, nearest[-1][:, None]).sum(axis=1))
+        shift = np.concatenate(nearest)
         K = _shifted(E, shift[:, None])
-        K[near.part[:, drawn].nonzero()] = 0  # near pairs that were drawn are not counted twice
-        others = K.sum(axis=1) * (self.P.shape[0] / self.s)
-        return shift, np.add.reduceat(_shifted(E_near, each), starts) + others
+        K[near.P[:, around.drawn].nonzero()] = 0  # near pairs that were drawn are not counted twice
+        return shift, np.concatenate(sums) + K.sum(axis=1) * (self.P.shape[0] / self.s)
 
     def _totals(self, i: int, around: Around) -> Floats:
         """log Σ_j exp(-E_ij) for each point of a chunk."""

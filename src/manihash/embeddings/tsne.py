@@ -109,7 +109,9 @@ class StudentKernel:
         self.dof, self.factor = dof, 2 * (dof + 1) / dof
 
     def pull(self, E: Floats) -> Floats:
-        return self.factor / (1 + E / self.dof)
+        E *= 1 / (self.dof * self.factor)
+        E += 1 / self.factor
+        return np.reciprocal(E, out=E)
 
     def push(self, E: Floats) -> tuple[Floats, Floats]:
         if self.dof != 1:
@@ -117,7 +119,8 @@ class StudentKernel:
         E += 1
         np.reciprocal(E, out=E)
         K = E if self.dof == 1 else E ** ((self.dof + 1) / 2)
-        return K * E, K
+        sums = K.sum(axis=1)
+        return np.multiply(K, E, out=E), sums
 
     def share(self, total: float, s: int) -> float:
         return self.factor / total

@@ -84,7 +84,7 @@ def _large(title: str, about: str, neighbors: Callable[[], Any]) -> Recipe:
 
     def make() -> IMH:
         base = ReducedBase(LargeBase(neighbors=neighbors()), n_components=64)
-        embedding = TSNE(n_iter=125, exaggeration=(4.0, 1.5), sampled=256)
+        embedding = TSNE(n_iter=125, exaggeration=(4.0, 1.5), turns=0, sampled=256)
         return IMH(base=base, embedding=embedding, rotation=ITQRotation(), normalize=True)
 
     return Recipe(make, title, about)
