@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Threads of FAISS that spin between calls slow everything else down on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-extras check format bench bench-baselines bench-search bench-scale clean
+.PHONY: help setup demo test test-extras check format bench profile bench-baselines bench-search bench-scale clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -50,8 +50,12 @@ format: .venv/.check-ready ## put the code into the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## fit and encode as multiples of the bare product (needs MNIST)
+bench: setup ## fit and encode as multiples of the bare product, beside scikit-learn and FAISS (needs MNIST)
 	$(BIN)/python benchmarks/fit.py
+
+profile: setup ## where the time of fit and encode goes (needs MNIST)
+	$(BIN)/python benchmarks/profiling.py --recipe imh-tsne
+	$(BIN)/python benchmarks/profiling.py --recipe imh-large
 
 bench-baselines: setup ## our MAP beside that of each method's public code, and our times (needs MNIST; an hour)
 	$(BIN)/python benchmarks/baseline_speed.py

@@ -1,22 +1,38 @@
-"""Fitting and encoding as multiples of the bare product they are made of, in one run: ``make bench``.
+"""Fitting and encoding as multiples of the bare product they are made of, beside peers: ``make bench``.
 
-Ten float32 products 69,000 x 784 x 400 are what ten rounds of k-means on MNIST cannot do without. Each repeat
-measures products and hasher one after the other, so that a busy machine slows both; the median ratio counts.
+The product is float32, 69,000 x 784 x 400, in blocks: ten of them are what ten rounds of k-means on MNIST with
+400 centres cannot do without. Each repeat measures product and work one after the other, so that a busy machine
+slows both; the median ratio counts. Each number of threads runs in a process of its own, as FAISS wants it.
 """
 
 import argparse
 import json
+import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from datetime import date
+from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from manihash import load_dataset, recipe
-
-BLOCK, M, ROUNDS = 2048, 400, 10
+BLOCK, M, ROUNDS, K = 2048, 400, 10, 5
+# The BLAS inside faiss-cpu takes a new CPU for an old one: its floats at their best.
+PEER_BLAS = {"OPENBLAS_CORETYPE": "SkylakeX", "OMP_WAIT_POLICY": "PASSIVE"}
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "fit.json"
+BARS = {
+    ("k-means, m = 400", 1): 1.15,
+    ("k-means 1M x 128, m = 1,000", 1): 1.5,
+    ("encode imh-tsne", 1): 1.3,
+    ("encode imh-tsne", 2): 1.25,
+    ("fit imh-tsne", 2): 1.7,
+    ("fit imh-large", 2): 45,
+    ("encode imh-large", 2): 2.8,
+    ("encode imh-large-fast", 2): 1.2,
+}
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -33,47 +49,132 @@ def product(X: np.ndarray, C: np.ndarray) -> None:
         X[start : start + BLOCK] @ C.T
 
 
-def measure(X: np.ndarray, name: str, bits: int, threads: int, repeats: int) -> dict[str, float]:
-    """Median ratios: fit over ten products, encode over one."""
-    floats = X.astype(np.float32)
-    floats /= np.linalg.norm(floats, axis=1, keepdims=True)
-    C = floats[:M].copy()
-    fits, encodes, bare = [], [], []
-    with threadpool_limits(threads, user_api="blas"):
-        product(floats, C)
-        for seed in range(repeats):
-            one = statistics.median(seconds(lambda: product(floats, C)) for _ in range(5))
-            hasher = recipe(name, n_bits=bits, random_state=seed)
-            fits.append(seconds(lambda: hasher.fit(X)) / (ROUNDS * one))  # noqa: B023
-            encodes.append(seconds(lambda: hasher.encode(X)) / one)  # noqa: B023
-            bare.append(one)
-    return {
-        "threads": threads,
-        "product_s": statistics.median(bare),
-        "fit_over_ten_products": statistics.median(fits),
-        "encode_over_product": statistics.median(encodes),
+def ratio(work: Callable[[int], object], X: np.ndarray, C: np.ndarray, times: int, repeats: int) -> float:
+    """The work over so many products, median of the repeats."""
+    product(X, C)
+    found = []
+    for seed in range(repeats):
+        one = [seconds(lambda: product(X, C)) for _ in range(5)]
+        taken = seconds(lambda: work(seed))  # noqa: B023
+        one += [seconds(lambda: product(X, C)) for _ in range(5)]
+        found.append(taken / (times * statistics.median(one)))
+    return statistics.median(found)
+
+
+def recipes(X: np.ndarray, F: np.ndarray, C: np.ndarray, repeats: int) -> dict[str, float]:
+    """Fit over ten products (imh-tsne) or one (imh-large), encode over one."""
+    from manihash import recipe
+
+    found, fitted = {}, {}
+
+    def fit(name: str, seed: int) -> None:
+        fitted[name] = recipe(name, n_bits=64, random_state=seed).fit(X)
+
+    for name, times in (("imh-tsne", ROUNDS), ("imh-large", 1), ("imh-large-fast", 1)):
+        some = repeats if name == "imh-tsne" else 1
+        found[f"fit {name}"] = ratio(lambda seed, n=name: fit(n, seed), F, C, times, some)
+        found[f"encode {name}"] = ratio(lambda _, n=name: fitted[n].encode(X), F, C, 1, repeats + 2)
+    return found
+
+
+def k_means(F: np.ndarray, C: np.ndarray, repeats: int) -> dict[str, float]:
+    """Ours over ten products, on MNIST and on a million rows of 128 numbers."""
+    from manihash import KMeansBase
+
+    found = {"k-means, m = 400": ratio(lambda s: KMeansBase(M, random_state=s).fit(F), F, C, ROUNDS, repeats)}
+    wide = np.random.default_rng(0).standard_normal((1_000_000, 128), np.float32)
+    centres = wide[:1000].copy()
+    work = KMeansBase(1000, max_iter=2, random_state=0)
+    found["k-means 1M x 128, m = 1,000"] = ratio(lambda _: work.fit(wide), wide, centres, 2, 1)
+    return found
+
+
+def peers(F: np.ndarray, C: np.ndarray, threads: int, repeats: int) -> dict[str, float]:
+    """scikit-learn's and FAISS's k-means over ten products, their five nearest centres over one."""
+    import faiss
+    from sklearn.cluster import KMeans
+    from sklearn.neighbors import NearestNeighbors
+
+    faiss.omp_set_num_threads(threads)
+
+    def sklearn_k_means(_: int) -> None:
+        KMeans(M, init=C, n_init=1, max_iter=ROUNDS, tol=0, algorithm="lloyd").fit(F)
+
+    def faiss_k_means(_: int) -> None:
+        faiss.Kmeans(784, M, niter=ROUNDS, max_points_per_centroid=10**9).train(F)
+
+    near = NearestNeighbors(n_neighbors=K, algorithm="brute").fit(C)
+    works = {
+        "k-means, scikit-learn": (sklearn_k_means, ROUNDS),
+        "k-means, FAISS": (faiss_k_means, ROUNDS),
+        "five nearest of 400, scikit-learn": (lambda _: near.kneighbors(F), 1),
+        "five nearest of 400, FAISS": (lambda _: faiss.knn(F, C, K), 1),
     }
+    return {name: ratio(work, F, C, times, repeats) for name, (work, times) in works.items()}
+
+
+def measure(threads: int, repeats: int, part: str) -> dict[str, float]:
+    """All ratios with so many threads, in this process."""
+    from threadpoolctl import threadpool_limits
+
+    from manihash import load_dataset
+
+    X = load_dataset("mnist").X_train
+    F = X.astype(np.float32)
+    F /= np.linalg.norm(F, axis=1, keepdims=True)
+    C = F[:M].copy()
+    with threadpool_limits(threads, user_api="blas"):
+        product(F, C)
+        one = statistics.median(seconds(lambda: product(F, C)) for _ in range(5))
+        found = {"one product, seconds": one}
+        if part == "recipes":
+            return found | recipes(X, F, C, repeats)
+        return k_means(F, C, repeats) if part == "k-means" else peers(F, C, threads, repeats)
+
+
+def measured_apart(threads: int, repeats: int, part: str) -> dict[str, float]:
+    """The ratios, from a process that has so many threads from its start."""
+    limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    command = [sys.executable, __file__, "--only", f"{threads},{part}", "--repeats", str(repeats)]
+    extra = PEER_BLAS if part == "peers" else {}
+    done = subprocess.run(
+        command, env={**os.environ, **limits, **extra}, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def table(found: dict[int, dict[str, float]]) -> str:
+    """The ratios side by side, with the bars."""
+    lines = ["| work, in products | 1 thread | 2 threads | bar |", "|---|---|---|---|"]
+    for name in dict.fromkeys(name for ratios in found.values() for name in ratios):
+        cells = [f"{found[t][name]:.2f}" if name in found.get(t, {}) else "" for t in (1, 2)]
+        bars = [f"{BARS[name, t]} ({t})" for t in (1, 2) if (name, t) in BARS]
+        lines.append(f"| {name} | {cells[0]} | {cells[1]} | {', '.join(bars)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recipe", default="imh-tsne")
-    parser.add_argument("--bits", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--parts", default="recipes,k-means,peers")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--only", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    X = load_dataset("mnist").X_train
-    found = [measure(X, options.recipe, options.bits, threads, options.repeats) for threads in (1, 2)]
-    if options.json:
-        print(json.dumps({"recipe": options.recipe, "bits": options.bits, "results": found}))
+    if options.only:
+        threads, part = options.only.split(",")
+        print(json.dumps(measure(int(threads), options.repeats, part)))
         return
-    print(f"{options.recipe}, {options.bits} bits, MNIST {X.shape[0]:,} x {X.shape[1]}, {platform.machine()}")
-    print("| threads | one product, s | fit / ten products | encode / one product |\n|---|---|---|---|")
-    for row in found:
-        print(
-            f"| {row['threads']} | {row['product_s']:.3f} | {row['fit_over_ten_products']:.2f} "
-            f"| {row['encode_over_product']:.2f} |"
-        )
+    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"threads": {}}
+    found = {int(threads): ratios for threads, ratios in held["threads"].items()}
+    for threads in map(int, options.threads.split(",")):
+        for part in options.parts.split(","):
+            found.setdefault(threads, {}).update(measured_apart(threads, options.repeats, part))
+    print(table(found))
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(
+        json.dumps({"date": str(date.today()), "machine": machine, "threads": found}, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

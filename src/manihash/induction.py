@@ -56,6 +56,7 @@ class Inductive:
     def _learn(self, rows: Rows, r: int, rng: np.random.Generator) -> None:
         """Steps 1 and 2 of Algorithm 1: choose the base set, embed it, centre its embedding."""
         B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
+        self.neighbor_recall_ = getattr(self.finder_, "recall_", None)
         given, find = self.bandwidth, finding(self.finder_)
         sigma = bandwidth(rows, B, k, find) if given is None else checks.positive_number(given, "bandwidth")
         part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
@@ -154,7 +155,8 @@ class InductiveEmbedding(Inductive, ClassNamePrefixFeaturesOutMixin, Transformer
 
     Parameters
     ----------
-    base: KMeansBase, RandomBase, an array of points used as they are, or None for ``KMeansBase(400)``.
+    base: KMeansBase, RandomBase, LargeBase, ReducedBase, an array of points used as they are, or None for
+        ``KMeansBase(400)``.
     embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
     bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
     """

@@ -5,6 +5,7 @@ k nearest base points are ``find``-ed is up to the base set.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,8 @@ import scipy.sparse as sp
 from manihash import arrays
 from manihash.arrays import Floats, Ints
 from manihash.rows import Rows
+
+MANY = 2_000  # base points: beyond, matrices over pairs of them are sparse
 
 Find = Callable[[Floats, Floats, int], tuple[Floats, Ints]]
 
@@ -51,11 +54,11 @@ def normalized_weights(squared: Floats, sigma: float) -> Floats:
     return w
 
 
-def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_nearest) -> Floats:
+def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_nearest) -> Any:
     """T = D_BX - W̄_XBᵀ W_XB, (m, m), summed over blocks of rows of X.
 
     Symmetric, positive semi-definite, its rows sum to zero. Costs O(n k²) beyond the distances; n x m is
-    never held. Here the weights are not shifted: the shift does not cancel.
+    never held. Sparse where base points are many. The weights are not shifted here: that does not cancel.
     """
     m, B = len(B), B.astype(rows.dtype, copy=False)
 
@@ -66,7 +69,10 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_
         W_bar = sparse(normalized_weights(squared, sigma), index, m)
         return (), (sp.csr_array(sp.diags_array(W.sum(axis=0)) - W_bar.T @ W),)
 
-    _, (T,) = rows.fold(block, "coupling")
+    if m > MANY:
+        T: Any = sum((part for _, (part,) in rows.map(block, "coupling")), sp.csr_array((m, m)))
+    else:
+        _, (T,) = rows.fold(block, "coupling")
     return (T + T.T) / 2
 
 
@@ -82,15 +88,20 @@ def sparse(w: Floats, index: Ints, m: int) -> sp.csr_array:
     return sp.csr_array((w.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, m))
 
 
-def affinity(B: Floats, k: int, sigma: float | None = None) -> Floats:
+def affinity(B: Floats, k: int, sigma: float | None = None) -> Any:
     """W_B (m, m): weights of each point to its k nearest, itself among them, made symmetric by the maximum.
 
     sigma is, unless given, the mean distance to the k-th of them: the rule of ``bandwidth`` on this graph.
+    Sparse where points are many.
     """
-    with arrays.single_blas_thread():
-        squared, index = arrays.k_nearest(B.astype(np.float64), B.astype(np.float64), k)
+    points = B.astype(np.float64)
+    near = list(Rows(points).map(lambda X: arrays.k_nearest(X, points, k), "neighbours"))
+    squared, index = (np.concatenate(column) for column in zip(*near, strict=True))
     if sigma is None:
         sigma = float(np.sqrt(squared[:, -1]).mean()) or 1.0
+    if len(B) > MANY:
+        sparse_W = sparse(weights(squared, sigma), index, len(B))
+        return sparse_W.maximum(sparse_W.T)
     W = np.zeros((len(B), len(B)))
     np.put_along_axis(W, index, weights(squared, sigma), axis=1)
     return np.maximum(W, W.T)

@@ -67,6 +67,7 @@ def _model(file: Path) -> dict[str, Any]:
         "base_points": None if points is None else len(points),
         "sigma": None if sigma is None else float(sigma),
         "loss": None if loss is None else float(loss),
+        "neighbor_recall": getattr(model, "neighbor_recall_", None),
         "params": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
     }
 
@@ -91,6 +92,8 @@ def _in_words(held: dict[str, Any]) -> dict[str, str]:
     for name in ("sigma", "loss"):
         if held[name] is not None:
             lines[name] = f"{held[name]:.6g}"
+    if held["neighbor_recall"] is not None:
+        lines["recall"] = f"{held['neighbor_recall']:.1%} of a row's nearest base points are found"
     given = [f"{name}={value}" for name, value in held["params"].items()]
     return {**lines, "parameters": "\n".join(given)}
 

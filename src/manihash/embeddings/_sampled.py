@@ -15,8 +15,8 @@ from manihash import arrays, checks
 from manihash.arrays import Floats, Ints
 from manihash.embeddings._descent import ExactLoss, Loss, Objective
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
+from manihash.weights import MANY
 
-MANY = 2_000  # points: up to here the sums go over all pairs
 _PACE_POINTS = 2_000  # for so many points the learning rate is that of all pairs; it grows with them
 _PIECE = 64  # points whose near pairs are looked at together
 _CHUNK = 1_000  # rows that one thread works on; what a row gets does not depend on the number of threads

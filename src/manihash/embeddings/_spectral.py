@@ -1,7 +1,11 @@
 """The eigenvectors that the spectral embeddings are made of."""
 
+from typing import Any, Literal
+
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
 
 from manihash.arrays import Floats
 from manihash.embeddings._embedding import too_many
@@ -15,16 +19,44 @@ TRIVIAL = 1e-3
 ZERO = 1e-6
 
 
-def smallest_eigenvectors(M: Floats, r: int, degrees: Floats | None = None) -> Floats:
+def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floats:
     """Y (m, r) that minimises trace(Yᵀ M Y) with Yᵀ Y = m I, without the trivial eigenvectors of M.
 
-    Given ``degrees``, the diagonal of D, with Yᵀ D Y = m I instead.
+    Given ``degrees``, the diagonal of D, with Yᵀ D Y = m I instead. A sparse M is not made dense.
     """
-    values, vectors = eigh(M) if degrees is None else eigh(M, np.diag(degrees))
-    vectors = vectors[:, values > (TRIVIAL if degrees is None else ZERO)]
+    m, trivial = M.shape[0], TRIVIAL if degrees is None else ZERO
+    if sp.issparse(M):
+        values, vectors = _smallest_of_sparse(M, r, degrees, trivial)
+    else:
+        values, vectors = eigh(M) if degrees is None else eigh(M, np.diag(degrees))
+    vectors = vectors[:, values > trivial]
     if vectors.shape[1] < r:
-        raise too_many(r, vectors.shape[1], f"the neighbour graph of {len(M)} points")
-    return fixed_signs(vectors[:, :r]) * np.sqrt(len(M))
+        raise too_many(r, vectors.shape[1], f"the neighbour graph of {m} points")
+    return fixed_signs(vectors[:, :r]) * np.sqrt(m)
+
+
+def _smallest_of_sparse(M: Any, r: int, degrees: Floats | None, trivial: float) -> tuple[Floats, Floats]:
+    """The smallest eigenvalues and vectors, as many as it takes for r above the trivial ones."""
+    m = M.shape[0]
+    root = np.ones(m) if degrees is None else np.sqrt(degrees)
+    scale = sp.diags_array(1 / root)
+    wanted = r + 8
+    while wanted < m // 2:
+        values, vectors = extreme_eigenvectors(scale @ M @ scale, wanted, "SA")
+        if (values > trivial).sum() >= r:
+            return values, vectors / root[:, None]
+        wanted *= 2
+    values, vectors = eigh((scale @ M @ scale).toarray())
+    return values, vectors / root[:, None]
+
+
+def extreme_eigenvectors(M: Any, k: int, which: Literal["SA", "LA"]) -> tuple[Floats, Floats]:
+    """The k smallest ("SA") or largest ("LA") eigenvalues, ascending, and their vectors, by Lanczos."""
+    m = M.shape[0]
+    start = np.random.default_rng(0).standard_normal(m)  # the same for the same matrix
+    values, vectors = eigsh(M, k, which=which, v0=start, ncv=min(m, 4 * k + 20), tol=1e-10, maxiter=100 * m)
+    order = np.argsort(values)
+    return values[order], vectors[:, order]
 
 
 def fixed_signs(vectors: Floats) -> Floats:

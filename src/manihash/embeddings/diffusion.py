@@ -6,7 +6,8 @@ from scipy.linalg import eigh
 from manihash import arrays, checks
 from manihash.arrays import Floats
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._spectral import fixed_signs
+from manihash.embeddings._spectral import extreme_eigenvectors, fixed_signs
+from manihash.weights import MANY
 
 
 class DiffusionMaps(Embedding):
@@ -29,21 +30,34 @@ class DiffusionMaps(Embedding):
             B.astype(np.float64),
             checks.neighbours_of(self.n_neighbors, len(B) - 1),
             checks.positive_number(self.alpha, "alpha", zero=True),
+            self.n_components + 1,
         )
         t = checks.positive_number(self.t, "t", zero=True)
         r = self.n_components
         return psi[:, 1 : r + 1] * np.abs(values[1 : r + 1]) ** t
 
 
-def random_walk(B: Floats, n_neighbors: int, alpha: float) -> tuple[Floats, Floats]:
-    """Eigenvalues, largest first, and right eigenvectors of P = D⁻¹ K; the first is constant."""
+def random_walk(B: Floats, n_neighbors: int, alpha: float, k: int | None = None) -> tuple[Floats, Floats]:
+    """Eigenvalues, largest first, and right eigenvectors of P = D⁻¹ K; the first is constant.
+
+    The kernel is one of all pairs, whatever their number; of many points only the first k are computed.
+    """
     with arrays.single_blas_thread():
         E = arrays.squared_distances(B, B)
     np.fill_diagonal(E, 0)
     sigma = np.sqrt(np.partition(E, n_neighbors, axis=1)[:, n_neighbors]).mean()
-    K = np.exp(-E / sigma**2)
+    E /= -(sigma**2)
+    K = np.exp(E, out=E)
     density = K.sum(axis=1) ** alpha
-    K /= density[:, None] * density
+    _divide(K, density)
     root = np.sqrt(K.sum(axis=1))
-    values, vectors = eigh(K / (root[:, None] * root))
+    _divide(K, root)
+    values, vectors = eigh(K) if k is None or len(B) <= MANY else extreme_eigenvectors(K, k, "LA")
     return values[::-1], fixed_signs(vectors[:, ::-1] / root[:, None])
+
+
+def _divide(K: Floats, v: Floats) -> None:
+    """K_ij / (v_i v_j) in place, without a second matrix."""
+    for start in range(0, len(K), 1024):
+        part = slice(start, start + 1024)
+        K[part] /= v[part, None] * v

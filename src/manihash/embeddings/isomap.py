@@ -8,6 +8,7 @@ from manihash import checks
 from manihash.arrays import Floats
 from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings._spectral import fixed_signs
+from manihash.weights import MANY
 
 
 class Isomap(Embedding):
@@ -21,7 +22,8 @@ class Isomap(Embedding):
         from sklearn.manifold import Isomap as SklearnIsomap
 
         k = checks.neighbours_of(self.n_neighbors, len(B) - 1)
-        model = SklearnIsomap(n_neighbors=k, n_components=self.n_components, eigen_solver="dense")
+        solver = "dense" if len(B) <= MANY else "arpack"
+        model = SklearnIsomap(n_neighbors=k, n_components=self.n_components, eigen_solver=solver)
         with warnings.catch_warnings():
             # A graph in pieces is joined by its shortest gaps, which is what a base set needs.
             warnings.filterwarnings("ignore", message="The number of connected components")

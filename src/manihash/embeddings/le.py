@@ -1,6 +1,9 @@
 """Laplacian eigenmaps (Belkin and Niyogi, 2001) of the base set alone: the paper's LE_B."""
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 
 from manihash import checks
 from manihash.arrays import Floats
@@ -26,8 +29,8 @@ class LaplacianEigenmaps(Embedding):
         return smallest_eigenvectors(M, self.n_components, degrees if self.normalized else None)
 
 
-def laplacian(B: Floats, n_neighbors: int) -> tuple[Floats, Floats]:
+def laplacian(B: Floats, n_neighbors: int) -> tuple[Any, Floats]:
     """M = D_B - W_B (m, m), the graph Laplacian of the points, and the degrees on the diagonal of D_B."""
     W = affinity(B, checks.neighbours_of(n_neighbors, len(B)))
     degrees = W.sum(axis=1)
-    return np.diag(degrees) - W, degrees
+    return (sp.diags_array(degrees) if sp.issparse(W) else np.diag(degrees)) - W, degrees

@@ -6,6 +6,7 @@ from manihash import checks
 from manihash.arrays import Floats
 from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings._spectral import fixed_signs
+from manihash.weights import MANY
 
 
 class LLE(Embedding):
@@ -26,6 +27,7 @@ class LLE(Embedding):
             n_neighbors=checks.neighbours_of(self.n_neighbors, m - 1),
             n_components=self.n_components,
             reg=checks.positive_number(self.reg, "reg"),
-            eigen_solver="dense",
+            eigen_solver="dense" if m <= MANY else "arpack",
+            random_state=0,
         )
         return fixed_signs(model.fit_transform(B.astype(np.float64)))

@@ -20,11 +20,13 @@ class IMH(Inductive, Hasher):
 
     ``IMH(normalize=True)`` is the paper's IMH-tSNE. After ``fit``: ``base_points_`` B (m, d),
     ``base_embedding_`` Y_B (m, r), ``bandwidth_`` sigma, ``loss_`` where the embedding has one; with a
-    rotation ``mean_`` and ``rotation_``, which ``base_embedding_`` has in it already.
+    rotation ``mean_`` and ``rotation_``, which ``base_embedding_`` has in it already; with a base that looks
+    only at some of its points ``finder_`` and ``neighbor_recall_``, the part of the nearest that is found.
 
     Parameters
     ----------
-    base: KMeansBase, RandomBase, an array of points used as they are, or None for ``KMeansBase(400)``.
+    base: KMeansBase, RandomBase, LargeBase, ReducedBase, an array of points used as they are, or None for
+        ``KMeansBase(400)``.
     embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
     bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
     rotation: None as in the paper, or ``ITQRotation()``: fewer bits flip between neighbours.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve
+from scipy.sparse.linalg import cg
 from sklearn.base import clone
 
 from manihash import arrays, checks
@@ -90,12 +91,21 @@ class SupervisedIMH(LabelledHasher):
         )(X)
 
 
-def base_labels(W: sp.csr_array, G: sp.csr_array, T: Floats) -> Floats:
+def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
     """L (m, c) that minimises |W L - G|² + tr(Lᵀ T L), W (l, m) the weights of the labelled rows.
 
     Rows of L sum to 1, as those of W and G do and T is blind to constants; a part of the base set that no
     label reaches gets 0.
     """
+    if sp.issparse(T):
+        return _base_labels_of_many(W.T @ W + T, (W.T @ G).toarray())
     M = (W.T @ W).toarray() + T
     M[np.diag_indices_from(M)] += 1e-9 * np.trace(M) / len(M)
     return solve(M, (W.T @ G).toarray(), assume_a="pos")
+
+
+def _base_labels_of_many(M: Any, right: Floats) -> Floats:
+    """The same for a sparse M: a column after the other, by conjugate gradients."""
+    ridge = sp.diags_array(np.full(len(right), 1e-9 * M.diagonal().mean()))
+    scale = sp.diags_array(1 / np.maximum(M.diagonal(), 1e-300))
+    return np.column_stack([cg(M + ridge, column, rtol=1e-8, M=scale)[0] for column in right.T])

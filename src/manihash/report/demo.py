@@ -23,6 +23,7 @@ from manihash.truth import LabelTruth, nearest_euclidean
 METHODS = (
     "imh-tsne",
     "imh-tsne-rotated",
+    "imh-large",
     "imh-le",
     "imh-le-b",
     "imh-sne",
@@ -36,6 +37,7 @@ SHOWN_METHOD, SHOWN_BITS = (
     "imh-tsne",
     64,
 )  # the paper's best; its answers are shown, at the length nearest to this
+LARGE = "imh-large"
 BASE_SIZE, RADIUS = 400, 2
 DEPTHS = (10, 50, 100, 1000)  # how far down an answer is looked at, where a class has as many
 
@@ -185,7 +187,9 @@ def finish(material: Material, lengths: Sequence[int], scanned: Scan, scores: Se
 
 
 def _fitted(material: Material, method: str, n_bits: int) -> Hasher:
-    hasher: Hasher = recipe(method, n_bits=n_bits, random_state=material.seed, base=material.base)
+    hasher: Hasher = recipe(method, n_bits=n_bits, random_state=material.seed)
+    if method != LARGE:  # it has a base set of its own kind
+        hasher.set_params(base=material.base)
     return hasher.fit(material.data.X_train)
 
 

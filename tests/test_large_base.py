@@ -1,0 +1,245 @@
+"""Large base sets: k-means and neighbours through cells, a PCA before them, and models made of these."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
+
+from manihash import (
+    AGH,
+    IMH,
+    PCA,
+    TSNE,
+    CoarseNeighbors,
+    ExactNeighbors,
+    InductiveEmbedding,
+    ITQRotation,
+    KMeansBase,
+    LargeBase,
+    ListedNeighbors,
+    ReducedBase,
+    arrays,
+    load,
+    recipe,
+)
+from manihash.neighbors import coarse_cells, members_near, nearest_cell
+from manihash.reduction import ReducedNeighbors, principal_directions
+from manihash.rows import Rows
+
+FINDERS = [CoarseNeighbors(probes=3), ListedNeighbors(probes=3), CoarseNeighbors(cells=4, probes=2)]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data.astype(np.float32) / 16
+
+
+def clusters(n, d=8, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal((30, d))[rng.integers(0, 30, n)] * 4 + rng.standard_normal((n, d))).astype(
+        np.float32
+    )
+
+
+def learned(part, X, size=150, k=5):
+    """A finder over some rows of X as base points, which has seen X, and these points in its order."""
+    rng = np.random.default_rng(0)
+    B = X[rng.choice(len(X), size, replace=False)]
+    B = B[part.arrange(B, rng)]
+    part.learn(Rows(X), B, k, rng)
+    return B
+
+
+def test_probing_every_cell_finds_what_all_points_give():
+    X = clusters(1000)
+    part = CoarseNeighbors(probes=100)
+    B = learned(part, X)
+    squared, index = part.k_nearest(X[:500], B, 5)
+    exact, nearest = arrays.k_nearest(X[:500], B, 5)
+    assert np.array_equal(index, nearest)
+    assert np.allclose(squared, exact, atol=1e-4)
+    assert part.recall_ == 1
+
+
+@pytest.mark.parametrize("k", [1, 5, 30])
+@pytest.mark.parametrize("part", FINDERS, ids=repr)
+def test_the_k_points_found_are_distinct_nearest_first_and_at_their_distance(part, k):
+    X = clusters(1000)
+    B = learned(part, X, k=k)
+    squared, index = part.k_nearest(X[:300], B, k)
+    assert all(len(set(row)) == k for row in index)
+    assert (np.diff(squared, axis=1) >= 0).all()
+    assert np.allclose(squared, ((X[:300, None] - B[index]) ** 2).sum(axis=2), atol=1e-3)
+
+
+@pytest.mark.parametrize("part", FINDERS, ids=repr)
+def test_the_recall_kept_is_that_on_rows_never_seen(part):
+    X, new = clusters(3000), clusters(5000)[3000:]
+    B = learned(part, X)
+    found, nearest = part.k_nearest(new, B, 5)[1], arrays.k_nearest(new, B, 5)[1]
+    recall = np.mean([len(np.intersect1d(a, b)) / 5 for a, b in zip(found, nearest, strict=True)])
+    assert part.recall_ == pytest.approx(recall, abs=0.05)
+    assert 0.5 < recall < 1
+
+
+def test_more_probes_find_more():
+    X = clusters(3000)
+    recalls = []
+    for probes in (1, 2, 4, 8):
+        part = CoarseNeighbors(probes=probes)
+        learned(part, X, size=400)
+        recalls.append(part.recall_)
+    assert np.all(np.diff(recalls) > 0)
+    assert recalls[-1] > 0.95
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("part", FINDERS, ids=repr)
+def test_a_rows_neighbours_are_the_same_in_every_batch(part, dtype):
+    X = clusters(700).astype(dtype)
+    B = learned(part, X)
+    with arrays.single_blas_thread():
+        squared, index = part.k_nearest(X, B, 5)
+        for size in (*range(1, 12), 100, 333):
+            some = part.k_nearest(X[size : 2 * size], B, 5)
+            assert np.array_equal(some[0], squared[size : 2 * size])
+            assert np.array_equal(some[1], index[size : 2 * size])
+
+
+def test_cells_with_fewer_points_than_neighbours_are_no_trouble():
+    X = clusters(60, d=2)
+    for part in (CoarseNeighbors(cells=20, probes=1), ListedNeighbors(cells=20, probes=1)):
+        B = learned(part, X, size=40, k=12)
+        assert np.isfinite(part.k_nearest(X, B, 12)[0]).all()
+
+
+def test_lists_hold_the_points_of_the_nearest_cells(digits):
+    cells = coarse_cells(digits, 12, np.random.default_rng(0))
+    own = nearest_cell(digits, cells)
+    assert np.array_equal(own, ((digits[:, None] - cells) ** 2).sum(axis=2).argmin(axis=1))
+    for c, members in enumerate(members_near(digits, cells, 3)):
+        nearest = np.argsort(((cells - cells[c]) ** 2).sum(axis=1))[:3]
+        assert np.array_equal(members, np.flatnonzero(np.isin(own, nearest)))
+
+
+def test_k_means_through_cells_comes_near_plain_k_means(digits):
+    ours = LargeBase(250, random_state=0).fit(digits)
+    plain = KMeansBase(250, random_state=0).fit(digits)
+    assert ours.inertia_ < 1.05 * plain.inertia_
+    assert len(ours.points_) == 250
+
+
+def test_with_every_cell_probed_it_ends_where_plain_k_means_can_not_improve(digits):
+    base = LargeBase(40, probes=100, max_iter=100, random_state=0).fit(digits)
+    nearest = arrays.k_nearest(digits, base.points_, 1)[1][:, 0]
+    means = np.array([digits[nearest == j].mean(axis=0) for j in range(40)])
+    assert np.allclose(means, base.points_, atol=1e-5)
+
+
+def test_a_large_base_has_at_most_a_sixth_of_the_rows(digits):
+    assert len(LargeBase(random_state=0).fit(digits).points_) == len(digits) // 6
+    assert len(LargeBase(50, random_state=0).fit(digits).points_) == 50
+
+
+def test_a_seed_and_the_number_of_threads_do_not_change_a_bit(digits):
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(small_large(random_state=3).fit(digits).encode(digits))
+    assert np.array_equal(*found)
+
+
+def test_rows_beyond_what_is_held_are_sampled(digits, monkeypatch, caplog):
+    monkeypatch.setattr("manihash.large_base._HELD_BYTES", 1000)
+    with caplog.at_level("INFO", "manihash"):
+        base = LargeBase(100, random_state=0).fit(digits)
+    assert len(base.points_) == 100
+    assert "600 of 1,797 rows" in caplog.text
+
+
+def test_principal_directions_are_those_of_the_covariance(digits):
+    directions = principal_directions(digits, 10)
+    values = np.linalg.eigvalsh(np.cov(digits.T.astype(float)))[::-1]
+    assert np.allclose(directions @ directions.T, np.eye(10), atol=1e-5)
+    assert np.allclose((digits @ directions.T).var(axis=0, ddof=1), values[:10], rtol=1e-3)
+
+
+def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
+    B = digits[::9]
+    part = ReducedNeighbors(64).fit(digits)
+    squared, index = part.k_nearest(digits, part.project(B), 5)
+    exact, nearest = arrays.k_nearest(digits, B, 5)
+    assert np.allclose(squared, exact, atol=1e-4)
+    assert (index == nearest).mean() > 0.98  # pixels are whole numbers: many are as near as others
+
+
+def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
+    part, rows = ReducedNeighbors(10).fit(digits), Rows(digits, normalize=True)
+    held = part.projected(rows)
+    monkeypatch.setattr("manihash.reduction._HELD_BYTES", 0)
+    anew = part.projected(rows)
+    places = np.array([5, 1700, 3])
+    assert np.array_equal(held.take(places), anew.take(places))
+    assert np.array_equal(held.block(100, 900), anew.block(100, 900))
+
+
+def small_large(neighbors=None, **options):
+    base = ReducedBase(LargeBase(200, neighbors=neighbors), n_components=20)
+    return IMH(16, base, TSNE(n_iter=60), rotation=ITQRotation(5), normalize=True, **options)
+
+
+@pytest.mark.parametrize("neighbors", [None, ListedNeighbors(), ExactNeighbors()], ids=repr)
+def test_a_model_comes_back_from_its_file_with_its_codes_and_recall(digits, tmp_path, neighbors):
+    hasher = small_large(neighbors, random_state=0).fit(digits)
+    hasher.save(tmp_path / "m.mhash")
+    loaded = load(tmp_path / "m.mhash")
+    assert np.array_equal(loaded.encode(digits), hasher.encode(digits))
+    assert loaded.neighbor_recall_ == hasher.neighbor_recall_
+    assert (hasher.neighbor_recall_ == 1) == isinstance(neighbors, ExactNeighbors)
+    assert hasher.neighbor_recall_ > 0.8
+    assert hasher.base_points_.shape == (200, 20)
+
+
+@pytest.mark.parametrize("neighbors", [None, ListedNeighbors()], ids=repr)
+def test_a_code_does_not_depend_on_the_batch(digits, neighbors):
+    hasher = small_large(neighbors, random_state=0).fit(digits)
+    whole = hasher.encode(np.tile(digits, (6, 1)))
+    for size in (1, 2, 7, 50, 400):
+        assert np.array_equal(hasher.encode(digits[size : 2 * size]), whole[size : 2 * size])
+
+
+def test_the_parts_serve_other_methods_too(digits):
+    base = ReducedBase(LargeBase(200, neighbors=ListedNeighbors()), n_components=20)
+    Y = InductiveEmbedding(2, base, PCA(), random_state=0).fit_transform(digits)
+    assert np.isfinite(Y).all()
+    codes = AGH(8, base, random_state=0).fit(digits).encode(digits)
+    assert len(np.unique(codes)) > 50
+
+
+def test_rows_far_from_zero_are_reduced_as_those_near_it(digits):
+    near = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits.astype(float)).points_
+    far = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits + np.float32(300)).points_
+    assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
+
+
+@pytest.mark.parametrize("name", ["imh-large", "imh-large-fast"])
+def test_the_recipes_rank_digits_better_than_400_base_points(name):
+    from manihash import load_dataset
+    from manihash.metrics import evaluate
+    from manihash.truth import LabelTruth
+
+    data = load_dataset("digits")
+    truth = LabelTruth(data.y_test, data.y_train)
+    hasher = recipe(name, 32, random_state=0).fit(data.X_train)
+    found = evaluate(hasher.encode(data.X_test), hasher.encode(data.X_train), truth, 32)
+    assert found.map > 0.75
+
+
+def test_options_that_cannot_be_are_errors_that_name_them(digits):
+    for bad in (LargeBase(size=0), LargeBase(probes=0), LargeBase(max_iter=-1)):
+        with pytest.raises(ValueError, match="must be"):
+            bad.fit(digits)
+    with pytest.raises(ValueError, match="n_components must be"):
+        ReducedBase(KMeansBase(10), n_components=0).fit(digits)
+    with pytest.raises(ValueError, match="probes must be"):
+        LargeBase(20, neighbors=CoarseNeighbors(probes=-3)).fit(digits)
