@@ -1,8 +1,8 @@
 """Fitting and encoding as multiples of the bare product they are made of, beside peers: ``make bench``.
 
-The product is float32, 69,000 x 784 x 400, in blocks: ten of them are what ten rounds of k-means on MNIST with
-400 centres cannot do without. Each repeat measures product and work one after the other, so that a busy machine
-slows both; the median ratio counts. Each number of threads runs in a process of its own, as FAISS wants it.
+The product is float32, 69,000 x 784 x 400, in blocks: ten of them are what ten rounds of k-means on MNIST
+with 400 centres cannot do without. Each repeat measures product and work one after the other, so that a busy
+machine slows both; the median ratio counts. Each number of threads runs in a process of its own.
 """
 
 import argparse

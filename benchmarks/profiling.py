@@ -1,7 +1,7 @@
 """Where the time of a fit and of an encode goes: ``make profile``.
 
-Each thread is sampled every few milliseconds; a line counts the samples in which a function of manihash was the
-innermost one at work, whatever it had called in numpy or scipy.
+Each thread is sampled every few milliseconds; a line counts the samples in which a function of manihash was
+the innermost one at work, whatever it had called in numpy or scipy.
 """
 
 import argparse

@@ -133,6 +133,9 @@ class ListedNeighbors(CoarseNeighbors):
             self._lists = B, CellLists(B, self.cells_, np.split(self.members_, self.ends_[1:-1]))
         return self._lists[1].k_nearest(X, k)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_lists"}
+
 
 def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
     """Centres (c, d) of some rounds of k-means on the points of X: the coarse level."""

@@ -79,15 +79,25 @@ def _original_le() -> LaplacianEigenmaps:
     return LaplacianEigenmaps(normalized=True)
 
 
-def _large(title: str, about: str, neighbors: Callable[[], Any]) -> Recipe:
-    """Ten thousand base points among 64 principal components, rotated: for ranking."""
+def _large(
+    title: str, about: str, embedding: Callable[[], Any], neighbors: Callable[[], Any], n_components: int = 64
+) -> Recipe:
+    """Ten thousand base points among the principal components, rotated: for ranking."""
 
     def make() -> IMH:
-        base = ReducedBase(LargeBase(neighbors=neighbors()), n_components=64)
-        embedding = TSNE(n_iter=125, exaggeration=(4.0, 1.5), turns=0, sampled=256)
-        return IMH(base=base, embedding=embedding, rotation=ITQRotation(), normalize=True)
+        base = ReducedBase(LargeBase(neighbors=neighbors()), n_components=n_components)
+        return IMH(base=base, embedding=embedding(), rotation=ITQRotation(), normalize=True)
 
     return Recipe(make, title, about)
+
+
+def _short_tsne() -> TSNE:
+    """Few rounds and a little late exaggeration: as good for ranking as many rounds without."""
+    return TSNE(n_iter=125, exaggeration=(4.0, 1.5), turns=0, sampled=256)
+
+
+def _short_ee() -> ElasticEmbedding:
+    return ElasticEmbedding(n_iter=250, turns=0, sampled=256)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -99,12 +109,23 @@ RECIPES: dict[str, Recipe] = {
         rotation=ITQRotation(),
     ),
     "imh-large": _large(
-        "IMH-tSNE large", "ten thousand base points (n // 6 of few rows): the best ranking", CoarseNeighbors
+        "IMH-tSNE large",
+        "ten thousand base points (n // 6 of few rows): the best ranking",
+        _short_tsne,
+        CoarseNeighbors,
     ),
     "imh-large-fast": _large(
         "IMH-tSNE large, fast",
         "imh-large that encodes twice as fast and ranks a little worse",
+        _short_tsne,
         ListedNeighbors,
+    ),
+    "imh-large-ee": _large(
+        "IMH-EE large",
+        "imh-large with elastic embedding: for data without clear clusters",
+        _short_ee,
+        CoarseNeighbors,
+        n_components=128,
     ),
     "imh-le": _imh("IMH-LE", "Laplacian eigenmaps of base set and data together", RelaxedLE),
     "imh-le-b": _imh("IMH-LE_B", "Laplacian eigenmaps of the base set alone", _original_le),
