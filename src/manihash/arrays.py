@@ -25,8 +25,8 @@ _SMALL_PRODUCT = 1_000_000
 # A kernel takes some rows at once, a divisor of this; what is left over goes through another one.
 _KERNEL_ROWS = 16
 _ARGMAX_PASSES = 16
-# Scores that stay in a core's cache while they are looked through.
-_CACHED_SCORES = 2**18
+# Scores that are held at once while they are looked through: of few base points a whole block of rows.
+_HELD_SCORES = 2**22
 # From so many columns on the k largest of a row are looked for among the largest of so many groups of them.
 _MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
 
@@ -109,7 +109,7 @@ def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
     b, m, half = len(X), len(C), squared_norms(C) / 2
     best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
-    step = max(64, _CACHED_SCORES // m)
+    step = max(64, _HELD_SCORES // m // 64 * 64)
     for part in (slice(start, start + step) for start in range(0, b, step)):
         scores = product(X[part], C)
         scores -= half
