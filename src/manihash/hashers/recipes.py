@@ -80,13 +80,18 @@ def _original_le() -> LaplacianEigenmaps:
 
 
 def _large(
-    title: str, about: str, embedding: Callable[[], Any], neighbors: Callable[[], Any], n_components: int = 64
+    title: str,
+    about: str,
+    embedding: Callable[[], Any],
+    neighbors: Callable[[], Any],
+    n_components: int = 64,
+    normalize: bool = True,
 ) -> Recipe:
     """Ten thousand base points among the principal components, rotated: for ranking."""
 
     def make() -> IMH:
         base = ReducedBase(LargeBase(neighbors=neighbors()), n_components=n_components)
-        return IMH(base=base, embedding=embedding(), rotation=ITQRotation(), normalize=True)
+        return IMH(base=base, embedding=embedding(), rotation=ITQRotation(), normalize=normalize)
 
     return Recipe(make, title, about)
 
@@ -122,10 +127,11 @@ RECIPES: dict[str, Recipe] = {
     ),
     "imh-large-ee": _large(
         "IMH-EE large",
-        "imh-large with elastic embedding: for data without clear clusters",
+        "imh-large with elastic embedding, rows as they are: for data without clear clusters",
         _short_ee,
         CoarseNeighbors,
         n_components=128,
+        normalize=False,
     ),
     "imh-le": _imh("IMH-LE", "Laplacian eigenmaps of base set and data together", RelaxedLE),
     "imh-le-b": _imh("IMH-LE_B", "Laplacian eigenmaps of the base set alone", _original_le),
