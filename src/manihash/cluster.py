@@ -251,7 +251,7 @@ def connected(where: str) -> Iterator[None]:
         with (
             extra("dask", "dask").config.set({"distributed.nanny.pre-spawn-environ": _WORKER}),
             distributed.LocalCluster(
-                n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+                n_workers=n, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
             ) as cluster,
             distributed.Client(cluster),
         ):
