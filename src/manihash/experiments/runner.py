@@ -123,12 +123,9 @@ def _work(connection: Connection, measure: Measure, jobs: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     threadpool_limits(max(1, int(provenance.machine()["cores"]) // jobs))
-    while True:
-        try:
-            trial = connection.recv()
-        except (EOFError, OSError):
-            return
-        connection.send(_tried(measure, trial))
+    with suppress(EOFError, OSError):  # there are no more, or nobody is left to ask for them
+        while True:
+            connection.send(_tried(measure, connection.recv()))
 
 
 def _tried(measure: Measure, trial: Trial) -> Any:
