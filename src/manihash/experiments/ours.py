@@ -15,6 +15,7 @@ from manihash.hashers.recipes import RECIPES
 
 MNIST, CIFAR = "mnist", "cifar10-gist"
 BITS = (32, 64)
+SIZES, QUICK_SIZES = (0, 1000, 2000), (0, 1000)  # of base sets; 0 is the recipe's own
 ASYMMETRIC = ("imh-tsne", "imh-tsne-rotated", "imh-le", "agh", "itq", "pcah")
 ASYMMETRIC_QUERIES = 200  # of a large set, where every ranking is a sort of a million reals
 
@@ -33,11 +34,11 @@ class Variant:
         return title(self.method) + (f", m = {size:,}" if size else "")
 
 
-def _variants() -> list[Variant]:
+def _variants(scope: Scope) -> list[Variant]:
     """The paper's best first, then what improves it, then others; recipes that are not there are left out."""
     bases = [
         Variant(method, {"base__size": size} if size else {})
-        for size in (0, 1000, 2000)
+        for size in (QUICK_SIZES if scope.quick else SIZES)
         for method in ("imh-tsne", "imh-tsne-rotated")
     ]
     others = ("imh-large", "imh-supervised", "ksh", "ldahash", "ssh", "agh2", "itq", "rmmh", "klsh", "lsh")
@@ -58,7 +59,7 @@ def trials(scope: Scope) -> list[Trial]:
         *(
             t
             for data in _labelled(scope)
-            for v in _variants()
+            for v in _variants(scope)
             for b in _bits(scope)
             for t in _of(scope, data, v, b)
         ),
@@ -97,7 +98,7 @@ def _by_class(held: Held, scope: Scope, data: str) -> Table:
             ),
             v.method,
         )
-        for v in _variants()
+        for v in _variants(scope)
     )
     caption = f"{data}: what goes beyond the paper. IMH supervised, KSH, LDAHash and SSH learn from labels."
     return Table(f"ours-{data}", caption, columns, rows, "%", 1)
@@ -146,7 +147,7 @@ def _by_distance(held: Held, scope: Scope) -> Table:
 def _plain_wins(held: Held, scope: Scope) -> str:
     """Every case where ITQ, LSH or sign quantisation beats IMH-tSNE, in words."""
     found = []
-    places = [(data, _variants(), "map") for data in _labelled(scope)]
+    places = [(data, _variants(scope), "map") for data in _labelled(scope)]
     if _has_large(scope):
         places += [(_large(scope), _large_variants(), figure) for figure in ("map_ties", "f1")]
     for data, variants, figure in places:

@@ -20,7 +20,7 @@ def machine() -> dict[str, str]:
         "python": platform.python_version(),
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
         "processor": _processor(),
-        "cores": str(_cores()),
+        "cores": str(cores()),
     }
 
 
@@ -29,7 +29,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

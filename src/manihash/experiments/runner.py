@@ -122,13 +122,10 @@ def _work(connection: Connection, measure: Measure, jobs: int) -> None:
     from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    threadpool_limits(max(1, int(provenance.machine()["cores"]) // jobs))
-    while True:
-        try:
-            trial = connection.recv()
-        except (EOFError, OSError):
-            return
-        connection.send(_tried(measure, trial))
+    threadpool_limits(max(1, provenance.cores() // jobs))
+    with suppress(EOFError, OSError):  # there are no more, or nobody is left to ask for them
+        while True:
+            connection.send(_tried(measure, connection.recv()))
 
 
 def _tried(measure: Measure, trial: Trial) -> Any:
