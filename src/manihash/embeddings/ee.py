@@ -10,6 +10,7 @@ from manihash.arrays import Floats, Ints
 from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._sampled import SampledLoss, neighbour_loss
+from manihash.embeddings.sne import GaussianKernel
 
 
 class ElasticEmbedding(Embedding):
@@ -71,19 +72,11 @@ class ElasticEnergy:
         return E
 
 
-class ElasticKernel:
-    """exp(-E), for pairs that are drawn: each stands for m / s."""
+class ElasticKernel(GaussianKernel):
+    """exp(-E) as it is, for pairs that are drawn: each stands for m / s."""
 
     def __init__(self, lam: float, m: int) -> None:
         self.lam, self.m = lam / m**2, m
-
-    def pull(self, E: Floats) -> float:
-        return 4.0
-
-    def push(self, E: Floats) -> tuple[Floats, Floats]:
-        np.negative(E, out=E)
-        np.exp(E, out=E)
-        return E, E.sum(axis=1)
 
     def share(self, total: float, s: int) -> float:
         return 4 * self.lam * self.m / s

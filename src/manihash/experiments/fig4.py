@@ -1,21 +1,20 @@
 """Figure 4: MAP and F1 of nine methods on CIFAR-10, from 16 to 128 bits."""
 
+from manihash.experiments import nine
 from manihash.experiments.experiment import Experiment
 from manihash.experiments.lines import (
     FAR,
     Line,
     above,
-    along_bits,
     by_method,
     claim,
     falls,
     means,
-    plot,
     ranked,
     told,
 )
 from manihash.experiments.notes import data_note
-from manihash.experiments.scope import NINE, Held, Scope
+from manihash.experiments.scope import Held, Scope
 from manihash.experiments.section import Claim, Section
 from manihash.experiments.trial import Trial
 
@@ -24,18 +23,15 @@ DATA = "cifar10-gist"
 
 def trials(scope: Scope) -> list[Trial]:
     """Nine methods at every length; figure 5 draws its curves from the same."""
-    return [
-        t for method in NINE for bits in scope.bits for t in scope.seeded("retrieval", DATA, method, bits)
-    ]
+    return nine.trials(scope, DATA)
 
 
 def section(held: Held, scope: Scope) -> Section:
     """The two plots and their claims."""
-    by_map = [along_bits(held, scope, DATA, method, "map") for method in NINE]
-    by_f1 = [along_bits(held, scope, DATA, method, "f1") for method in NINE]
+    by_map, by_f1 = (nine.lines_of(held, scope, DATA, figure) for figure in ("map", "f1"))
     parts = (
-        plot("fig4-map", "Hamming ranking of the whole database.", "MAP, %", by_map),
-        plot("fig4-f1", "Look-up within Hamming radius 2.", "F1, %", by_f1),
+        nine.map_plot("fig4", by_map),
+        nine.lookup_plot("fig4", "F1", by_f1),
     )
     claims = (*_of_map(by_method(by_map), scope), *_of_f1(by_method(by_f1), scope))
     lead = "Nine methods by code length: the ranking of the whole database, and the look-up within radius 2."

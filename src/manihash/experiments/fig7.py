@@ -3,13 +3,13 @@
 from itertools import pairwise
 from statistics import median
 
+from manihash.experiments import nine
 from manihash.experiments.experiment import Experiment
 from manihash.experiments.fig5 import along_ranks
 from manihash.experiments.lines import (
     FAR,
     Line,
     above,
-    along_bits,
     by_method,
     claim,
     everywhere_above,
@@ -19,7 +19,7 @@ from manihash.experiments.lines import (
     told,
 )
 from manihash.experiments.notes import data_note
-from manihash.experiments.scope import NINE, Held, Scope
+from manihash.experiments.scope import Held, Scope
 from manihash.experiments.section import Claim, Plot, Section
 from manihash.experiments.trial import Trial
 
@@ -28,18 +28,15 @@ DATA = "mnist"
 
 def trials(scope: Scope) -> list[Trial]:
     """Nine methods at every length."""
-    return [
-        t for method in NINE for bits in scope.bits for t in scope.seeded("retrieval", DATA, method, bits)
-    ]
+    return nine.trials(scope, DATA)
 
 
 def section(held: Held, scope: Scope) -> Section:
     """The two plots, the curves of the supplement, and the claims."""
-    by_map = [along_bits(held, scope, DATA, method, "map") for method in NINE]
-    by_f1 = [along_bits(held, scope, DATA, method, "f1") for method in NINE]
+    by_map, by_f1 = (nine.lines_of(held, scope, DATA, figure) for figure in ("map", "f1"))
     parts = (
-        plot("fig7-map", "Hamming ranking of the whole database.", "MAP, %", by_map),
-        plot("fig7-f1", "Look-up within Hamming radius 2.", "F1, %", by_f1),
+        nine.map_plot("fig7", by_map),
+        nine.lookup_plot("fig7", "F1", by_f1),
         *(_precision_recall(held, scope, bits) for bits in scope.bits),
     )
     claims = (*_of_map(by_method(by_map), scope), *_of_f1(by_method(by_f1), scope))

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from manihash.experiments.lines import Line, along_bits, claim, falls, means, plot, told
+from manihash.experiments import nine
+from manihash.experiments.lines import Line, claim, falls, means, told
 from manihash.experiments.notes import data_note
-from manihash.experiments.scope import NINE, Held, Scope, on_base
+from manihash.experiments.scope import Held, Scope, on_base
 from manihash.experiments.section import Claim, Section
 from manihash.experiments.trial import Trial
 
@@ -18,25 +19,20 @@ def options(method: str) -> dict[str, Any]:
 
 def trials(scope: Scope, data: str) -> list[Trial]:
     """Nine methods at every length."""
-    return [
-        t
-        for method in NINE
-        for bits in scope.bits
-        for t in scope.seeded("retrieval", data, method, bits, **options(method))
-    ]
+    return nine.trials(scope, data, options)
 
 
 def lines_of(held: Held, scope: Scope, data: str, figure: str) -> list[Line]:
     """A figure of the nine methods at every length."""
-    return [along_bits(held, scope, data, method, figure, **options(method)) for method in NINE]
+    return nine.lines_of(held, scope, data, figure, options)
 
 
 def section(name: str, title: str, held: Held, scope: Scope, data: str, wanted: str) -> Section:
     """F1 and recall within radius 2, and the claims that both figures carry."""
     by_f1, by_recall = (lines_of(held, scope, data, figure) for figure in ("f1", "recall"))
     parts = (
-        plot(f"{name}-f1", "Look-up within Hamming radius 2.", "F1, %", by_f1),
-        plot(f"{name}-recall", "Look-up within Hamming radius 2.", "recall, %", by_recall),
+        nine.lookup_plot(name, "F1", by_f1),
+        nine.lookup_plot(name, "recall", by_recall),
     )
     lead = f"Look-up within Hamming radius 2; m = {BASE_SIZE:,} and k = {NEIGHBOURS} for IMH and AGH."
     missing: tuple[str, ...] = ()
