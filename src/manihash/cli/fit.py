@@ -36,6 +36,7 @@ def fit(
     seed: _inputs.Seed = 0,
     settings: _inputs.Settings = None,
     dask: _inputs.Dask = None,
+    device: _inputs.Device = None,
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,
 ) -> None:
@@ -51,6 +52,7 @@ def fit(
       manihash fit --data mnist --set embedding__perplexity=30 -o mnist.mhash
       manihash fit vectors.npy --labels y.npy --recipe ksh -o model.mhash
       manihash fit vectors.npy --dask 4 -o model.mhash
+      manihash fit vectors.npy --device cuda -o model.mhash
     """
     from sklearn.utils import get_tags
 
@@ -63,7 +65,7 @@ def fit(
                 say("note", f"{recipe} learns without labels: those of {labels} are not used", "bold yellow")
             watch.begin(f"fitting {recipe}")
             start = perf_counter()
-            hasher.fit(X, y)
+            hasher.fit(_inputs.on_device(X, device, dask), y)
             seconds = perf_counter() - start
         hasher.save(out)
     loss = getattr(hasher, "loss_", None)
