@@ -372,7 +372,7 @@ def test_the_kernel_gives_what_torch_gives(name, normalize, n, d, m, k, r):
     if normalize:
         B /= np.linalg.norm(B, axis=1, keepdims=True)
     hasher = IMH(r, base=B, embedding=_Normal(r), n_neighbors=k, normalize=normalize, random_state=0)
-    hasher.fit(np.vstack([X, X + 1]))
+    hasher.fit(rng.random((50, d)).astype(np.float32) * 50)
     T = torch.as_tensor(X, device="cuda")
     with manihash.precision("float32"):
         exact, codes = hasher.embed(T.double()), hasher.encode(T.double())

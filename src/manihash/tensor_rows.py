@@ -118,7 +118,7 @@ class TensorRows(Rows):
         if self._kept is not None:
             return self._kept[start:stop]
         part = self.X[start:stop] if tensors.is_tensor(self.X) else self._sent(slice(start, stop))
-        return self._prepare(part, self._numbers_of(np.arange(start, stop)))
+        return self._prepare(part, range(start, stop))
 
     def kept(self) -> Rows:
         """Self, made ready to be visited many times: checked once, and the prepared rows held if they fit."""
@@ -138,17 +138,17 @@ class TensorRows(Rows):
         held = self.X if self._kept is None else self._kept
         blocks = (held[i : i + size] for i in starts) if tensors.is_tensor(held) else self._arriving(starts)
         for first, part in zip(starts, blocks, strict=True):
-            yield from self._pieces(f, first, part, self._numbers_of(np.arange(first, first + len(part))))
+            yield from self._pieces(f, first, part, range(first, first + len(part)))
             if stage:
                 advance(stage, min(first + size, n), n)
 
     def _pieces(
-        self, f: Callable[[Tensor], Result], start: int, part: Tensor, numbers: Ints
+        self, f: Callable[[Tensor], Result], start: int, part: Tensor, places: Any
     ) -> Iterator[tuple[int, Result]]:
         """f of a part, prepared; of its halves, where the card is too full for the whole."""
         full = False
         try:
-            result = f(part if self._kept is not None else self._prepare(part, numbers))
+            result = f(part if self._kept is not None else self._prepare(part, places))
         except tensors.out_of_memory():
             full = True
         if not full:
@@ -162,8 +162,8 @@ class TensorRows(Rows):
             )
         _log.info("%s is full: blocks of %d rows are tried", self.device, b)
         tensors.torch().cuda.empty_cache()
-        yield from self._pieces(f, start, part[:b], numbers[:b])
-        yield from self._pieces(f, start + b, part[b:], numbers[b:])
+        yield from self._pieces(f, start, part[:b], places[:b])
+        yield from self._pieces(f, start + b, part[b:], places[b:])
 
     def _arriving(self, starts: range) -> Iterator[Tensor]:
         """Blocks of rows of main memory, the next read and copied while one is computed with."""
@@ -182,24 +182,26 @@ class TensorRows(Rows):
         held = self.X if self._kept is None else self._kept
         if tensors.is_tensor(held):
             taken = held[tensors.on(self.device, index)]
-            return taken if self._kept is not None else self._prepare(taken, self._numbers_of(index))
+            return taken if self._kept is not None else self._prepare(taken, index)
         order = np.argsort(index, kind="stable")
-        part = self._prepare(self._sent(index[order]), self._numbers_of(index[order]))
+        part = self._prepare(self._sent(index[order]), index[order])
         return part[tensors.on(self.device, np.argsort(order))]
 
     def _sent(self, which: Any) -> Tensor:
         part = self.X.X[which] if isinstance(which, slice) else rows_at(self.X.X, which)
         return tensors.on(self.device, tensors.dense(part))
 
-    def _prepare(self, part: Tensor, numbers: Any) -> Tensor:
+    def _prepare(self, part: Tensor, places: Any) -> Tensor:
+        """Rows made ready; ``places`` are theirs in X, by which an error numbers them."""
         block = part.to(tensors.tensor_type(self.dtype)).contiguous()
         squared = arrays.squared_norms(block)
         most = np.finfo(self.dtype).max / 8
         if not bool((squared <= most).all()):
-            bad = tensors.to_numpy(~(squared <= most)).nonzero()[0][:1]
-            checks.finite_block(tensors.to_numpy(block[tensors.on(self.device, bad)]), numbers=numbers[bad])
+            bad = int(tensors.to_numpy(~(squared <= most)).argmax())
+            number = self._numbers_of(np.asarray([places[bad]]))
+            checks.finite_block(tensors.to_numpy(block[bad : bad + 1]), numbers=number)
             raise ValueError(
-                f"the squares of some values overflow {self.dtype} (row {numbers[bad[0]]}): "
+                f"the squares of some values overflow {self.dtype} (row {number[0]}): "
                 "scale the vectors down, or give them as float64"
             )
         if self.normalize:
@@ -235,13 +237,12 @@ class FusedRows(TensorRows):
         self._kernel, self._rows = kernel, rows
 
     def _pieces(
-        self, f: Callable[[Tensor], Any], start: int, part: Tensor, numbers: Ints
+        self, f: Callable[[Tensor], Any], start: int, part: Tensor, places: Any
     ) -> Iterator[tuple[int, Any]]:
         part = part if part.stride(1) == 1 else part.contiguous()
         out, left = self._kernel(part)
         if left is not None:
-            numbers = numbers[tensors.to_numpy(left)]
-            for first, piece in self._rows._pieces(f, 0, part[left], numbers):
+            for first, piece in self._rows._pieces(f, 0, part[left], start + tensors.to_numpy(left)):
                 out[left[first : first + len(piece)]] = piece
         yield start, out
 
