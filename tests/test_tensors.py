@@ -85,14 +85,14 @@ def test_a_fitted_model_gives_a_tensor_the_bits_it_gives_an_array(device, part):
 @device
 @pytest.mark.parametrize("part", PARTS[:3], ids=lambda part: "-".join(part) or "plain")
 def test_a_fit_on_a_tensor_learns_what_a_fit_on_an_array_learns(device, part):
-    X = points()
+    X = points(dtype=np.float64)  # in float32 a row between two centres may go to the other, and all follows
     made = IMH(16, base=KMeansBase(60), random_state=0, **part)
     a, b = clone(made).fit(X), clone(made).fit(torch.as_tensor(X, device=device))
     assert isinstance(b.base_points_, np.ndarray)
     assert isinstance(b.base_embedding_, np.ndarray)
-    np.testing.assert_allclose(b.base_points_, a.base_points_, atol=1e-5)
-    assert b.bandwidth_ == pytest.approx(a.bandwidth_, rel=1e-5)
-    assert b.loss_ == pytest.approx(a.loss_, rel=0.1)
+    np.testing.assert_allclose(b.base_points_, a.base_points_, atol=1e-9)
+    assert b.bandwidth_ == pytest.approx(a.bandwidth_, rel=1e-9)
+    assert b.loss_ == pytest.approx(a.loss_, rel=0.25)
 
 
 @device
@@ -125,7 +125,7 @@ def test_tsne_of_a_tensor_is_as_good_and_keeps_neighbours(device, dof):
     X = points(300)
     options = {"n_components": 8, "dof": dof, "random_state": 0, "n_iter": 300}
     here, there = TSNE(**options).fit(X), TSNE(**options).fit(torch.as_tensor(X, device=device))
-    assert there.loss_ == pytest.approx(here.loss_, rel=0.1)
+    assert there.loss_ == pytest.approx(here.loss_, rel=0.25)
     Y = there.embedding_.cpu().numpy()
     near, kept = arrays.k_nearest(X, X, 6)[1], arrays.k_nearest(Y, Y, 11)[1]
     assert np.mean([np.isin(a, b).mean() for a, b in zip(near, kept, strict=True)]) > 0.6
@@ -255,12 +255,12 @@ def test_a_base_that_is_searched_by_cells_is_searched_in_numpy(caplog):
 @device
 def test_k_means_of_very_many_rows_looks_at_some(device, monkeypatch):
     monkeypatch.setattr("manihash.base_set._ALL_ROWS", 1000)
-    X = points()
+    X = points(dtype=np.float64)
     base = KMeansBase(20, sample=50, random_state=0)
     here, there = (clone(base).fit(x).points_ for x in (X, torch.as_tensor(X, device=device)))
     sent = clone(base).fit(on_device(X, device)).points_
-    np.testing.assert_allclose(there, here, atol=1e-5)
-    np.testing.assert_allclose(sent, here, atol=1e-5)
+    np.testing.assert_allclose(there, here, atol=1e-9)
+    np.testing.assert_allclose(sent, here, atol=1e-9)
 
 
 @device
@@ -275,7 +275,7 @@ def test_blocks_of_codes_are_the_codes_from_any_row_on(device, monkeypatch):
 
 @device
 def test_rows_that_stay_in_main_memory_are_streamed(device, tmp_path, monkeypatch):
-    np.save(tmp_path / "x.npy", points())
+    np.save(tmp_path / "x.npy", points(dtype=np.float64))
     X = np.load(tmp_path / "x.npy", mmap_mode="r")
     made = IMH(16, base=KMeansBase(60), normalize=True, rotation=ITQRotation(n_iter=3), random_state=0)
     whole = clone(made).fit(torch.as_tensor(np.array(X), device=device))
@@ -283,10 +283,12 @@ def test_rows_that_stay_in_main_memory_are_streamed(device, tmp_path, monkeypatc
     for room in (2.0**40, 0):  # kept on the device, and sent anew on each visit
         monkeypatch.setattr(TensorRows, "_room", lambda rows, room=room: room)
         streamed = clone(made).fit(on_device(X, device))
-        np.testing.assert_allclose(streamed.base_points_, whole.base_points_, atol=1e-5)
+        np.testing.assert_allclose(streamed.base_points_, whole.base_points_, atol=1e-9)
     codes = whole.encode(on_device(X, device))
     assert isinstance(codes, np.ndarray)
     assert share_off(codes, whole.encode(X)) < 1e-4
+    narrow = np.asarray(X, np.float32)
+    assert share_off(whole.encode(on_device(narrow, device)), whole.encode(narrow)) < 1e-4
 
 
 @pytest.mark.parametrize("dtype", [">f4", "<f8", "u2", "i8", "?", "f2"])

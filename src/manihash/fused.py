@@ -28,7 +28,7 @@ _MOST_NEIGHBOURS = 16
 _ROWS, _STEP, _COLUMNS = 128, 32, 64
 # Base points whose scores are held at once: 200 registers a thread for one product, 128 for three.
 _PANEL = {"tf32": 400, "tf32x3": 256}
-_STAGES = {"tf32": 4, "tf32x3": 3}
+_STAGES = {"tf32": 4, "tf32x3": 4}
 # Rows that tell how large the numbers of X are.
 _SAMPLE = 1024
 # What a panel costs beyond its columns, in columns.
