@@ -388,6 +388,19 @@ def test_the_kernel_gives_what_torch_gives(name, normalize, n, d, m, k, r):
     assert torch.equal(arrays.pack(Y > 0), found)
 
 
+@on_a_card
+def test_a_model_is_moved_to_the_device_of_the_rows_and_the_log_says_so(caplog):
+    caplog.set_level(logging.INFO)
+    X = points()
+    hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(X)
+    T = torch.as_tensor(X, device="cuda")
+    hasher.encode(T)
+    assert "laid out on cuda" in caplog.text
+    with manihash.precision("float32"):
+        hasher.encode(T)
+    assert "copied to cuda" in caplog.text
+
+
 class _Normal:
     def __init__(self, r):
         self.r = r
@@ -456,3 +469,29 @@ def test_what_are_no_codes_is_refused():
         TensorIndex(torch.full((3, 2), 255, dtype=torch.uint8), 13)
     with pytest.raises(ValueError, match="at least one"):
         TensorIndex(torch.zeros((0, 2), dtype=torch.uint8), 16)
+
+
+def test_the_command_computes_on_a_device(tmp_path):
+    from command import run, told
+
+    np.save(tmp_path / "x.npy", points())
+    x, model, codes, plain = (str(tmp_path / name) for name in ("x.npy", "m.mhash", "c.npy", "p.npy"))
+    run("fit", x, "--device", "cpu", "--bits", "16", "--set", "base__size=60", "-o", model)
+    run("encode", model, x, "--device", "cpu", "--precision", "tf32", "-o", codes)
+    run("encode", model, x, "-o", plain)
+    assert share_off(np.load(codes), np.load(plain)) < 1e-4
+    failed = run("encode", model, x, "--device", "nonsense", "-o", str(tmp_path / "d.npy"), code=2)
+    assert "'nonsense' cannot be used" in told(failed)
+    failed = run("encode", model, x, "--precision", "half", "-o", str(tmp_path / "d.npy"), code=2)
+    assert "tf32, tf32x3, float32" in told(failed)
+    failed = run("fit", x, "--device", "cpu", "--dask", "1", "-o", str(tmp_path / "d.mhash"), code=2)
+    assert "give one" in told(failed)
+
+
+def test_the_command_without_torch_names_the_extra(tmp_path, monkeypatch):
+    from command import run, told
+
+    np.save(tmp_path / "x.npy", points())
+    monkeypatch.setitem(sys.modules, "torch", None)
+    failed = run("fit", str(tmp_path / "x.npy"), "--device", "cuda", "-o", str(tmp_path / "m.mhash"), code=2)
+    assert "manihash[torch]" in told(failed)
