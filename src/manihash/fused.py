@@ -148,7 +148,7 @@ class Layout:
         """How large the numbers of most rows of X are: as those of the base points, but for unit length."""
         if not self.normalize:
             return self.largest
-        return X[:: max(1, len(X) // _SAMPLE)].to(self.largest.dtype).abs().amax(1).median()
+        return X[:: max(1, len(X) // _SAMPLE)].to(self.largest.dtype).abs().amax(1).mean()
 
 
 def parts(m: int, most: int) -> tuple[int, int, int]:

@@ -82,14 +82,23 @@ def opened(path: str, dask: str | None) -> Iterator[Any]:
         yield cluster.array_of(partial(datasets.read_rows, path=place), X.shape, X.dtype)
 
 
-def on_device(X: Any, device: str | None, dask: str | None) -> Any:
-    """The vectors, sent to a device of torch block by block if one is asked for."""
+def check_device(device: str | None, dask: str | None) -> None:
+    """Raise before any work is done if the device is not there, or a cluster is asked for too."""
     if device is None:
-        return X
+        return
     if dask is not None:
         raise typer.BadParameter(
             "--device and --dask came: the workers of a cluster compute in numpy, give one"
         )
+    from manihash.tensors import checked_device
+
+    checked_device(device)
+
+
+def on_device(X: Any, device: str | None) -> Any:
+    """The vectors, sent to a device of torch block by block if one is asked for."""
+    if device is None:
+        return X
     from manihash import on_device
 
     return on_device(X, device)

@@ -49,6 +49,7 @@ def encode(
     if not str(out).lower().endswith(_TARGETS):
         raise ValueError(f"the format of {out} is told by its name: one of {', '.join(_TARGETS)} was wanted")
     _inputs.check_target(out, model, vectors)
+    _inputs.check_device(device, dask)
     hasher = _inputs.load_hasher(model)
     with watched(quiet) as watch:
         watch.begin("encoding")
@@ -64,7 +65,7 @@ def encode(
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             file = GrowingRows(out, shape, made_from, restart=restart)
             start = perf_counter()
-            X = _inputs.on_device(X, device, dask)
+            X = _inputs.on_device(X, device)
             with file.writing(), manihash.precision(precision):
                 first = file.done
                 for block in hasher.encode_blocks(X, first):

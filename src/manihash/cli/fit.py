@@ -57,6 +57,7 @@ def fit(
     from sklearn.utils import get_tags
 
     _inputs.check_target(out, vectors)
+    _inputs.check_device(device, dask)
     hasher = _inputs.make_hasher(recipe, bits, seed, settings)
     with watched(quiet) as watch:
         watch.begin("reading")
@@ -65,7 +66,7 @@ def fit(
                 say("note", f"{recipe} learns without labels: those of {labels} are not used", "bold yellow")
             watch.begin(f"fitting {recipe}")
             start = perf_counter()
-            hasher.fit(_inputs.on_device(X, device, dask), y)
+            hasher.fit(_inputs.on_device(X, device), y)
             seconds = perf_counter() - start
         hasher.save(out)
     loss = getattr(hasher, "loss_", None)
