@@ -401,6 +401,27 @@ def test_a_model_is_moved_to_the_device_of_the_rows_and_the_log_says_so(caplog):
     assert "copied to cuda" in caplog.text
 
 
+@on_a_card
+@pytest.mark.parametrize("stages", [30, 0])
+def test_a_card_with_little_shared_memory_takes_fewer_stages_or_plain_torch(monkeypatch, stages):
+    X = points()
+    hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(X)
+    monkeypatch.setitem(fused._STAGES, "tf32x3", stages)
+    monkeypatch.setattr(fused, "_laid_out", type(fused._laid_out)())
+    rows = hasher._by_kernel(hasher._rows_to_map(torch.as_tensor(X, device="cuda")), pack=True)
+    assert isinstance(rows, FusedRows) == (stages > 0)
+    assert share_off(hasher.encode(torch.as_tensor(X, device="cuda")), hasher.encode(X)) < 1e-4
+
+
+@device
+def test_a_tensor_with_gradients_is_encoded_without(device):
+    X = points()
+    hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(X)
+    T = torch.as_tensor(X, device=device).requires_grad_()
+    assert not hasher.embed(T).requires_grad
+    assert share_off(hasher.encode(T), hasher.encode(X)) < 1e-4
+
+
 class _Normal:
     def __init__(self, r):
         self.r = r

@@ -59,9 +59,12 @@ def precision(name: str) -> Iterator[None]:
 
 
 @cache
-def has_triton() -> bool:
-    """Whether Triton is installed."""
-    return importlib.util.find_spec("triton") is not None
+def has_kernels(device: Any) -> bool:
+    """Whether a device runs our kernels: a card of Nvidia's since Ampere, and Triton installed."""
+    if device.type != "cuda" or importlib.util.find_spec("triton") is None:
+        return False
+    torch = tensors.torch()
+    return torch.version.cuda is not None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def kernel(
@@ -73,7 +76,7 @@ def kernel(
     laid out for the last few models is kept.
     """
     name = _precision.get()
-    if name == "float32" or device.type != "cuda" or not has_triton():
+    if name == "float32" or not has_kernels(device):
         return None
     if k > _MOST_NEIGHBOURS or B.size >= 2**30 or (origin is not None and normalize):
         return None
@@ -84,7 +87,7 @@ def kernel(
         _laid_out[key] = held
         if len(_laid_out) > _KEPT:
             _laid_out.popitem(last=False)
-    return held
+    return held if held.stages else None
 
 
 class Layout:
@@ -121,6 +124,19 @@ class Layout:
         self.held = [torch.as_tensor(part).to(device) for part in (shift, high, low, half, embedded)]
         _log.info("the model was laid out on %s for precision %s", device, name)
         self.largest = torch.full((1,), float(largest), device=device)
+        self.stages = _STAGES[name]
+        self._try(torch.ones((1, self.d), device=device))
+
+    def _try(self, X: Tensor) -> None:
+        """Take as many stages as the card has shared memory for; none, where it has too little for one."""
+        from manihash import kernels
+
+        while self.stages:
+            try:
+                self(X, pack=True)
+                return
+            except kernels.OutOfResources:
+                self.stages -= 1
 
     def __call__(self, X: Tensor, *, pack: bool) -> tuple[Tensor, Tensor | None]:
         """Codes or coordinates of the rows of X, and the rows, if any, that the kernel leaves to others."""
@@ -140,7 +156,7 @@ class Layout:
                 K=self.k, KP=1 << (self.k - 1).bit_length(), RB=_COLUMNS,
                 THREE=self.name == "tf32x3", NORMALIZE=self.normalize, SHIFT=self.origin is not None,
                 ONE=self.m_pad == sum(self.parts), PACK=pack,
-                num_warps=8, num_stages=_STAGES[self.name],
+                num_warps=8, num_stages=self.stages,
             )  # fmt: skip
         return out, odd.nonzero()[:, 0] if int(left) else None
 

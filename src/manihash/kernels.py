@@ -5,6 +5,9 @@ The one file that imports Triton; it is imported when a kernel is first asked fo
 
 import triton
 import triton.language as tl
+from triton.runtime.errors import OutOfResources
+
+__all__ = ["OutOfResources", "induce", "nearer"]
 
 
 @triton.jit
@@ -63,7 +66,7 @@ def _keep(values, places, j: tl.constexpr, value, place, slot, ONE: tl.constexpr
     return tl.where(here, value[:, None], values), tl.where(here, place[:, None], places)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def induce(
     X, largest, origin, C, L, half, Y, out, odd, left,
     n, d, row_stride, d_pad, m_pad, r, r_pad, out_width, c_scale, slope,

@@ -74,9 +74,10 @@ class TensorRows(Rows):
     def __init__(
         self, X: Any, *, normalize: bool = False, origin: Floats | None = None, numbers: int | Ints = 0
     ) -> None:
-        super().__init__(X, normalize=normalize, origin=origin, numbers=numbers)
+        held = X.detach() if tensors.is_tensor(X) else X
+        super().__init__(held, normalize=normalize, origin=origin, numbers=numbers)
         self.device = X.device
-        if tensors.is_tensor(X) and (X.is_complex() or X.is_quantized):
+        if held is not X and (X.is_complex() or X.is_quantized):
             raise ValueError(f"X holds values of type {X.dtype}: give real numbers (float, int or bool)")
 
     def map(self, f: Callable[[Tensor], Result], stage: str = "", *, start: int = 0) -> Iterator[Result]:
@@ -123,7 +124,8 @@ class TensorRows(Rows):
     def kept(self) -> Rows:
         """Self, made ready to be visited many times: checked once, and the prepared rows held if they fit."""
         if self._kept is None and len(self) * self.width * self.dtype.itemsize <= self._room():
-            kept = tensors.torch().empty((len(self), self.width), **self._type())
+            shape, dtype = (len(self), self.width), tensors.tensor_type(self.dtype)
+            kept = tensors.torch().empty(shape, dtype=dtype, device=self.device)
             for first, piece in self._visits(lambda block: block):
                 kept[first : first + len(piece)] = piece
             self._kept = kept
@@ -224,9 +226,6 @@ class TensorRows(Rows):
         if tensors.is_tensor(self.X):
             return tensors.torch().empty(shape, dtype=tensors.tensor_type(dtype), device=self.device)
         return np.empty(shape, dtype)
-
-    def _type(self) -> dict[str, Any]:
-        return {"dtype": tensors.tensor_type(self.dtype), "device": self.device}
 
 
 class FusedRows(TensorRows):

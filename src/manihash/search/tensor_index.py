@@ -18,7 +18,7 @@ _QUERIES = 1024
 _FIRST, _ROOM, _LONGEST = 2**14, 2**12, 2**30
 # Pairs held at once without the kernel.
 _PAIRS = 2**26
-_KERNEL_BITS = 512
+_KERNEL_BITS = 256
 _BM, _BQ = 128, 64
 
 
@@ -65,7 +65,7 @@ class TensorIndex:
         n, signs = len(self), self._signs(queries)
         start = min(n, max(_FIRST, k))
         best = self._scan(signs, None, 0, start, k)
-        if self.codes.device.type != "cuda" or self.n_bits > _KERNEL_BITS or not fused.has_triton():
+        if self.n_bits > _KERNEL_BITS or not fused.has_kernels(self.codes.device):
             return self._scan(signs, best, start, n, k)
         size = start
         while start < n:
