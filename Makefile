@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Threads of FAISS that spin between calls slow everything else down on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-extras check format bench profile bench-baselines bench-search bench-scale clean
+.PHONY: help setup demo test test-extras check format bench profile bench-baselines bench-search bench-scale bench-gpu clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ bench-search: setup ## the Hamming index beside FAISS (needs MNIST and photo-sif
 
 bench-scale: .venv/.extras-ready ## 20M rows out of core, a cluster, kill -9 (needs photo-sift1m, 4 GB of disk; ten minutes)
 	$(BIN)/python benchmarks/scale.py
+
+bench-gpu: ## encode, fit and search on a card beside its floors (needs torch with CUDA; fits need MNIST)
+	$(BIN)/python benchmarks/gpu.py
 
 clean: ## remove the virtual environment and what was made
 	rm -rf .venv demo

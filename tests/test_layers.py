@@ -16,10 +16,14 @@ ORDER = [
     {"codes"},
     {"progress"},
     {"checks"},
+    {"kernels"},
+    {"tensors"},
     {"arrow"},
     {"arrays"},
+    {"fused"},
     {"rows"},
     {"cluster"},
+    {"tensor_rows"},
     {"persist"},
     {"growing"},
     {"estimator"},
@@ -106,6 +110,12 @@ def test_an_optional_library_is_imported_in_one_file_and_not_at_its_top(library)
     assert len(users) <= 1, users
     for path in users:
         assert library not in {name.split(".")[0] for name in imports(path, top_level_only=True)}
+
+
+def test_triton_is_imported_in_one_file_that_is_itself_imported_late():
+    users = [path.name for path in FILES if "triton" in {name.split(".")[0] for name in imports(path)}]
+    assert users == ["kernels.py"]
+    assert not [path for path in FILES if "manihash.kernels" in imports(path, top_level_only=True)]
 
 
 @pytest.mark.parametrize("path", named(path for path in FILES if part_of(path) in WITHOUT_SKLEARN))

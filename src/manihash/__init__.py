@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from manihash.embeddings.sne import SNE
     from manihash.embeddings.tsne import TSNE
     from manihash.estimator import load
+    from manihash.fused import precision
     from manihash.hashers._hasher import Hasher
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
     from manihash.rotation import ITQRotation
     from manihash.search import HammingIndex, Rescore, dedup
     from manihash.search.tables import LSHTables
+    from manihash.search.tensor_index import TensorIndex
     from manihash.stores import open_store
+    from manihash.tensor_rows import on_device
 
 _HOMES = {
     "IMH": "manihash.hashers.imh",
@@ -98,6 +101,9 @@ _HOMES = {
     "HammingIndex": "manihash.search",
     "Rescore": "manihash.search",
     "dedup": "manihash.search",
+    "TensorIndex": "manihash.search.tensor_index",
+    "on_device": "manihash.tensor_rows",
+    "precision": "manihash.fused",
     "open_store": "manihash.stores",
     "load_dataset": "manihash.datasets",
     "open_vectors": "manihash.datasets",

@@ -5,6 +5,8 @@ kernels, which add in another order, for one column, for the last few rows, for 
 threads. ``product`` stays on one kernel (see ``_padded_rows``), and takes float64 where the kernel of float32
 treats rows by their place; ``single_blas_thread`` keeps BLAS on one thread while blocks of rows are spread
 over threads of our own.
+
+A block may be a torch tensor: then ``tensors`` does the work, where the tensor lies.
 """
 
 import threading
@@ -16,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
+
+from manihash import codes, tensors
 
 Floats = NDArray[Any]
 Ints = NDArray[np.intp]
@@ -33,6 +37,8 @@ _MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
 
 def float_type(X: Any) -> np.dtype[Any]:
     """Arithmetic follows X: float64 for float64, float32 for anything else."""
+    if tensors.is_tensor(X):
+        return tensors.float_type(X)
     return np.dtype(np.float64 if X.dtype.newbyteorder("=") == np.float64 else np.float32)
 
 
@@ -74,6 +80,8 @@ def product(X: Floats, C: Floats) -> Floats:
 
 def squared_norms(X: Floats) -> Floats:
     """The squared length of each row."""
+    if tensors.is_tensor(X):
+        return tensors.squared_norms(X)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.einsum("ij,ij->i", X, X)
 
@@ -87,6 +95,8 @@ def sum_of_squares(X: Floats) -> float:
 
 def unit_rows(X: Floats, squared: Floats) -> Floats:
     """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero."""
+    if tensors.is_tensor(X):
+        return tensors.unit_rows(X, squared)
     limits = np.finfo(X.dtype)
     if (faint := squared < limits.tiny / limits.eps).any():  # squares that underflow: scaled up before
         largest = np.abs(X[faint]).max(axis=1, keepdims=True)
@@ -100,6 +110,8 @@ def unit_rows(X: Floats, squared: Floats) -> Floats:
 
 def closeness(X: Floats, C: Floats) -> Floats:
     """x·c - |c|²/2 (b, m): largest where the squared distance |x|² - 2 (x·c - |c|²/2) is smallest."""
+    if tensors.is_tensor(X):
+        return tensors.closeness(X, C)
     scores = product(X, C)
     scores -= squared_norms(C) / 2
     return scores
@@ -107,6 +119,8 @@ def closeness(X: Floats, C: Floats) -> Floats:
 
 def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
+    if tensors.is_tensor(X):
+        return tensors.k_nearest(X, C, k)
     b, m, half = len(X), len(C), squared_norms(C) / 2
     best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
     step = max(64, _HELD_SCORES // m // 64 * 64)
@@ -171,10 +185,54 @@ def _columns_of_groups(scores: Floats, k: int) -> Ints:
 
 def squared_distances(X: Floats, C: Floats) -> Floats:
     """|x - c|² for every pair, (b, m), never below zero."""
+    if tensors.is_tensor(X):
+        return tensors.squared_distances(X, C)
     distances = closeness(X, C)
     distances *= -2
     distances += squared_norms(X)[:, None]
     return np.maximum(distances, 0, out=distances)
+
+
+def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
+    """Which row of C is nearest to each of X, and how far in squares, (b,); sum and number of X for each."""
+    if tensors.is_tensor(X):
+        return tensors.nearest_sums(X, like(C, X))
+    import scipy.sparse as sp
+
+    b, m = len(X), len(C)
+    squared, index = k_nearest(X, C, 1)
+    label = index[:, 0].astype(np.int32)
+    one_hot = sp.csr_array((np.ones(b, X.dtype), label, np.arange(b + 1)), shape=(b, m))
+    return label, squared[:, 0], one_hot.T @ X, np.bincount(label, minlength=m)
+
+
+def exp(X: Floats) -> Floats:
+    """e to the power of each number."""
+    return tensors.exp(X) if tensors.is_tensor(X) else np.exp(X)
+
+
+def sum_of_roots(squared: Floats) -> Any:
+    """The sum of square roots, in float64."""
+    return (
+        tensors.sum_of_roots(squared)
+        if tensors.is_tensor(squared)
+        else np.sqrt(squared).sum(dtype=np.float64)
+    )
+
+
+def signs(V: Floats) -> Floats:
+    """1 where a number is above zero, -1 elsewhere."""
+    return tensors.signs(V) if tensors.is_tensor(V) else np.where(V > 0, V.dtype.type(1), V.dtype.type(-1))
+
+
+def pack(bits: Floats) -> Floats:
+    """Bits (b, r) to bytes, as ``codes.pack``."""
+    return tensors.pack(bits) if tensors.is_tensor(bits) else codes.pack(bits)
+
+
+def like(array: Floats, X: Floats) -> Floats:
+    """The array in the type of X, and beside it where X is a tensor."""
+    return tensors.like(array, X) if tensors.is_tensor(X) else array.astype(X.dtype, copy=False)
 
 
 @cache

@@ -5,7 +5,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -14,6 +13,7 @@ from manihash.arrays import Floats
 from manihash.estimator import checked
 from manihash.progress import advance, note
 from manihash.rows import Rows, far_origin
+from manihash.tensor_rows import rows_of
 
 _log = logging.getLogger(__name__)
 
@@ -25,12 +25,14 @@ _ALL_ROWS = 2**20
 class BaseSet(BaseEstimator):
     """A way to choose base points: subclasses write ``_choose``."""
 
+    takes_tensors = True
+
     size: int
     random_state: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the base points of X; they are ``points_`` (m, d)."""
-        rows = Rows(checked(self, X, fitting=True))
+        rows = rows_of(checked(self, X, fitting=True))
         for _ in rows.map(len):  # so that NaN is an error in whichever row it is
             pass
         rows.origin = far_origin(rows)
@@ -132,13 +134,10 @@ def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32],
 
     The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
     """
-    m = len(centres)
 
     def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        squared, index = arrays.k_nearest(X, centres, 1)
-        label = index[:, 0].astype(np.int32)
-        one_hot = sp.csr_array((np.ones(len(X), X.dtype), label, np.arange(len(X) + 1)), shape=(len(X), m))
-        return (label, squared[:, 0]), (one_hot.T @ X, np.bincount(label, minlength=m))
+        label, squared, sums, counts = arrays.nearest_sums(X, centres)
+        return (label, squared), (sums, counts)
 
     (labels, squared), (sums, counts) = rows.fold(block)
     fill_empty(rows, sums, counts, labels, squared)

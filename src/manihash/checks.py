@@ -62,6 +62,21 @@ def extra(module: str, name: str) -> ModuleType:
         ) from error
 
 
+def table(shape: tuple[int, ...], least: int, width: int | None) -> None:
+    """Raise unless a shape is that of at least ``least`` rows of ``width`` numbers, None for any width."""
+    if len(shape) != 2:
+        raise ValueError(f"X has {len(shape)} dimensions: two were wanted, one vector a row")
+    if shape[0] < least or shape[1] < 1:
+        raise ValueError(
+            f"X holds {shape[0]} sample(s) of {shape[1]} feature(s): give at least {least} of at least 1"
+        )
+    if width is not None and shape[1] != width:
+        raise ValueError(
+            f"X has {shape[1]} features, but the model was fitted on {width}: give vectors of that width, or "
+            "fit a new model"
+        )
+
+
 def finite_block(
     X: NDArray[Any], first_row: int = 0, *, numbers: NDArray[np.intp] | None = None, name: str = "Input X"
 ) -> None:

@@ -6,6 +6,7 @@ own is recorded by name only: the fitted model does not need it.
 """
 
 import importlib
+import logging
 import os
 from typing import Any, Self
 
@@ -18,6 +19,9 @@ from manihash import checks, cluster, persist
 from manihash.arrays import Floats
 from manihash.persist import Arrays, ModelFileError
 from manihash.rows import Rows, can_be_sliced, far_origin
+from manihash.tensor_rows import in_numpy, is_on_torch, rows_of
+
+_log = logging.getLogger(__name__)
 
 
 def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) -> Any:
@@ -26,6 +30,8 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     Rows that are read by slices stay where they are. NaN and infinity are left to ``Rows``, which looks at
     each block anyway and can name the row.
     """
+    if is_on_torch(X):
+        return _checked_tensor(estimator, X, fitting, least)
     in_slices = can_be_sliced(X)
     if in_slices and cluster.is_dask(X):
         cluster.check_chunks(X)
@@ -51,6 +57,16 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     return X
 
 
+def _checked_tensor(estimator: BaseEstimator, X: Any, fitting: bool, least: int) -> Any:
+    """The same for rows that torch is to compute with; where the estimator cannot, numpy does."""
+    if not getattr(estimator, "takes_tensors", False):
+        _log.warning("%s computes in numpy here: X was copied from torch", type(estimator).__name__)
+        return checked(estimator, in_numpy(X), fitting=fitting, least=least)
+    checks.table(X.shape, least, None if fitting else getattr(estimator, "n_features_in_", None))
+    estimator.n_features_in_ = int(X.shape[1])
+    return X
+
+
 def _remedy(message: str, fitting: bool) -> str:
     if "sample(s)" in message:
         return "Give at least two rows to fit." if fitting else "Give at least one row."
@@ -70,6 +86,7 @@ class RowEstimator(BaseEstimator):
     """
 
     _by_distance = False
+    takes_tensors: Any = False  # whether torch computes where X is torch's
 
     random_state: Any
     n_features_in_: int
@@ -81,7 +98,7 @@ class RowEstimator(BaseEstimator):
         self._check()
         X = checked(self, X, fitting=True, least=2)
         self.normalize_ = bool(getattr(self, "normalize", False))
-        rows = cluster.rows_of(X, normalize=self.normalize_)
+        rows = rows_of(X, normalize=self.normalize_)
         rows.origin = self.origin_ = far_origin(rows) if self._by_distance else None
         self._fit(rows, y, checks.generator(self.random_state))
         return self
@@ -100,7 +117,7 @@ class RowEstimator(BaseEstimator):
     def _rows_to_map(self, X: Any) -> Rows:
         check_is_fitted(self)
         X = checked(self, X, fitting=False)
-        rows = cluster.rows_of(X, normalize=self.normalize_, origin=self.origin_)
+        rows = rows_of(X, normalize=self.normalize_, origin=self.origin_)
         # Base points that are found by cells like many rows at once: more of them share a cell.
         rows.together = 1 if getattr(self, "finder_", None) is None else 4
         return rows

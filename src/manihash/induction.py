@@ -4,17 +4,19 @@ y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), the paper's equations for a new poin
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
-from manihash import arrays, checks
+from manihash import arrays, checks, fused, tensors
 from manihash.arrays import Floats
 from manihash.base_set import KMeansBase
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
+from manihash.tensor_rows import FusedRows, TensorRows
 from manihash.weights import Find, bandwidth, coupling, normalized_weights
 
 
@@ -33,8 +35,8 @@ class Induction:
 
     def __call__(self, X: Floats) -> Floats:
         """Y = W̄_XB Y_B for a block of rows: (b, d) -> (b, r)."""
-        B, Y_B = self.B.astype(X.dtype, copy=False), self.Y_B.astype(X.dtype, copy=False)
-        squared, index = finding(self.finder)(X, B, self.k)
+        Y_B = arrays.like(self.Y_B, X)
+        squared, index = finding(self.finder)(X, arrays.like(self.B, X), self.k)
         w = normalized_weights(squared, self.sigma)
         Y = w[:, :1] * Y_B[index[:, 0]]
         for j in range(1, self.k):
@@ -62,9 +64,27 @@ class Inductive:
         part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
         # On several threads the last digits differ, and with them all of a t-SNE.
         with arrays.single_blas_thread():
-            Y_B = embed_base(part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma, find))
+            Y_B = embed_base(
+                part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma, find), rows.device
+            )
         self.base_points_, self.base_embedding_ = B, Y_B - Y_B.mean(axis=0)
         self.n_neighbors_, self.bandwidth_, self.loss_ = k, sigma, getattr(part, "loss_", None)
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether torch computes where X is torch's: numpy does, where not all base points are looked at."""
+        return getattr(self, "finder_", None) is None and getattr(self.base, "takes_tensors", True)
+
+    def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
+        """The rows, on a card to be induced, and signed where packed, by one kernel."""
+        if not isinstance(rows, TensorRows) or rows.dtype == np.float64:
+            return rows
+        made = self._induction
+        kernel = fused.kernel(
+            made.B, made.Y_B, made.k, made.sigma,
+            origin=rows.origin, normalize=rows.normalize, device=rows.device,
+        )  # fmt: skip
+        return rows if kernel is None else FusedRows(rows, partial(kernel, pack=pack))
 
     @property
     def _induction(self) -> Induction:
@@ -116,8 +136,11 @@ def _chosen(base: Any, rows: Rows, seed: int) -> tuple[Floats, Any]:
     return points, part
 
 
-def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any) -> Floats:
-    """Y_B (m, r) by any object with fit_transform; what it has of n_components and random_state is set."""
+def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any, device: Any = None) -> Floats:
+    """Y_B (m, r) by any object with fit_transform; what it has of n_components and random_state is set.
+
+    Where the rows lie on a device of torch, a part that ``takes_tensors`` is given the points there.
+    """
     if isinstance(part, type):
         raise ValueError(f"embedding must be an object, not a class: give {part.__name__}()")
     if not hasattr(part, "fit_transform"):
@@ -126,7 +149,9 @@ def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any) -> Floats
     if "n_components" in _parameters(part):
         part.set_params(n_components=r)
     needs_coupling = getattr(part, "needs_coupling", False)
-    Y_B = np.asarray(part.fit_transform(B, coupling=coupling()) if needs_coupling else part.fit_transform(B))
+    points = tensors.on(device, B) if device is not None and getattr(part, "takes_tensors", False) else B
+    Y_B = part.fit_transform(points, coupling=coupling()) if needs_coupling else part.fit_transform(points)
+    Y_B = np.asarray(tensors.to_numpy(Y_B))
     if Y_B.shape != (len(B), r):
         raise ValueError(
             f"{type(part).__name__} gave an embedding of shape {Y_B.shape} where {(len(B), r)} was wanted: "
@@ -188,7 +213,7 @@ class InductiveEmbedding(Inductive, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def transform(self, X: Any) -> Floats:
         """The coordinates (n, r) of the rows of X (n, d), seen or unseen."""
-        rows = self._rows_to_map(X)
+        rows = self._by_kernel(self._rows_to_map(X), pack=False)
         return rows.lay(self._induction, self._n_features_out, rows.dtype, "transform")
 
     @property

@@ -36,6 +36,8 @@ class LargeBase(BaseSet):
     ``ListedNeighbors()`` for more speed, ``ExactNeighbors()`` for all points.
     """
 
+    takes_tensors = False  # cells are visited in numpy; a card looks at all points of a KMeansBase(10_000)
+
     def __init__(
         self,
         size: int = 10_000,
@@ -128,6 +130,8 @@ class ReducedBase(BaseSet):
     ``base`` is any base set, ``KMeansBase()`` where None. After ``fit`` ``points_`` (m, p) are in these
     components, onto which ``reduction_`` projects. Rows of p numbers or fewer are only turned.
     """
+
+    takes_tensors = False
 
     def __init__(self, base: Any = None, n_components: int = 64, random_state: Any = None) -> None:
         self.base = base

@@ -11,6 +11,7 @@ from manihash.arrays import Floats
 from manihash.estimator import checked
 from manihash.progress import advance
 from manihash.rows import Rows
+from manihash.tensor_rows import rows_of
 
 
 class ITQRotation(BaseEstimator):
@@ -20,13 +21,15 @@ class ITQRotation(BaseEstimator):
     round, which never rises.
     """
 
+    takes_tensors = True
+
     def __init__(self, n_iter: int = 50, random_state: Any = None) -> None:
         self.n_iter = n_iter
         self.random_state = random_state
 
     def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn R from centred coordinates Y (n, r)."""
-        rows = Rows(checked(self, Y, fitting=True, least=2)).kept()
+        rows = rows_of(checked(self, Y, fitting=True, least=2)).kept()
         r, n_iter = rows.width, checks.positive_int(self.n_iter, "n_iter")
         R = random_rotation(r, checks.generator(self.random_state))
         self.errors_ = np.empty(n_iter)
@@ -51,11 +54,12 @@ def _quantize(rows: Rows, R: Floats) -> tuple[Floats, float]:
     """Yᵀ sign(Y R) (r, r) and the mean squared error of the signs, summed over blocks in float64."""
 
     def block(Y: Floats) -> tuple[Floats, float]:
-        V = Y @ R
-        signs = np.where(V > 0, V.dtype.type(1), V.dtype.type(-1))
+        V = Y @ arrays.like(R, Y)
+        signs = arrays.signs(V)
         cross = Y.T @ signs
         V -= signs
-        return cross, float(np.vdot(V, V))
+        flat = V.reshape(-1)
+        return cross, float(flat @ flat)
 
     cross, error = np.zeros(R.shape), 0.0
     for part, squared in rows.map(block):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from manihash import arrays, checks
+from manihash import arrays, checks, tensors
 from manihash.arrays import Floats, Ints
 from manihash.progress import advance
 
@@ -40,6 +40,7 @@ class Rows:
     """
 
     together = 1
+    device: Any = None  # of torch, where blocks are tensors
 
     def __init__(
         self,
@@ -131,7 +132,11 @@ class Rows:
     def only(self, index: Ints) -> "Rows":
         """The rows at the given positions, which ascend, as rows to visit; they stay where they are."""
         numbers = self._numbers_of(index)
-        return Rows(_Chosen(self.X, index), normalize=self.normalize, origin=self.origin, numbers=numbers)
+        return Rows(Chosen(self.X, index), normalize=self.normalize, origin=self.origin, numbers=numbers)
+
+    def chosen(self, index: Any) -> "Rows":
+        """The rows at the given positions, in any order, prepared, as rows to visit."""
+        return Rows(self.take(index))
 
     def drawn(self, size: int, rng: np.random.Generator) -> "Rows":
         """So many rows to visit, one from each of ``size`` equal stretches: nothing of length n is held."""
@@ -185,7 +190,7 @@ def can_be_sliced(X: Any) -> bool:
     return isinstance(getattr(X, "dtype", None), np.dtype) and len(getattr(X, "shape", ())) == 2
 
 
-class _Chosen:
+class Chosen:
     """Some rows of X as rows that can be sliced."""
 
     def __init__(self, X: Any, index: Ints) -> None:
@@ -202,7 +207,7 @@ def rows_at(X: Any, ordered: Ints) -> Any:
     """The rows of X at positions that ascend; a file is read from the first to the last of them in blocks."""
     if isinstance(X, np.ndarray) or hasattr(X, "toarray"):
         return X[ordered]
-    if isinstance(X, _Chosen):
+    if isinstance(X, Chosen):
         return rows_at(X.X, X.index[ordered])
     taken = np.empty((len(ordered), X.shape[1]), X.dtype)
     size, at = arrays.block_rows(X.shape[1]), 0
@@ -249,7 +254,8 @@ def far_origin(rows: Rows) -> Floats | None:
     """
     if rows.dtype == np.float64:
         return None
-    block = rows.block(0, min(len(rows), arrays.block_rows(rows.width))).astype(np.float64)
+    first = rows.block(0, min(len(rows), arrays.block_rows(rows.width)))
+    block = tensors.to_numpy(first).astype(np.float64)
     mean = block.mean(axis=0)
     spread = float(arrays.squared_norms(block - mean).mean())
     return mean if float(mean @ mean) > _FAR * spread > 0 else None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from manihash import arrays
+from manihash import arrays, tensors
 from manihash.arrays import Floats, Ints
 from manihash.rows import Rows
 
@@ -21,10 +21,9 @@ Find = Callable[[Floats, Floats, int], tuple[Floats, Ints]]
 
 def bandwidth(rows: Rows, B: Floats, k: int, find: Find = arrays.k_nearest) -> float:
     """sigma: the mean over the rows of the distance (not squared) to their k-th nearest base point."""
-    B = B.astype(rows.dtype, copy=False)
 
-    def block(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
-        return (), (np.sqrt(find(X, B, k)[0][:, -1]).sum(dtype=np.float64),)
+    def block(X: Floats) -> tuple[tuple[()], tuple[Any]]:
+        return (), (arrays.sum_of_roots(find(X, arrays.like(B, X), k)[0][:, -1]),)
 
     _, (total,) = rows.fold(block, "bandwidth")
     sigma = float(total) / len(rows)
@@ -38,9 +37,9 @@ def bandwidth(rows: Rows, B: Floats, k: int, find: Find = arrays.k_nearest) -> f
 
 def weights(squared: Floats, sigma: float) -> Floats:
     """w(x, c) = exp(-|x - c|² / sigma²) of the neighbours kept, (n, k)."""
-    limits = np.finfo(squared.dtype)
+    limits = np.finfo(arrays.float_type(squared))
     with np.errstate(over="ignore"):
-        return np.exp(squared / -np.clip(sigma * sigma, limits.tiny, limits.max).astype(squared.dtype))
+        return arrays.exp(squared / -float(np.clip(sigma * sigma, limits.tiny, limits.max)))
 
 
 def normalized_weights(squared: Floats, sigma: float) -> Floats:
@@ -60,10 +59,14 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_
     Symmetric, positive semi-definite, its rows sum to zero. Costs O(n k²) beyond the distances; n x m is
     never held. Sparse where base points are many. The weights are not shifted here: that does not cancel.
     """
-    m, B = len(B), B.astype(rows.dtype, copy=False)
+    m = len(B)
 
-    def block(X: Floats) -> tuple[tuple[()], tuple[sp.csr_array]]:
-        squared, index = find(X, B, k)
+    def block(X: Floats) -> tuple[tuple[()], tuple[Any]]:
+        squared, index = find(X, arrays.like(B, X), k)
+        if tensors.is_tensor(X):
+            squared = tensors.double(squared)
+            w, w_bar = weights(squared, sigma), normalized_weights(squared, sigma)
+            return (), (tensors.coupling(w, w_bar, index, m),)
         squared = squared.astype(np.float64)
         W = sparse(weights(squared, sigma), index, m)
         W_bar = sparse(normalized_weights(squared, sigma), index, m)

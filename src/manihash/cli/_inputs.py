@@ -41,6 +41,13 @@ Json = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device", help="Compute with torch on this device: cuda, cuda:1, cpu.", show_default=False
+    ),
+]
+
 FILES_HELP = (
     "npy, npz, fvecs, bvecs, idx, HDF5, Parquet or CSV; [bold]file.npz:key[/] names one array or column"
 )
@@ -73,6 +80,28 @@ def opened(path: str, dask: str | None) -> Iterator[Any]:
     place = str(file.absolute()) + (f":{key}" if key else "")
     with cluster.connected(dask):
         yield cluster.array_of(partial(datasets.read_rows, path=place), X.shape, X.dtype)
+
+
+def check_device(device: str | None, dask: str | None) -> None:
+    """Raise before any work is done if the device is not there, or a cluster is asked for too."""
+    if device is None:
+        return
+    if dask is not None:
+        raise typer.BadParameter(
+            "--device and --dask came: the workers of a cluster compute in numpy, give one"
+        )
+    from manihash.tensors import checked_device
+
+    checked_device(device)
+
+
+def on_device(X: Any, device: str | None) -> Any:
+    """The vectors, sent to a device of torch block by block if one is asked for."""
+    if device is None:
+        return X
+    from manihash import on_device
+
+    return on_device(X, device)
 
 
 def fingerprint(path: str) -> str:

@@ -23,6 +23,10 @@ def encode(
         bool, typer.Option("--restart", help="Begin anew where an earlier run was broken off.")
     ] = False,
     dask: _inputs.Dask = None,
+    device: _inputs.Device = None,
+    precision: Annotated[
+        str, typer.Option("--precision", help="Of products on a card: tf32x3 (as float32), tf32 or float32.")
+    ] = "tf32x3",
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,
 ) -> None:
@@ -45,11 +49,13 @@ def encode(
     if not str(out).lower().endswith(_TARGETS):
         raise ValueError(f"the format of {out} is told by its name: one of {', '.join(_TARGETS)} was wanted")
     _inputs.check_target(out, model, vectors)
+    _inputs.check_device(device, dask)
     hasher = _inputs.load_hasher(model)
     with watched(quiet) as watch:
         watch.begin("encoding")
         import numpy as np
 
+        import manihash
         from manihash import codes, datasets
         from manihash.datasets.download import sha256_of
         from manihash.growing import GrowingRows
@@ -59,7 +65,8 @@ def encode(
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             file = GrowingRows(out, shape, made_from, restart=restart)
             start = perf_counter()
-            with file.writing():
+            X = _inputs.on_device(X, device)
+            with file.writing(), manihash.precision(precision):
                 first = file.done
                 for block in hasher.encode_blocks(X, first):
                     file.append(block)

@@ -36,6 +36,7 @@ def fit(
     seed: _inputs.Seed = 0,
     settings: _inputs.Settings = None,
     dask: _inputs.Dask = None,
+    device: _inputs.Device = None,
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,
 ) -> None:
@@ -51,10 +52,12 @@ def fit(
       manihash fit --data mnist --set embedding__perplexity=30 -o mnist.mhash
       manihash fit vectors.npy --labels y.npy --recipe ksh -o model.mhash
       manihash fit vectors.npy --dask 4 -o model.mhash
+      manihash fit vectors.npy --device cuda -o model.mhash
     """
     from sklearn.utils import get_tags
 
     _inputs.check_target(out, vectors)
+    _inputs.check_device(device, dask)
     hasher = _inputs.make_hasher(recipe, bits, seed, settings)
     with watched(quiet) as watch:
         watch.begin("reading")
@@ -63,7 +66,7 @@ def fit(
                 say("note", f"{recipe} learns without labels: those of {labels} are not used", "bold yellow")
             watch.begin(f"fitting {recipe}")
             start = perf_counter()
-            hasher.fit(X, y)
+            hasher.fit(_inputs.on_device(X, device), y)
             seconds = perf_counter() - start
         hasher.save(out)
     loss = getattr(hasher, "loss_", None)

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from manihash import checks
 from manihash.arrays import Floats
 from manihash.estimator import checked
-from manihash.rows import Rows
+from manihash.tensor_rows import rows_of
 
 
 class Embedding(BaseEstimator):
@@ -16,6 +16,8 @@ class Embedding(BaseEstimator):
 
     ``embedding_`` (m, r) keeps the coordinates. New points are placed by ``InductiveEmbedding``.
     """
+
+    takes_tensors = False
 
     n_components: int
     n_features_in_: int
@@ -33,8 +35,8 @@ class Embedding(BaseEstimator):
 
     def _points(self, X: Any) -> Floats:
         r = checks.positive_int(self.n_components, "n_components")
-        rows = Rows(checked(self, X, fitting=True, least=2))
-        points = rows.take(np.arange(len(rows)))
+        rows = rows_of(checked(self, X, fitting=True, least=2))
+        points = rows.take(np.arange(len(rows))) if rows.device is None else rows.block(0, len(rows))
         if r > len(points) - 1:
             raise too_many(r, len(points) - 1, f"{len(points)} points")
         return points

@@ -18,7 +18,7 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
 
     Distances are taken among the first ``dims`` principal components, as the authors do.
     """
-    _check(perplexity, len(B))
+    check_perplexity(perplexity, len(B))
     Z = principal_components(B.astype(np.float64), min(dims, *B.shape))
     with arrays.single_blas_thread():
         E = arrays.squared_distances(Z, Z)
@@ -29,7 +29,7 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
 
 def near_probabilities(B: Floats, perplexity: float, dims: int) -> sp.csr_array:
     """As ``conditional_probabilities``, of the 3 x perplexity nearest points alone: sparse (m, m)."""
-    _check(perplexity, len(B))
+    check_perplexity(perplexity, len(B))
     k = min(int(np.ceil(3 * perplexity)), len(B) - 1)
     Z = B - B.mean(axis=0) if B.shape[1] <= dims else principal_components(B, dims)
     near = list(Rows(Z).map(lambda X: arrays.k_nearest(X, Z, k + 1), "neighbours"))
@@ -47,7 +47,8 @@ def _without(index: Ints, own: Ints) -> NDArray[np.bool_]:
     return kept
 
 
-def _check(perplexity: float, m: int) -> None:
+def check_perplexity(perplexity: float, m: int) -> None:
+    """Raise unless m points can have this perplexity."""
     if not 1 <= checks.positive_number(perplexity, "perplexity") <= m - 1:
         raise ValueError(
             f"perplexity {perplexity:g} asked of {m} points: "

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from manihash import checks
+from manihash import checks, tensors
 from manihash.arrays import Floats, Ints
 from manihash.embeddings._descent import Schedule, minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._sampled import SampledLoss, neighbour_loss
+from manihash.embeddings._tensor_tsne import tensor_tsne
 
 
 class TSNE(Embedding):
@@ -27,8 +28,10 @@ class TSNE(Embedding):
 
     Above 2,000 points attraction is summed over the 3 x perplexity nearest and repulsion over ``sampled``
     points drawn in each round; the learning rate grows with their number, and of few rounds a quarter is
-    exaggerated. ``sampled=None`` takes all pairs whatever their number.
+    exaggerated. ``sampled=None`` takes all pairs whatever their number, and so does a card.
     """
+
+    takes_tensors = True
 
     def __init__(
         self,
@@ -54,6 +57,9 @@ class TSNE(Embedding):
 
     def _embed(self, B: Floats) -> Floats:
         dof = checks.positive_number(self.dof, "dof")
+        if tensors.is_tensor(B):
+            Y, self.loss_ = tensor_tsne(self, B, dof, self._schedule())
+            return Y
         loss = neighbour_loss(
             self, B, lambda P: StudentDivergence(P, dof), partial(SampledLoss, StudentKernel(dof))
         )

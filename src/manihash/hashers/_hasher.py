@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from manihash import checks, codes
+from manihash import arrays, checks, codes
 from manihash.arrays import Floats
 from manihash.codes import Codes
 from manihash.estimator import RowEstimator
+from manihash.rows import Rows
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
@@ -45,7 +46,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     def embed(self, X: Any) -> Floats:
         """Real values (n, r) of the rows of X (n, d), before the sign."""
-        rows = self._rows_to_map(X)
+        rows = self._by_kernel(self._rows_to_map(X), pack=False)
         return rows.lay(self._embed, self._n_features_out, rows.dtype, "embed")
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
@@ -56,15 +57,19 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     def encode(self, X: Any) -> Codes:
         """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
-        rows, width = self._rows_to_map(X), codes.n_bytes(self._n_features_out)
+        rows, width = self._by_kernel(self._rows_to_map(X), pack=True), codes.n_bytes(self._n_features_out)
         return rows.lay(self._code, width, np.uint8, "encode")
 
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
         """The codes of ``encode``, some rows at a time, from row ``start`` on: all of them are never held."""
-        return self._rows_to_map(X).map(self._code, "encode", start=start)
+        return self._by_kernel(self._rows_to_map(X), pack=True).map(self._code, "encode", start=start)
 
     def _code(self, block: Floats) -> Codes:
-        return codes.pack(self._embed(block) > 0)
+        return arrays.pack(self._embed(block) > 0)
+
+    def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
+        """The rows, to be embedded or encoded by one kernel where a subclass has one."""
+        return rows
 
     def _check(self) -> None:
         checks.positive_int(self.n_bits, "n_bits")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from manihash import checks
+from manihash import checks, tensors
 from manihash.arrays import Floats
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Inductive, hand_down
@@ -72,12 +72,11 @@ class IMH(Inductive, Hasher):
         """Centre and rotate the induced embedding, in that of the base set: W̄ Y_B - mean = W̄ (Y_B - mean)."""
         n = len(rows)
         sample = np.arange(n) if n <= _ROTATION_ROWS else rng.choice(n, _ROTATION_ROWS, replace=False)
-        taken = Rows(rows.take(sample))
-        Y = taken.stack(self._induction, self.n_bits, np.float64)
-        self.mean_ = Y.mean(axis=0)
+        Y = rows.chosen(sample).stack(self._induction, self.n_bits, np.float64)
+        mean = Y.mean(axis=0)
         part = clone(self.rotation)
         hand_down(checks.seed(rng), part)
-        self.rotation_ = part.fit(Y - self.mean_).rotation_
+        self.mean_, self.rotation_ = tensors.to_numpy(mean), part.fit(Y - mean).rotation_
         self.base_embedding_ = (self.base_embedding_ - self.mean_) @ self.rotation_
 
     def _embed(self, X: Floats) -> Floats:

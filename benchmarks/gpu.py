@@ -1,0 +1,229 @@
+"""Encoding, fitting and searching on a card, beside the floors that no version can pass: ``make bench-gpu``.
+
+Two floors are measured first: the time to read X once, and that of the bare product of X and the base points.
+Times are medians of ``triton.testing.do_bench`` (encode) or of repeats that end in a synchronisation. The
+fits need MNIST in the folder that MANIHASH_DATA names, and are left out without it.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+
+import manihash
+from manihash import IMH, ITQRotation, KMeansBase, TensorIndex, on_device
+from manihash.metrics import evaluate
+from manihash.truth import LabelTruth
+
+N, D, M, K, R = 1_048_576, 784, 400, 5, 64
+GENERATOR = torch.Generator("cuda")
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """The median time of work on the card, its inputs not in the cache."""
+    return float(triton.testing.do_bench(work, warmup=25, rep=150, return_mode="median"))
+
+
+def seconds(work: Callable[[], object], repeats: int = 3) -> float:
+    """The median time of work that ends on the host, after one run to warm up."""
+    times = []
+    for _ in range(repeats + 1):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def rows(n: int) -> torch.Tensor:
+    """Rows like images: around 512 points, all numbers positive."""
+    GENERATOR.manual_seed(0)
+    centres = torch.rand((512, D), device="cuda", generator=GENERATOR)
+    X = centres[torch.randint(0, 512, (n,), device="cuda", generator=GENERATOR)]
+    return X.add_(torch.rand((n, D), device="cuda", generator=GENERATOR), alpha=0.5).mul_(170)
+
+
+def model(X: torch.Tensor) -> IMH:
+    """An IMH whose base is k-means centres of some rows; its embedding is random, for time does not tell."""
+    hasher = IMH(R, base=KMeansBase(M), embedding=_Random(), normalize=True, random_state=0)
+    return hasher.fit(X[:65536])
+
+
+class _Random:
+    def fit_transform(self, B: np.ndarray) -> np.ndarray:
+        return np.random.default_rng(0).standard_normal((len(B), R))
+
+
+def encode_in_torch(hasher: IMH, X: torch.Tensor, packed: bool = True) -> torch.Tensor:
+    """The same codes by plain torch on the whole of X, n x m written and read."""
+    B, Y_B = (torch.as_tensor(a).to(X) for a in (hasher.base_points_, hasher.base_embedding_))
+    X = X / X.norm(dim=1, keepdim=True)
+    best, index = torch.addmm(-(B * B).sum(1) / 2, X, B.T).topk(K, dim=1)
+    w = (2 * (best - best[:, :1]) / hasher.bandwidth_**2).exp()
+    w /= w.sum(1, keepdim=True)
+    Y = torch.zeros((len(X), R), dtype=X.dtype, device=X.device)
+    for j in range(K):
+        Y += w[:, j : j + 1] * Y_B[index[:, j]]
+    places = 2 ** torch.arange(7, -1, -1, device=X.device)
+    return ((Y > 0).view(len(X), -1, 8) * places).sum(2).to(torch.uint8) if packed else Y
+
+
+def floors(X: torch.Tensor, B: torch.Tensor) -> dict[str, float]:
+    """What cannot be avoided: X read once, and the product in TF32, float32 and half precision."""
+    out = torch.empty((len(X), M), device="cuda")
+    found = {"read X, ms": milliseconds(X.sum)}
+    found["read X, TB/s"] = X.nbytes / found["read X, ms"] / 1e9
+    for name, allowed in (("TF32", True), ("float32", False)):
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        found[f"{name} product, ms"] = milliseconds(lambda: torch.mm(X, B.T, out=out))
+        found[f"{name} product, TFLOP/s"] = 2e-9 * len(X) * M * D / found[f"{name} product, ms"]
+    found["topk of 5, ms"] = milliseconds(lambda: out.topk(K, dim=1))
+    half, C = X.half(), B.half()
+    found["half product, ms"] = milliseconds(lambda: torch.mm(half, C.T))
+    return found
+
+
+def bits_off(codes: torch.Tensor, truth: torch.Tensor) -> float:
+    """The share of bits that differ."""
+    places = torch.arange(8, device=codes.device, dtype=torch.uint8)
+    return float(((codes ^ truth)[:, :, None] >> places & 1).sum(dtype=torch.float64)) / (len(codes) * R)
+
+
+def encoding() -> dict[str, Any]:
+    """Floors, plain torch, the kernel in each precision; with the share of bits that are not float64's."""
+    X = rows(N)
+    hasher = model(X)
+    B = torch.as_tensor(hasher.base_points_).to(X)
+    found: dict[str, Any] = {"floors": floors(X, B)}
+    some = X[:: N // 16384]
+    exact = encode_in_torch(hasher, some.double())
+    torch.backends.cuda.matmul.allow_tf32 = False
+    found["plain torch, float32"] = {
+        "ms": milliseconds(lambda: encode_in_torch(hasher, X)),
+        "bits off": bits_off(encode_in_torch(hasher, some), exact),
+    }
+    torch.backends.cuda.matmul.allow_tf32 = True
+    found["plain torch, TF32"] = {
+        "ms": milliseconds(lambda: encode_in_torch(hasher, X)),
+        "bits off": bits_off(encode_in_torch(hasher, some), exact),
+    }
+    torch.backends.cuda.matmul.allow_tf32 = False
+    for name in ("tf32", "tf32x3", "float32"):
+        with manihash.precision(name):
+            found[f"encode, {name}"] = {
+                "ms": milliseconds(lambda: hasher.encode(X)),
+                "bits off": bits_off(hasher.encode(some), exact),
+                "same twice": bool((hasher.encode(X) == hasher.encode(X)).all()),
+            }
+    found["bits off numpy's"] = bits_off(
+        hasher.encode(some), torch.as_tensor(hasher.encode(some.cpu().numpy())).cuda()
+    )
+    return found
+
+
+def streaming() -> dict[str, float]:
+    """Encoding a memory map that is sent to the card block by block, beside the copy of as many bytes."""
+    X = rows(N // 2)
+    hasher = model(X)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        np.save(path, X.cpu().numpy())
+        mapped = np.load(path, mmap_mode="r")
+        pinned = torch.empty((65536, D), pin_memory=True)
+        there = torch.empty((65536, D), device="cuda")
+        copy = milliseconds(lambda: there.copy_(pinned)) / 1e3 * len(X) / 65536
+        taken = seconds(lambda: hasher.encode(on_device(mapped, "cuda")))
+        same = bool(
+            (torch.as_tensor(hasher.encode(on_device(mapped, "cuda"))).cuda() == hasher.encode(X)).all()
+        )
+    return {"GB": X.nbytes / 1e9, "copy from pinned memory, s": copy, "encode, s": taken, "same codes": same}
+
+
+def fitting(m: int, dims: int | None, rotated: bool, repeats: int = 3) -> dict[str, Any]:
+    """Fit on MNIST, its pixels on the card, and the MAP that comes of it."""
+    data = manihash.load_dataset("mnist")
+    X, Q = (torch.as_tensor(np.asarray(part)).cuda().float() for part in (data.X_train, data.X_test))
+
+    def prepared() -> tuple[torch.Tensor, torch.Tensor]:
+        unit = X / X.norm(dim=1, keepdim=True)
+        asked = Q / Q.norm(dim=1, keepdim=True)
+        if dims is None:
+            return unit, asked
+        mean = unit.mean(0)
+        directions = torch.linalg.eigh((unit - mean).T @ (unit - mean)).eigenvectors[:, -dims:]
+        return (unit - mean) @ directions, (asked - mean) @ directions
+
+    def fit(seed: int) -> IMH:
+        rotation = ITQRotation() if rotated else None
+        return IMH(R, base=KMeansBase(m), rotation=rotation, random_state=seed).fit(prepared()[0])
+
+    seeds = iter(range(repeats + 1))
+    models = []
+    taken = seconds(lambda: models.append(fit(next(seeds))), repeats)
+    Z, asked = prepared()
+    truth = LabelTruth(data.y_test, data.y_train)
+    maps = [
+        evaluate(h.encode(asked).cpu().numpy(), h.encode(Z).cpu().numpy(), truth, R).map for h in models[1:]
+    ]
+    return {"m": m, "PCA": dims, "rotated": rotated, "fit, s": taken, "MAP": maps}
+
+
+def searching(n: int = 100_000_000, q: int = 1000, k: int = 100) -> dict[str, Any]:
+    """Exact top k of random codes, and of codes of which few are distinct."""
+    found: dict[str, Any] = {"codes": n, "queries": q, "k": k}
+    GENERATOR.manual_seed(0)
+    for name, distinct in (("all distinct", None), ("5,000 distinct", 5000)):
+        codes = torch.randint(0, 256, (n, 8), dtype=torch.uint8, device="cuda", generator=GENERATOR)
+        if distinct:
+            codes = codes[torch.randint(0, distinct, (n,), device="cuda", generator=GENERATOR)]
+        queries = torch.randint(0, 256, (q, 8), dtype=torch.uint8, device="cuda", generator=GENERATOR)
+        search = partial(TensorIndex(codes, 64).search, queries, k)
+        found[f"search, {name}, s"] = seconds(search)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
+    parser.add_argument("--out", help="also write the JSON document to this file")
+    options = parser.parse_args()
+    found: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "card": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "shape": {"n": N, "d": D, "m": M, "k": K, "r": R},
+    }
+    steps: dict[str, Callable[[], Any]] = {
+        "encode": encoding,
+        "stream": streaming,
+        "search": searching,
+    }
+    if os.environ.get("MANIHASH_DATA"):
+        steps["fit 400"] = lambda: fitting(400, None, rotated=False)
+        steps["fit 10,000"] = lambda: fitting(10_000, 64, rotated=True)
+    for name, step in steps.items():
+        found[name] = step()
+        torch.cuda.empty_cache()
+        if not options.json:
+            print(name, json.dumps(found[name], indent=1), flush=True)
+        if options.out:
+            Path(options.out).write_text(json.dumps(found, indent=1))
+    if options.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

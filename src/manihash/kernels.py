@@ -1,0 +1,224 @@
+"""Triton kernels: induction of rows from device memory in one pass, and the search among packed codes.
+
+The one file that imports Triton; it is imported when a kernel is first asked for, never before.
+"""
+
+import triton
+import triton.language as tl
+from triton.runtime.errors import OutOfResources
+
+__all__ = ["OutOfResources", "induce", "nearer"]
+
+
+@triton.jit
+def _product(h, l, acc, C, L, first, kk, d_pad, N: tl.constexpr, BK: tl.constexpr, THREE: tl.constexpr):
+    """acc + x Cᵀ of N base points, x = h + l in halves; with their low parts L by THREE products."""
+    at = (first + tl.arange(0, N))[:, None] * d_pad + (kk + tl.arange(0, BK))[None, :]
+    c = tl.load(C + at)
+    acc = tl.dot(h, c.T, acc)
+    if THREE:
+        acc = tl.dot(l, c.T, acc)
+        acc = tl.dot(h, tl.load(L + at).T, acc)
+    return acc
+
+
+@triton.jit
+def _closeness(acc, factor, half, first, N: tl.constexpr):
+    """x·c - |c|²/2 from the product of scaled numbers."""
+    return acc * factor[:, None] - tl.load(half + first + tl.arange(0, N))[None, :]
+
+
+@triton.jit
+def _first_equal(scores, best, OFFSET: tl.constexpr, N: tl.constexpr):
+    column = OFFSET + tl.arange(0, N)
+    return tl.min(tl.where(scores == best[:, None], column[None, :], 2147483647), axis=1)
+
+
+@triton.jit
+def _without(scores, place, OFFSET: tl.constexpr, N: tl.constexpr):
+    column = OFFSET + tl.arange(0, N)
+    return tl.where(column[None, :] == place[:, None], float("-inf"), scores)
+
+
+@triton.jit
+def _keys(scores, best, OFFSET: tl.constexpr, N: tl.constexpr):
+    """How far below the best a score is, as the bits of a float32, its column in the lowest 9."""
+    bits = (best[:, None] - scores).to(tl.int32, bitcast=True)
+    column = OFFSET + tl.arange(0, N)
+    return ((bits & -512) | column[None, :]).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def _least(keys, above):
+    """The least key that is not below ``above``, less ``above``: smaller ones wrap around."""
+    return tl.min(keys - above[:, None], axis=1)
+
+
+@triton.jit
+def _keep(values, places, j: tl.constexpr, value, place, slot, ONE: tl.constexpr):
+    """Put a neighbour in slot j or, where others were found before, in that of the worst."""
+    if ONE:
+        here = slot[None, :] == j
+    else:
+        worst = tl.min(values, axis=1)
+        at = tl.min(tl.where(values == worst[:, None], slot[None, :], 2147483647), axis=1)
+        here = (slot[None, :] == at[:, None]) & (value > worst)[:, None]
+    return tl.where(here, value[:, None], values), tl.where(here, place[:, None], places)
+
+
+@triton.jit(do_not_specialize=["n"])
+def induce(
+    X, largest, origin, C, L, half, Y, out, odd, left,
+    n, d, row_stride, d_pad, m_pad, r, r_pad, out_width, c_scale, slope,
+    BM: tl.constexpr, BK: tl.constexpr, N1: tl.constexpr, N2: tl.constexpr, N3: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, RB: tl.constexpr,
+    THREE: tl.constexpr, NORMALIZE: tl.constexpr, SHIFT: tl.constexpr, ONE: tl.constexpr, PACK: tl.constexpr,
+):  # fmt: skip
+    """BM rows of X (n, d): distances to all base points, the K nearest, weights, Σ w y, sign, packed bytes.
+
+    Base points come in panels of N1 + N2 + N3, whose scores stay in registers; d in steps of BK. C and L are
+    the high and low halves of the scaled base points (m_pad, d_pad), half is |c|²/2, Y (m_pad, r_pad) their
+    embedding. THREE products give float32's accuracy and an exact order of neighbours; with one, neighbours
+    are ordered by distances to 14 bits. Numbers of X are scaled by the power of two that brings ``largest``
+    below 2^9; ``odd`` marks the rows whose length does not fit that, and ``left`` counts them.
+    """
+    exponent = (tl.load(largest).to(tl.int32, bitcast=True) >> 23) & 255
+    scale = ((262 - tl.minimum(tl.maximum(exponent, 40), 220)) << 23).to(tl.float32, bitcast=True)
+    unscale = 1 / (scale * c_scale)
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    start = rows.to(tl.int64)[:, None]
+    slot = tl.arange(0, KP)
+    values = tl.full([BM, KP], float("-inf"), tl.float32)
+    values = tl.where(slot[None, :] < K, values, float("inf"))
+    places = tl.zeros([BM, KP], tl.int32)
+    norms = tl.zeros([BM], tl.float32)
+    for p in range(0, m_pad, N1 + N2 + N3):
+        a1 = tl.zeros([BM, N1], tl.float32)
+        if N2:
+            a2 = tl.zeros([BM, N2], tl.float32)
+        if N3:
+            a3 = tl.zeros([BM, N3], tl.float32)
+        squares = tl.zeros([BM], tl.float32)
+        for kk in range(0, d_pad, BK):
+            ks = kk + tl.arange(0, BK)
+            there = (rows[:, None] < n) & (ks[None, :] < d)
+            x = tl.load(X + start * row_stride + ks[None, :], mask=there, other=0.0).to(tl.float32)
+            if SHIFT:
+                x = tl.where(there, x - tl.load(origin + ks, mask=ks < d, other=0.0)[None, :], 0.0)
+            squares += tl.sum(x * x, axis=1)
+            x = x * scale
+            h = x.to(tl.float16)
+            l = (x - h.to(tl.float32)).to(tl.float16)
+            a1 = _product(h, l, a1, C, L, p, kk, d_pad, N1, BK, THREE)
+            if N2:
+                a2 = _product(h, l, a2, C, L, p + N1, kk, d_pad, N2, BK, THREE)
+            if N3:
+                a3 = _product(h, l, a3, C, L, p + N1 + N2, kk, d_pad, N3, BK, THREE)
+        norms = squares
+        factor = unscale * tl.rsqrt(squares) if NORMALIZE else tl.zeros([BM], tl.float32) + unscale
+        s1 = _closeness(a1, factor, half, p, N1)
+        best = tl.max(s1, axis=1)
+        if N2:
+            s2 = _closeness(a2, factor, half, p + N1, N2)
+            best = tl.maximum(best, tl.max(s2, axis=1))
+        if N3:
+            s3 = _closeness(a3, factor, half, p + N1 + N2, N3)
+            best = tl.maximum(best, tl.max(s3, axis=1))
+        if THREE:
+            for j in tl.static_range(K):
+                if j > 0:
+                    best = tl.max(s1, axis=1)
+                    if N2:
+                        best = tl.maximum(best, tl.max(s2, axis=1))
+                    if N3:
+                        best = tl.maximum(best, tl.max(s3, axis=1))
+                place = _first_equal(s1, best, 0, N1)
+                if N2:
+                    place = tl.minimum(place, _first_equal(s2, best, N1, N2))
+                if N3:
+                    place = tl.minimum(place, _first_equal(s3, best, N1 + N2, N3))
+                place = tl.minimum(place, N1 + N2 + N3 - 1)  # of a row of NaN
+                s1 = _without(s1, place, 0, N1)
+                if N2:
+                    s2 = _without(s2, place, N1, N2)
+                if N3:
+                    s3 = _without(s3, place, N1 + N2, N3)
+                values, places = _keep(values, places, j, best, place + p, slot, ONE)
+        else:
+            k1 = _keys(s1, best, 0, N1)
+            if N2:
+                k2 = _keys(s2, best, N1, N2)
+            if N3:
+                k3 = _keys(s3, best, N1 + N2, N3)
+            above = tl.zeros([BM], tl.uint32)
+            for j in tl.static_range(K):
+                key = _least(k1, above)
+                if N2:
+                    key = tl.minimum(key, _least(k2, above))
+                if N3:
+                    key = tl.minimum(key, _least(k3, above))
+                key += above
+                above = key + 1
+                bits = key.to(tl.int32, bitcast=True)
+                below = (bits & -512).to(tl.float32, bitcast=True)
+                place = tl.minimum(bits & 511, N1 + N2 + N3 - 1)
+                values, places = _keep(values, places, j, best - below, place + p, slot, ONE)
+    top = tl.max(tl.where(slot[None, :] < K, values, float("-inf")), axis=1)
+    w = tl.where(slot[None, :] < K, tl.exp((values - top[:, None]) * slope), 0.0)
+    w = w / tl.sum(w, axis=1)[:, None]
+    longest = tl.minimum(60000 / scale, 6e18)  # halves end at 65,504, squares at an eighth of float32's
+    shortest = 1 / scale if NORMALIZE else 0.0
+    fits = (norms >= shortest * shortest) & (norms <= longest * longest)
+    strange = (~fits & (rows < n)).to(tl.int32)
+    tl.store(odd + rows, strange.to(tl.int8), mask=rows < n)
+    if tl.sum(strange, axis=0) > 0:
+        tl.atomic_add(left, tl.sum(strange, axis=0))
+    for first in range(0, r, RB):
+        column = first + tl.arange(0, RB)
+        y = tl.zeros([BM, RB], tl.float32)
+        for j in tl.static_range(K):
+            w_j = tl.sum(tl.where(slot[None, :] == j, w, 0.0), axis=1)
+            c_j = tl.sum(tl.where(slot[None, :] == j, places, 0), axis=1)
+            y += w_j[:, None] * tl.load(Y + c_j[:, None] * r_pad + column[None, :])
+        if PACK:
+            bits = tl.reshape((y > 0).to(tl.int32), [BM, RB // 8, 8])
+            byte = tl.sum(bits << (7 - tl.arange(0, 8))[None, None, :], axis=2).to(tl.uint8)
+            at = first // 8 + tl.arange(0, RB // 8)
+            tl.store(
+                out + start * out_width + at[None, :], byte, (rows[:, None] < n) & (at[None, :] < out_width)
+            )
+        else:
+            there = (rows[:, None] < n) & (column[None, :] < r)
+            tl.store(out + start * out_width + column[None, :], y, there)
+
+
+@triton.jit
+def nearer(
+    codes, width, start, stop, signs, limit, count, found, n_queries, room,
+    BM: tl.constexpr, BQ: tl.constexpr, KB: tl.constexpr,
+):  # fmt: skip
+    """Codes start to stop that agree with a query in more than its limit: their offset and agreement.
+
+    ``signs`` (queries, KB) are bits as +-1 and 0 behind them: a product counts the bits that agree less those
+    that differ. ``count`` is how many are found for each query; ``room`` of them are kept, in any order.
+    """
+    offset = tl.program_id(0) * BM + tl.arange(0, BM)
+    row = start + offset.to(tl.int64)
+    column = tl.arange(0, KB // 8)
+    there = (row[:, None] < stop) & (column[None, :] < width)
+    byte = tl.load(codes + row[:, None] * width + column[None, :], mask=there, other=0).to(tl.int32)
+    bits = (byte[:, :, None] >> (7 - tl.arange(0, 8))[None, None, :]) & 1
+    mine = tl.reshape(bits * 2 - 1, [BM, KB]).to(tl.int8)
+    for first in range(0, n_queries, BQ):
+        query = first + tl.arange(0, BQ)
+        asked = tl.load(signs + query[:, None] * KB + tl.arange(0, KB)[None, :])
+        agree = tl.dot(mine, asked.T, out_dtype=tl.int32)
+        over = agree - tl.load(limit + query)[None, :]
+        if tl.max(tl.max(over, axis=1), axis=0) > 0:
+            hit = (over > 0) & (row[:, None] < stop)
+            each = tl.zeros([BM, BQ], tl.int32)
+            place = tl.atomic_add(count + query[None, :] + each, 1, mask=hit, sem="relaxed")
+            at = found + (query.to(tl.int64)[None, :] * room + place) * 2
+            hit = hit & (place < room)
+            tl.store(at, offset[:, None] + each, mask=hit)
+            tl.store(at + 1, agree, mask=hit)

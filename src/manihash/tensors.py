@@ -1,0 +1,257 @@
+"""Operations on a block that is a torch tensor, on a card or in main memory: the one file that imports torch.
+
+``arrays`` has the same operations for numpy and calls these where a block is a tensor. They compute in
+float32 (with TF32 only if torch was told so) or float64. What is small (base points, sums) stays in numpy and
+is placed beside a tensor by ``like``.
+"""
+
+import logging
+import sys
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash import checks
+
+_log = logging.getLogger(__name__)
+
+Tensor = Any
+
+_placed: dict[tuple[int, str, str], tuple[weakref.ref[Any], Tensor]] = {}
+_PLACED_MOST = 32
+# Threads that copy a block into pinned memory: one alone is slower than the way to the card.
+_COPYING = 4
+
+
+def torch() -> Any:
+    """The library; the error without it names the extra that brings it."""
+    return checks.extra("torch", "torch")
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a torch tensor; torch is not imported to find out."""
+    return isinstance(X, getattr(sys.modules.get("torch"), "Tensor", ()))
+
+
+def checked_device(name: Any) -> Any:
+    """A device by its name (``"cuda"``, ``"cuda:1"``, ``"cpu"``), if this machine has it."""
+    library = torch()
+    try:
+        device = library.device(name)
+        library.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        have = [f"cuda:{i}" for i in range(library.cuda.device_count())]
+        raise ValueError(
+            f"the device {str(name)!r} cannot be used with this torch {library.__version__} "
+            f"({str(error).splitlines()[0].rstrip('.')}): "
+            + (f"give one of {', '.join(have)}, or cpu" if have else "no card is seen here, give cpu")
+        ) from error
+    return device
+
+
+def out_of_memory() -> type[Exception]:
+    """The error of a card that is full."""
+    error: type[Exception] = torch().OutOfMemoryError
+    return error
+
+
+def float_type(X: Tensor) -> np.dtype[Any]:
+    """As ``arrays.float_type``."""
+    return np.dtype(np.float64 if X.dtype == torch().float64 else np.float32)
+
+
+def tensor_type(dtype: Any) -> Any:
+    """The torch type of a numpy type."""
+    return getattr(torch(), np.dtype(dtype).name)
+
+
+def to_numpy(result: Any) -> Any:
+    """Tensors, alone or in tuples, as arrays in main memory; anything else as it is."""
+    if isinstance(result, tuple):
+        return tuple(to_numpy(part) for part in result)
+    return result.detach().cpu().numpy() if is_tensor(result) else result
+
+
+def like(array: NDArray[Any], X: Tensor) -> Tensor:
+    """A copy of the array beside X, on its device and of its type; the last few are kept."""
+    key = id(array), str(X.device), str(X.dtype)
+    held = _placed.get(key)
+    if held is None or held[0]() is not array:
+        if len(_placed) >= _PLACED_MOST:
+            _placed.clear()
+        placed = on(X.device, array).to(X.dtype)
+        if X.device.type != "cpu":
+            _log.info("%d numbers of the model were copied to %s", array.size, X.device)
+        held = _placed[key] = weakref.ref(array), placed
+    return held[1]
+
+
+def squared_norms(X: Tensor) -> Tensor:
+    """As ``arrays.squared_norms``."""
+    return torch().linalg.vecdot(X, X)
+
+
+def unit_rows(X: Tensor, squared: Tensor) -> Tensor:
+    """As ``arrays.unit_rows``."""
+    limits = torch().finfo(X.dtype)
+    faint = squared < limits.tiny / limits.eps
+    if bool(faint.any()):
+        largest = X[faint].abs().amax(1, keepdim=True)
+        X, squared = X.clone(), squared.clone()
+        X[faint] = X[faint] / largest.where(largest > 0, 1)
+        squared[faint] = squared_norms(X[faint])
+    length = squared.sqrt()
+    return X / length.where(length > 0, 1)[:, None]
+
+
+def closeness(X: Tensor, C: Tensor) -> Tensor:
+    """As ``arrays.closeness``."""
+    return torch().addmm(-squared_norms(C) / 2, X, C.T)
+
+
+def k_nearest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """As ``arrays.k_nearest``; between equal distances the card may take either."""
+    best, index = closeness(X, C).topk(k, dim=1)
+    return (squared_norms(X)[:, None] - 2 * best).clamp_min_(0), index
+
+
+def squared_distances(X: Tensor, C: Tensor) -> Tensor:
+    """As ``arrays.squared_distances``."""
+    distances = closeness(X, C).mul_(-2)
+    distances += squared_norms(X)[:, None]
+    return distances.clamp_min_(0)
+
+
+def nearest_sums(X: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As ``arrays.nearest_sums``; by a product, so that two runs give the same bits."""
+    best, label = closeness(X, C).max(dim=1)
+    one_hot = torch().zeros((len(X), len(C)), dtype=X.dtype, device=X.device)
+    one_hot.scatter_(1, label[:, None], 1)
+    return label.int(), (squared_norms(X) - 2 * best).clamp_min_(0), one_hot.T @ X, one_hot.sum(0)
+
+
+def coupling(w: Tensor, w_bar: Tensor, index: Tensor, m: int) -> Tensor:
+    """As ``arrays.coupling``."""
+    W = torch().zeros((len(index), m), dtype=w.dtype, device=w.device)
+    W_bar = torch().zeros_like(W).scatter_(1, index, w_bar)
+    W.scatter_(1, index, w)
+    return W.sum(0).diag() - W_bar.T @ W
+
+
+def exp(X: Tensor) -> Tensor:
+    """As ``arrays.exp``."""
+    return X.exp()
+
+
+def double(X: Tensor) -> Tensor:
+    """The numbers in float64."""
+    return X.double()
+
+
+def sum_of_roots(squared: Tensor) -> Tensor:
+    """As ``arrays.sum_of_roots``."""
+    return squared.sqrt().sum(dtype=torch().float64)
+
+
+def signs(V: Tensor) -> Tensor:
+    """As ``arrays.signs``."""
+    return (V > 0).to(V.dtype).mul_(2).sub_(1)
+
+
+def pack(bits: Tensor) -> Tensor:
+    """As ``codes.pack``: bits (n, r) to bytes (n, ceil(r / 8)), the first bit highest."""
+    n, r = bits.shape
+    whole = torch().nn.functional.pad(bits.to(torch().uint8), (0, -r % 8)).view(n, -1, 8)
+    places = 2 ** torch().arange(7, -1, -1, device=bits.device, dtype=torch().uint8)
+    return (whole * places).sum(2, dtype=torch().uint8)
+
+
+def on(device: Any, array: Any) -> Tensor:
+    """The array as a tensor on a device."""
+    array = _known(np.asarray(array))
+    return torch().as_tensor(array if array.flags.writeable else array.copy()).to(device)
+
+
+def dense(part: Any) -> NDArray[Any]:
+    """Rows as they were read, as an array."""
+    return np.asarray(part.toarray() if hasattr(part, "toarray") else part)
+
+
+def _known(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in a type that torch knows: native floats, signed integers and bytes."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if array.dtype.isnative and (kind == "i" or (kind == "f" and size <= 8) or (kind in "ub" and size == 1)):
+        return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array, np.float64 if kind == "f" and size == 8 else np.float32)
+
+
+def replayed(step: Callable[[], None], device: Any) -> Callable[[], None]:
+    """A step without arguments or results, as often as it is called; on a card recorded once and replayed."""
+    if device.type != "cuda":
+        return step
+    beside = torch().cuda.Stream(device)
+    beside.wait_stream(torch().cuda.current_stream(device))
+    graph, steps = torch().cuda.CUDAGraph(), [step]
+
+    def once() -> None:
+        if not steps:
+            graph.replay()
+            return
+        with torch().cuda.stream(beside):
+            steps.pop()()
+        torch().cuda.current_stream(device).wait_stream(beside)
+        with torch().cuda.graph(graph):
+            step()
+
+    return once
+
+
+def wait(device: Any) -> None:
+    """Wait until the work given to a device is done."""
+    if device.type == "cuda":
+        torch().cuda.synchronize(device)
+
+
+class Sender:
+    """Copies blocks to a card on a stream of its own, through two buffers of pinned memory."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self.stream = torch().cuda.Stream(device) if device.type == "cuda" else None
+        self.buffers: list[Tensor] = [None, None]
+        self.copied: list[Any] = [None, None]
+        self.turn = 0
+        self.pool = ThreadPoolExecutor(_COPYING)
+
+    def send(self, X: Any, which: slice) -> tuple[Tensor, Any]:
+        """Rows of an array on the device, and the event after which they are there."""
+        block = _known(dense(X[which]))
+        if self.stream is None:
+            return on(self.device, block), None
+        i, self.turn = self.turn, 1 - self.turn
+        if self.copied[i] is not None:
+            self.copied[i].synchronize()
+        if self.buffers[i] is None or self.buffers[i].dtype != tensor_type(block.dtype):
+            self.buffers[i] = torch().empty(block.size, dtype=tensor_type(block.dtype), pin_memory=True)
+        buffer = self.buffers[i][: block.size].view(block.shape)
+        held, rows = buffer.numpy(), max(1, -(-len(block) // _COPYING))
+        cuts = [slice(start, start + rows) for start in range(0, len(block), rows)]
+        list(self.pool.map(lambda cut: np.copyto(held[cut], block[cut]), cuts))
+        with torch().cuda.stream(self.stream):
+            there = buffer.to(self.device, non_blocking=True)
+            self.copied[i] = torch().cuda.Event()
+            self.copied[i].record(self.stream)
+        return there, self.copied[i]
+
+    def receive(self, sent: tuple[Tensor, Any]) -> Tensor:
+        """The rows, once what follows on the current stream may read them."""
+        block, event = sent
+        if event is not None:
+            current = torch().cuda.current_stream(self.device)
+            current.wait_event(event)
+            block.record_stream(current)
+        return block
