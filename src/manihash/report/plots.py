@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -40,8 +42,17 @@ class Look:
     marker: str
 
 
-# What the paper compares IMH with stands in one plot with it, so these differ from it and from each other.
-_COMPARED = {
+# The paper's methods: those that stand in one plot differ from each other in colour and in marker.
+_OF_THE_PAPER = {
+    "imh-tsne": Look("#0072B2", "o"),
+    "imh-le": Look("#009E73", "^"),
+    "imh-le-b": Look("#E69F00", "p"),
+    "imh-sne": Look("#A08A00", "D"),
+    "imh-ee": Look("#882255", ">"),
+    "imh-lle": Look("#CC79A7", "v"),
+    "imh-isomap": Look("#6B6B6B", "P"),
+    "imh-dm": Look("#332288", "X"),
+    "imh-pca": Look("#56B4E9", "d"),
     "pcah": Look("#D55E00", "*"),
     "lsh": Look("#CC79A7", "h"),
     "itq": Look("#56B4E9", "X"),
@@ -56,11 +67,18 @@ UNKNOWN = Look(INK, "h")
 
 def look(method: str) -> Look:
     """The look of a recipe, the same throughout: no two recipes share both colour and marker."""
-    names = recipe_names()
-    if method not in names:
-        return UNKNOWN
-    i = names.index(method)
-    return _COMPARED.get(method, Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]))
+    return _looks().get(method, UNKNOWN)
+
+
+@cache
+def _looks() -> dict[str, Look]:
+    """Every recipe's look; one that is not the paper's takes the next that is free."""
+    looks, free = dict(_OF_THE_PAPER), zip(cycle(_COLOURS), cycle(_MARKERS), strict=False)
+    for name in recipe_names():
+        while name not in looks:
+            if (next_look := Look(*next(free))) not in looks.values():
+                looks[name] = next_look
+    return looks
 
 
 @dataclass(frozen=True)
