@@ -123,7 +123,9 @@ def test_info_lists_recipes_and_optional_parts() -> None:
     document = json.loads(run("info", "--json").stdout)
     assert list(document["recipes"]) == recipe_names()
     databases = {"lancedb", "psycopg", "pymilvus"}
-    assert set(document["optional"]) == {"faiss", "matplotlib", "h5py"} | databases
+    assert (
+        set(document["optional"]) == {"faiss", "matplotlib", "h5py", "pyarrow", "dask", "torch"} | databases
+    )
     assert "imh-tsne" in run("info").stdout
 
 

@@ -67,12 +67,43 @@ def test_the_list_says_what_is_done_and_what_is_missing(empty_home, tmp_path):
 
 def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
     out = tmp_path / "report"
-    found = json.loads(run("paper", "--out", str(out), "--results", str(tmp_path / "r"), "--json").stdout)
+    args = ["paper", "--out", str(out), "--results", str(tmp_path / "r")]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 2
+    assert "missing: Not run: mnist is not on this machine. Get it with manihash data get mnist" in told(
+        result
+    )
+    result = CliRunner().invoke(app, [*args, "--json"])
+    assert result.exit_code == 2
+    found = json.loads(result.stdout)
     assert found["trials"] == 0
     assert "manihash data get mnist" in found["missing"]["fig7"][0]
     page = (out / "index.html").read_text("utf-8")
     assert all(f'id="{name}"' in page for name in catalogue.EXPERIMENTS)
     assert "manihash data get mnist" in page
+
+
+def test_a_quick_report_says_that_it_tests_no_claim(empty_home, tmp_path):
+    out = tmp_path / "report"
+    result = CliRunner().invoke(
+        app, ["paper", "--quick", "--out", str(out), "--results", str(tmp_path / "r")]
+    )
+    assert "quick run: at most 5,000 rows" in told(result)
+    assert "no test of the paper" in (out / "index.html").read_text("utf-8")
+
+
+def test_options_that_leave_no_trial_are_refused(on_digits, tmp_path):
+    args = [
+        "--only",
+        "fig7",
+        "--methods",
+        "ksh",
+        "--out",
+        str(tmp_path / "o"),
+        "--results",
+        str(tmp_path / "r"),
+    ]
+    assert "no trial of these experiments" in told(run("paper", *args, code=2))
 
 
 def test_a_small_run_from_end_to_end_and_again_without_work(on_digits, tmp_path, monkeypatch):

@@ -172,6 +172,13 @@ def test_dedup_finds_the_groups_of_brute_force(radius: int) -> None:
         assert len(np.unique(held["first"])) == 200 - result["extra"]
 
 
+def test_dedup_warns_where_most_rows_would_be_duplicates() -> None:
+    np.save("alike.npy", np.zeros((10, 1), np.uint8))
+    assert "90% of the rows would be duplicates" in told(run("dedup", "alike.npy"))
+    np.save("apart.npy", np.arange(10, dtype=np.uint8)[:, None])
+    assert "would be" not in told(run("dedup", "apart.npy"))
+
+
 def test_dedup_reads_an_index_with_its_ids() -> None:
     codes, ids = np.load("codes.npy"), np.load("ids.npy")
     run("index", "codes.npy", "--bits=12", "--ids=ids.npy", "-o", "named.mhx")

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from manihash.experiments.trial import Results, Trial
 
 
+QUICK = (
+    "at most {rows} rows of a set, two lengths and one seed: it shows that everything works, and is no test "
+    "of the paper's claims, many of which need the whole set; leave out --quick for that"
+)
+
+
 def with_failures(
     experiments: Sequence["Experiment"],
     sections: list["Section"],
@@ -39,8 +45,9 @@ def about(held: "Held", scope: "Scope") -> dict[str, str]:
         return ", ".join(sorted({result.about.get(name, "unknown") for result in held.values()})) or "none"
 
     here = machine()
+    quick = {"quick run": QUICK.format(rows=f"{scope.rows:,}")} if scope.quick else {}
     dates = sorted(result.about.get("date", "") for result in held.values())
-    return {
+    return quick | {
         "processor": all_of("processor"),
         "cores": all_of("cores"),
         "measured": f"{dates[0]} to {dates[-1]}" if dates else "nothing",
@@ -67,7 +74,8 @@ def document(sections: Sequence["Section"], held: "Held", failures: Mapping["Tri
     }
 
 
-def show_summary(sections: Sequence["Section"], found: dict[str, Any]) -> None:
+def show_summary(sections: Sequence["Section"], found: dict[str, Any], scope: "Scope") -> None:
+    """A line for each experiment, the claims that fail, what is missing, and where the report is."""
     table = Table("experiment", "claims that hold", "what is missing", header_style="bold", box=None)
     for section in sections:
         judged = [claim.holds for claim in section.claims if claim.holds is not None]
@@ -81,6 +89,12 @@ def show_summary(sections: Sequence["Section"], found: dict[str, Any]) -> None:
             f"{found['not_measured']} not measured; {found['trials']:,} trials."
         )
     )
+    if scope.quick:
+        say("quick run", QUICK.format(rows=f"{scope.rows:,}"), "yellow")
+    failed = [f"{trial}: {reason}" for trial, reason in found["failed"].items()]
+    for line in dict.fromkeys(line for lines in found["missing"].values() for line in lines):
+        if line not in failed:
+            say("missing", line.replace("`", ""), "yellow")
     for name, reason in found["failed"].items():
         say("error", f"{name}: {reason}")
     show(Text.assemble(("report ", "bold"), f"{found['report']} (after {found['seconds']:.0f} s)"))

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from manihash.search import Duplicates
 
 _GROUPS_SHOWN = 10
+_MOST = (
+    "{part:.0%} of the rows would be duplicates. Codes of a manifold (imh-…, agh) are equal for a whole "
+    "class of things that are alike: before you delete anything compare the vectors, or take codes that keep "
+    "details apart (itq or sign of 128 bits and more, perceptual hashes)"
+)
 _IDS_SHOWN = 10
 
 
@@ -50,7 +55,8 @@ def dedup(
     In the .npz file the ids of group i are ids from lims(i) to lims(i + 1);
     extra are all but the lowest id of each group, which is what may be deleted;
     first has for each row the lowest id of its group. The table shows the first
-    groups; --json and -o give all.
+    groups; --json and -o give all. Learned codes of a manifold are equal for all
+    that is alike, not only for duplicates: compare the vectors before you delete.
 
     Examples:
 
@@ -68,19 +74,22 @@ def dedup(
         found = search.dedup(rows, n_bits, radius, names)
         if out is not None:
             _write(out, found)
+    extra = len(found.ids) - len(found)
     told = {
         "codes": codes,
         "rows": len(rows),
         "bits": n_bits,
         "radius": radius,
         "in_groups": len(found.ids),
-        "extra": len(found.ids) - len(found),
+        "extra": extra,
         "seconds": round(perf_counter() - start, 3),
     }
     if as_json:
         show_json({**told, "groups": [group.tolist() for group in found]})
     else:
         show(facts(_in_words(told, len(found))))
+        if extra > len(rows) / 2:
+            say("warning", _MOST.format(part=extra / len(rows)), "yellow")
         if len(found):
             show(_table(found))
 

@@ -17,8 +17,11 @@ _NEEDED = ("numpy", "scipy", "scikit-learn", "safetensors")
 # module, what it is for, the extra that brings it
 _OPTIONAL = {
     "faiss": ("fast Hamming search; without it exact and slower", "faiss"),
-    "matplotlib": ("the pictures of the demo", "plot"),
+    "matplotlib": ("the plots of the demo and of the paper", "plot"),
     "h5py": ("HDF5 files", "hdf5"),
+    "pyarrow": ("Parquet files", "parquet"),
+    "dask": ("arrays larger than a machine, on a cluster", "dask"),
+    "torch": ("tensors, and encoding on a card", "torch"),
     "lancedb": ("codes in LanceDB, a database in a folder", "lancedb"),
     "psycopg": ("codes in PostgreSQL with pgvector", "postgres"),
     "pymilvus": ("codes in Milvus", "milvus"),

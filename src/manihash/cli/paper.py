@@ -96,6 +96,8 @@ def paper(
         watch.begin("paper")
         try:
             todo = [trial for trial in asked if wanted(trial)] if run_trials else []
+            if run_trials and asked and not todo:
+                raise ValueError("no trial of these experiments is of the --methods and --data asked for")
             failures = run(todo, kept.ready(), measure, jobs=jobs)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"what is finished is kept in {results}: run it again to go on") from None
@@ -112,8 +114,8 @@ def paper(
     if as_json:
         show_json(document)
     else:
-        summary.show_summary(sections, document)
-    if failures:
+        summary.show_summary(sections, document, scope)
+    if failures or not held:
         raise typer.Exit(WRONG_INPUT)
 
 

@@ -31,7 +31,12 @@ def section(held: Held, scope: Scope) -> Section:
         f"The {TOP} nearest of {SAMPLE} digits by four ways of searching; wrong ones are framed. The four "
         "queries are the first of their class in the sample. The table is the mean over all 300 as queries."
     )
-    return Section("fig1", EXPERIMENT.title, lead, data_note(DATA, scope), parts, (_claim(found, scope),))
+    return Section("fig1", EXPERIMENT.title, lead, _data(scope), parts, (_claim(found, scope),))
+
+
+def _data(scope: Scope) -> str:
+    whole = data_note(DATA, scope).split(". ")[0]
+    return f"{whole}. {SAMPLE} of them, drawn at random, are queries and database; truth: the query's class."
 
 
 def _pictures(figures: Figures, scope: Scope) -> list[Pictures]:
