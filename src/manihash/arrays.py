@@ -93,8 +93,11 @@ def sum_of_squares(X: Floats) -> float:
         return float(flat @ flat)
 
 
-def unit_rows(X: Floats, squared: Floats) -> Floats:
-    """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero."""
+def unit_rows(X: Floats, squared: Floats, out: Floats | None = None) -> Floats:
+    """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero.
+
+    ``out`` may be X itself.
+    """
     if tensors.is_tensor(X):
         return tensors.unit_rows(X, squared)
     limits = np.finfo(X.dtype)
@@ -105,7 +108,7 @@ def unit_rows(X: Floats, squared: Floats) -> Floats:
         squared[faint] = squared_norms(X[faint])
     length = np.sqrt(squared)
     length[length == 0] = 1
-    return X / length[:, None]
+    return np.divide(X, length[:, None], out=out)
 
 
 def closeness(X: Floats, C: Floats) -> Floats:
@@ -204,6 +207,20 @@ def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Float
     label = index[:, 0].astype(np.int32)
     one_hot = sp.csr_array((np.ones(b, X.dtype), label, np.arange(b + 1)), shape=(b, m))
     return label, squared[:, 0], one_hot.T @ X, np.bincount(label, minlength=m)
+
+
+def weighted_sums(w: Floats, index: Ints, Y: Floats) -> Floats:
+    """Σ_j w_ij Y[index_ij], (b, r): weights and indices (b, k), rows Y (m, r); added up in the order of j."""
+    (b, k), m = index.shape, len(Y)
+    if tensors.is_tensor(Y):
+        found = w[:, :1] * Y[index[:, 0]]
+        for j in range(1, k):
+            found += w[:, j : j + 1] * Y[index[:, j]]
+        return found
+    import scipy.sparse as sp
+
+    W = sp.csr_array((w.reshape(-1), index.reshape(-1), np.arange(0, b * k + 1, k)), shape=(b, m))
+    return W @ Y
 
 
 def exp(X: Floats) -> Floats:

@@ -38,10 +38,7 @@ class Induction:
         Y_B = arrays.like(self.Y_B, X)
         squared, index = finding(self.finder)(X, arrays.like(self.B, X), self.k)
         w = normalized_weights(squared, self.sigma)
-        Y = w[:, :1] * Y_B[index[:, 0]]
-        for j in range(1, self.k):
-            Y += w[:, j : j + 1] * Y_B[index[:, j]]
-        return Y
+        return arrays.weighted_sums(w, index, Y_B)
 
 
 class Inductive:

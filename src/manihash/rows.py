@@ -177,7 +177,8 @@ class Rows:
         if self.normalize:
             squared = arrays.squared_norms(block)
             _check_squares(part, squared, numbers)
-            block = arrays.unit_rows(block, squared)
+            own = None if np.may_share_memory(block, part) else block
+            block = arrays.unit_rows(block, squared, out=own)
         elif not np.isfinite(arrays.sum_of_squares(block)):
             _check_squares(part, arrays.squared_norms(block), numbers)
         return block if self.origin is None else block - self.origin.astype(self.dtype, copy=False)
