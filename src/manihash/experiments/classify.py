@@ -56,8 +56,8 @@ def chosen_cost(X: Floats, y: NDArray[np.integer]) -> tuple[float, list[float]]:
 class LinearSVM:
     """min ½|w|² + C Σ_i max(0, 1 - y_i wᵀ(x_i, 1))² for each class against the rest.
 
-    The problem is that of scikit-learn's ``LinearSVC``. All classes are solved at once by L-BFGS, as products
-    with X, which on many dense rows takes a fraction of the time.
+    The problem is that of scikit-learn's ``LinearSVC``; a test compares the two. All classes are solved at
+    once by L-BFGS, as products with X, and a solution can start from that of another C.
     """
 
     def __init__(self, C: float = 1.0) -> None:
