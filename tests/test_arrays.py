@@ -1,13 +1,11 @@
 """Operations on a block: right, and the same for a row in whatever batch and on however many threads."""
 
-import threading
-
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  its BLAS is loaded before threads are counted
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from manihash import arrays
+from manihash.blas import single_blas_thread
 
 SHAPES = [  # (d, m): one column, one base point, tiny, odd, large, wide
     (1, 1),
@@ -31,12 +29,6 @@ def block(d, n, dtype, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
 
 
-def blas_thread_counts():
-    """Of numpy's BLAS and scipy's; FAISS, where another test loaded it, brings one that nothing here uses."""
-    blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return [library["num_threads"] for library in blas if "faiss" not in library["filepath"]]
-
-
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("d", "m"), SHAPES)
 def test_product_is_the_sum_of_products(d, m, dtype):
@@ -56,7 +48,7 @@ def test_a_row_of_a_product_is_bit_for_bit_the_same_in_every_batch(d, m, dtype):
     n = min(arrays.block_rows(d), 700)
     X, C = block(d, n, dtype), block(d, m, dtype, 1)
     rng = np.random.default_rng(2)
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         whole = arrays.product(X, C)
         sizes = [*range(1, 21), *(int(size) for size in rng.integers(21, n, 6))]
         for size in sizes:
@@ -69,7 +61,7 @@ def test_a_row_of_a_product_is_bit_for_bit_the_same_in_every_batch(d, m, dtype):
 @pytest.mark.parametrize("k", [1, 5, 16, 17, 40])
 def test_a_rows_neighbours_and_distances_are_the_same_in_every_batch(k, dtype):
     X, C = block(30, 300, dtype), block(30, 60, dtype, 1)
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         squared, index = arrays.k_nearest(X, C, k)
         for size in range(1, 21):
             part = arrays.k_nearest(X[size : 2 * size], C, k)
@@ -127,50 +119,6 @@ def test_blocks_depend_on_the_width_alone_and_stay_small():
 def test_unit_rows_leave_a_zero_row_as_it_is():
     X = np.array([[3.0, 4.0], [0.0, 0.0]])
     assert np.array_equal(arrays.unit_rows(X, arrays.squared_norms(X)), [[0.6, 0.8], [0.0, 0.0]])
-
-
-def test_single_blas_thread_nests_and_gives_the_threads_back():
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_thread_counts()
-        with arrays.single_blas_thread() as outer, arrays.single_blas_thread() as inner:
-            assert set(blas_thread_counts()) == {1}
-            assert outer == inner == max(before)
-        assert blas_thread_counts() == before
-
-
-def test_an_error_inside_single_blas_thread_gives_the_threads_back():
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_thread_counts()
-        with pytest.raises(KeyError), arrays.single_blas_thread():
-            raise KeyError
-        assert blas_thread_counts() == before
-
-
-def test_concurrent_users_of_single_blas_thread_give_the_threads_back_when_the_last_leaves():
-    inside, leave = threading.Barrier(3), threading.Event()
-    seen = []
-
-    def first_out():
-        with arrays.single_blas_thread():
-            inside.wait(10)
-
-    def last_out():
-        with arrays.single_blas_thread():
-            inside.wait(10)
-            leave.wait(10)
-            seen.append(set(blas_thread_counts()))
-
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_thread_counts()
-        threads = [threading.Thread(target=f) for f in (first_out, last_out)]
-        for thread in threads:
-            thread.start()
-        inside.wait(10)
-        threads[0].join(10)
-        leave.set()
-        threads[1].join(10)
-        assert seen == [{1}]
-        assert blas_thread_counts() == before
 
 
 def test_rows_whose_squares_underflow_still_get_unit_length():

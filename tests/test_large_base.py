@@ -22,6 +22,7 @@ from manihash import (
     load,
     recipe,
 )
+from manihash.blas import single_blas_thread
 from manihash.neighbors import coarse_cells, members_near, nearest_cell
 from manihash.reduction import ReducedNeighbors, principal_directions
 from manihash.rows import Rows
@@ -98,7 +99,7 @@ def test_more_probes_find_more():
 def test_a_rows_neighbours_are_the_same_in_every_batch(part, dtype):
     X = clusters(700).astype(dtype)
     B = learned(part, X)
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         squared, index = part.k_nearest(X, B, 5)
         for size in (*range(1, 12), 100, 333):
             some = part.k_nearest(X[size : 2 * size], B, 5)

@@ -19,6 +19,7 @@ ORDER = [
     {"kernels"},
     {"tensors"},
     {"arrow"},
+    {"blas"},
     {"arrays"},
     {"fused"},
     {"rows"},
@@ -48,7 +49,7 @@ ORDER = [
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
-WITHOUT_SKLEARN = {"codes", "checks", "progress", "arrays", "rows", "persist", "metrics", "truth"}
+WITHOUT_SKLEARN = {"codes", "checks", "progress", "blas", "arrays", "rows", "persist", "metrics", "truth"}
 WITHOUT_SKLEARN |= {"datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}

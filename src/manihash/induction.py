@@ -13,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clon
 from manihash import arrays, checks, fused, tensors
 from manihash.arrays import Floats
 from manihash.base_set import KMeansBase
+from manihash.blas import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
@@ -60,7 +61,7 @@ class Inductive:
         sigma = bandwidth(rows, B, k, find) if given is None else checks.positive_number(given, "bandwidth")
         part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
         # On several threads the last digits differ, and with them all of a t-SNE.
-        with arrays.single_blas_thread():
+        with single_blas_thread():
             Y_B = embed_base(
                 part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma, find), rows.device
             )

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from manihash import arrays, checks, cluster
 from manihash.arrays import Floats, Ints
+from manihash.blas import single_blas_thread
 from manihash.estimator import checked
 from manihash.rows import Rows
 
@@ -83,7 +84,7 @@ def principal_directions(X: Floats, p: int) -> Floats:
     """The p directions (p, d) of largest variance, or all d; signs fixed so that machines agree."""
     centred = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
     d = X.shape[1]
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         covariance = (centred.T @ centred).astype(np.float64)
         vectors = eigh(covariance, subset_by_index=(max(d - p, 0), d - 1))[1].T[::-1]
     sign = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 from manihash import arrays, checks
 from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.estimator import checked
 from manihash.progress import advance
 from manihash.rows import Rows
@@ -36,7 +37,7 @@ class ITQRotation(BaseEstimator):
         for done in range(n_iter):
             advance("rotation", done, n_iter)
             cross, self.errors_[done] = _quantize(rows, R.astype(rows.dtype))
-            with arrays.single_blas_thread():
+            with single_blas_thread():
                 U, _, Vt = svd(cross)
             R = U @ Vt
         advance("rotation", n_iter, n_iter)

@@ -15,6 +15,7 @@ import numpy as np
 
 from manihash import arrays, checks, tensors
 from manihash.arrays import Floats, Ints
+from manihash.blas import single_blas_thread
 from manihash.progress import advance
 
 Result = TypeVar("Result")
@@ -72,7 +73,7 @@ class Rows:
         """
         size, n = self.together * arrays.block_rows(self.width), len(self)
         starts = range(start, n, size)
-        with arrays.single_blas_thread() as threads:
+        with single_blas_thread() as threads:
             if len(starts) == 1:
                 yield f(self.block(start, n))
                 return

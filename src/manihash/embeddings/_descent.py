@@ -13,6 +13,7 @@ import numpy as np
 
 from manihash import arrays, checks
 from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.progress import advance
 from manihash.rotation import random_rotation
 
@@ -114,7 +115,7 @@ def descend(
     """
     velocity, gains = np.zeros_like(Y), np.ones_like(Y)
     parts = [slice(start, start + STEP_ROWS) for start in range(0, len(Y), STEP_ROWS)]
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         for t in range(n_iter):
             gradient = loss.gradient(Y, schedule.early if t < schedule.exaggerated else schedule.late)
             momentum = 0.5 if t < schedule.switch else 0.8
@@ -190,7 +191,7 @@ def turned(Y: Floats, turns: int, rng: np.random.Generator) -> Floats:
     the least Σ (SᵀS)² is taken; none leaves Y as the descent did.
     """
     least, best = np.inf, Y
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         for _ in range(turns):
             Z = Y @ random_rotation(Y.shape[1], rng).astype(Y.dtype)
             S = np.where(Z > 0, Y.dtype.type(1), Y.dtype.type(-1))

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from manihash import arrays, checks
 from manihash.arrays import Floats, Ints
+from manihash.blas import single_blas_thread
 from manihash.embeddings.pca import principal_components
 from manihash.rows import Rows
 from manihash.weights import sparse
@@ -20,7 +21,7 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
     """
     check_perplexity(perplexity, len(B))
     Z = principal_components(B.astype(np.float64), min(dims, *B.shape))
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         E = arrays.squared_distances(Z, Z)
     np.fill_diagonal(E, np.inf)
     E -= E.min(axis=1, keepdims=True)

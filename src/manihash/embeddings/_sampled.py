@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from manihash import arrays, checks
 from manihash.arrays import Floats, Ints
+from manihash.blas import single_blas_thread
 from manihash.embeddings._descent import ExactLoss, Loss, Objective
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.weights import MANY
@@ -107,7 +108,7 @@ class SampledLoss:
 
     def _each(self, f: Callable[[int, Any], Any], around: "Around") -> Iterator[Any]:
         """f of each chunk of points, in order, on threads of our own."""
-        with arrays.single_blas_thread() as threads, ThreadPoolExecutor(threads) as pool:
+        with single_blas_thread() as threads, ThreadPoolExecutor(threads) as pool:
             yield from pool.map(lambda i: f(i, around), range(len(self.chunks)))
 
     def _forces(self, i: int, around: "Around") -> tuple[Floats, Floats, float]:

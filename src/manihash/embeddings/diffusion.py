@@ -5,6 +5,7 @@ from scipy.linalg import eigh
 
 from manihash import arrays, checks
 from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import extreme_eigenvectors, fixed_signs
 from manihash.weights import MANY
@@ -42,7 +43,7 @@ def random_walk(B: Floats, n_neighbors: int, alpha: float, k: int | None = None)
 
     The kernel is one of all pairs, whatever their number; of many points only the first k are computed.
     """
-    with arrays.single_blas_thread():
+    with single_blas_thread():
         E = arrays.squared_distances(B, B)
     np.fill_diagonal(E, 0)
     sigma = np.sqrt(np.partition(E, n_neighbors, axis=1)[:, n_neighbors]).mean()

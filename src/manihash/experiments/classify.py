@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from manihash.arrays import Floats, single_blas_thread
+from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.experiments.shelf import Shelf
 from manihash.experiments.trial import Found, Trial
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from manihash import arrays, checks
 from manihash.arrays import Floats, Ints
+from manihash.blas import single_blas_thread
 from manihash.hashers._linear import LinearHasher, mean_of
 from manihash.progress import advance
 from manihash.rows import Rows
@@ -73,7 +74,7 @@ class BRE(LinearHasher):
         anchors = np.stack([rng.choice(n, s, replace=False) for _ in range(self.n_bits)])
         W = rng.standard_normal((self.n_bits, s))
         pairs = random_pairs(n, self.pair_fraction, rng)
-        with arrays.single_blas_thread():
+        with single_blas_thread():
             descent = Descent(Z @ Z.T, anchors, W, pairs, pairs.distances(Z))
             self.objectives_ = np.array(descent.run(self.tol * len(pairs), self.max_iter))
             self.n_iter_ = len(self.objectives_) - 1

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from manihash import arrays, checks
+from manihash import checks
 from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import KernelHasher
 from manihash.hashers._labels import Labelled, LabelledHasher
@@ -70,7 +71,7 @@ class KSH(LabelledHasher, KernelHasher):
         self._scale(rows, rng)
         sums = rows.map(lambda X: self._kernel(X, Z).sum(axis=0, dtype=np.float64), "kernel means")
         mean = sum(sums, np.zeros(len(Z))) / len(rows)
-        with arrays.single_blas_thread():
+        with single_blas_thread():
             K = self._kernel(rows.take(labelled.index), Z) - mean
             greedy = Greedy(K, labelled, self.n_bits, self.ridge)
             A = greedy.run(self.n_iter)

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from manihash import arrays, checks
+from manihash import checks
 from manihash.arrays import Floats, Ints
+from manihash.blas import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import look_through
 from manihash.hashers._labels import Labelled, LabelledHasher, turn
@@ -61,7 +62,7 @@ class LDAHash(LabelledHasher, LinearHasher):
                 "give labels that repeat, or raise n_labels"
             )
         X = rows.take(labelled.index).astype(np.float64)
-        with arrays.single_blas_thread():
+        with single_blas_thread():
             like, unlike = pair_moments(X, labelled)
             if self.alpha is None:
                 E = discriminants(like, unlike, self.ridge, min(self.n_bits, len(labelled.counts) - 1))

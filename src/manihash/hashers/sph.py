@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from manihash import arrays, checks
 from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.hashers._hasher import Hasher
 from manihash.progress import advance
 from manihash.rows import Rows
@@ -84,7 +85,7 @@ class SpH(Hasher):
         for done in range(self.max_iter + 1):
             advance("spheres", done, self.max_iter)
             self.n_iter_ = done
-            with arrays.single_blas_thread():
+            with single_blas_thread():
                 overlap = shared(A.astype(squared.dtype) @ squared)
             self.overlap_error_, self.overlap_deviation_ = imbalance(overlap)
             if self.overlap_error_ <= self.tolerance and self.overlap_deviation_ <= self.deviation:

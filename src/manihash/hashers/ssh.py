@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from manihash import arrays, checks
+from manihash import checks
 from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.hashers._labels import Labelled, LabelledHasher
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
 from manihash.progress import advance
@@ -54,7 +55,7 @@ class SSH(LabelledHasher, LinearHasher):
         labelled = self._labelled(rows, y, rng)
         found = moments(rows.kept())
         Z = rows.take(labelled.index) - found.mean
-        with arrays.single_blas_thread():
+        with single_blas_thread():
             Z /= np.sqrt(_largest(Z.T @ labelled.similarity_times(Z)))
             variance = self.eta / _largest(found.covariance) * found.covariance
             if self.step is None:

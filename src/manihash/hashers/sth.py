@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from manihash import arrays, checks
 from manihash.arrays import Floats, Ints
+from manihash.blas import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._linear import LinearHasher
 from manihash.progress import advance
@@ -61,7 +62,7 @@ class STH(LinearHasher):
         Z = rows.take(rng.choice(len(rows), n, replace=False))
         Z = arrays.unit_rows(Z, arrays.squared_norms(Z))
         W = cosine_graph(Z, self.n_neighbors)
-        with arrays.single_blas_thread():
+        with single_blas_thread():
             Y = smoothest_vectors(W, self.n_bits, rng)
         self.projection_ = self._machines(Z.astype(np.float64), above_median(Y), checks.seed(rng))
         self.offset_ = np.zeros(self.n_bits)

@@ -12,8 +12,9 @@ from scipy.linalg import solve
 from scipy.sparse.linalg import cg
 from sklearn.base import clone
 
-from manihash import arrays, checks
+from manihash import checks
 from manihash.arrays import Floats
+from manihash.blas import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.hashers._labels import LabelledHasher
 from manihash.induction import Induction, base_points, embed_base, finding
@@ -75,7 +76,7 @@ class SupervisedIMH(LabelledHasher):
         sigma = bandwidth(rows, B, k, find)
         T = coupling(rows, B, k, sigma, find)
         # On several threads the last digits differ, and with them all of a t-SNE.
-        with arrays.single_blas_thread():
+        with single_blas_thread():
             taken = Rows(rows.take(labelled.index))
             W_l = sp.csr_array(sp.vstack(list(taken.map(lambda X: sparse_weights(X, B, k, sigma, find)))))
             L = base_labels(W_l, labelled.members, _SMOOTHNESS * len(labelled) / len(rows) * T)
