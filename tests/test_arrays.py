@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.linalg  # noqa: F401  its BLAS is loaded before threads are counted
+from threadpoolctl import threadpool_limits
 
 from manihash import arrays
 from manihash.blas import single_blas_thread
@@ -114,6 +114,18 @@ def test_blocks_depend_on_the_width_alone_and_stay_small():
         rows = arrays.block_rows(width)
         assert 64 <= rows <= 2048
         assert rows * width <= max(2**23, 64 * width)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("d", [1, 3, 31, 784, 10_000, 10_001, 40_000])
+def test_a_squared_norm_depends_on_neither_place_nor_threads(d, dtype):
+    rows = np.repeat(block(d, 1, dtype), 20, axis=0)
+    with threadpool_limits(2, user_api="blas"):
+        norms = arrays.squared_norms(rows)
+    with single_blas_thread():
+        assert np.array_equal(norms, arrays.squared_norms(rows))
+    assert np.array_equal(norms[:-1], norms[1:])
+    assert np.allclose(norms, (rows[0].astype(float) ** 2).sum(), rtol=100 * np.finfo(dtype).eps)
 
 
 def test_unit_rows_leave_a_zero_row_as_it_is():

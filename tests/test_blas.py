@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+import scipy.linalg  # noqa: F401  its BLAS is loaded before threads are counted
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from manihash.blas import single_blas_thread

@@ -160,11 +160,11 @@ def test_a_worker_killed_between_rounds_of_k_means_changes_nothing(client, monke
     X, killed = vectors(), []
     lloyd = base_set.lloyd_round
 
-    def and_kill(rows_, centres):
+    def and_kill(*given):
         if len(killed) < 2:
             kill_one(client)
             killed.append(True)
-        return lloyd(rows_, centres)
+        return lloyd(*given)
 
     wanted = KMeansBase(30, random_state=0).fit(X).points_
     monkeypatch.setattr(base_set, "lloyd_round", and_kill)

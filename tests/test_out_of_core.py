@@ -204,7 +204,7 @@ def test_k_means_looks_at_a_sample_of_many_rows_and_says_so(small_limit, caplog)
     seen = []
     lloyd = base_set.lloyd_round
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base_set, "lloyd_round", lambda rows, C: (seen.append(len(rows)), lloyd(rows, C))[1])
+        patch.setattr(base_set, "lloyd_round", lambda rows, *C: (seen.append(len(rows)), lloyd(rows, *C))[1])
         KMeansBase(10, sample=20, random_state=0).fit(X)
         KMeansBase(10, sample=None, random_state=0).fit(X)
         KMeansBase(10, sample=500, random_state=0).fit(X)

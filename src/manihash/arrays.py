@@ -25,6 +25,8 @@ Ints = NDArray[np.intp]
 _SMALL_PRODUCT = 1_000_000
 # A kernel takes some rows at once, a divisor of this; what is left over goes through another one.
 _KERNEL_ROWS = 16
+# Up to this length OpenBLAS takes an inner product on one thread.
+_ONE_THREAD_DOT = 10_000
 _ARGMAX_PASSES = 16
 # Scores that are held at once while they are looked through: of few base points a whole block of rows.
 _HELD_SCORES = 2**22
@@ -80,7 +82,8 @@ def squared_norms(X: Floats) -> Floats:
     if tensors.is_tensor(X):
         return tensors.squared_norms(X)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.einsum("ij,ij->i", X, X)
+        # BLAS adds a long row up on several threads.
+        return np.vecdot(X, X) if X.shape[1] <= _ONE_THREAD_DOT else np.einsum("ij,ij->i", X, X)
 
 
 def sum_of_squares(X: Floats) -> float:
@@ -121,6 +124,14 @@ def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
     if tensors.is_tensor(X):
         return tensors.k_nearest(X, C, k)
+    best, index = _k_closest(X, C, k)
+    best *= -2
+    best += squared_norms(X)[:, None]
+    return np.maximum(best, 0, out=best), index
+
+
+def _k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
+    """The k largest of ``closeness`` for each row, (b, k), and where they are."""
     b, m, half = len(X), len(C), squared_norms(C) / 2
     best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
     step = max(64, _HELD_SCORES // m // 64 * 64)
@@ -128,9 +139,7 @@ def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
         scores = product(X[part], C)
         scores -= half
         best[part], index[part] = k_largest(scores, k)
-    best *= -2
-    best += squared_norms(X)[:, None]
-    return np.maximum(best, 0, out=best), index
+    return best, index
 
 
 def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
@@ -194,16 +203,16 @@ def squared_distances(X: Floats, C: Floats) -> Floats:
 
 
 def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
-    """Which row of C is nearest to each of X, and how far in squares, (b,); sum and number of X for each."""
+    """Which row of C is nearest to each of X, and its ``closeness``, (b,); sum and number of X for each."""
     if tensors.is_tensor(X):
         return tensors.nearest_sums(X, like(C, X))
     import scipy.sparse as sp
 
     b, m = len(X), len(C)
-    squared, index = k_nearest(X, C, 1)
+    best, index = _k_closest(X, C, 1)
     label = index[:, 0].astype(np.int32)
-    one_hot = sp.csr_array((np.ones(b, X.dtype), label, np.arange(b + 1)), shape=(b, m))
-    return label, squared[:, 0], one_hot.T @ X, np.bincount(label, minlength=m)
+    own = sp.csc_array((np.ones(b, X.dtype), label, np.arange(b + 1, dtype=np.int32)), shape=(m, b))
+    return label, best[:, 0], own @ X, np.bincount(label, minlength=m)
 
 
 def weighted_sums(w: Floats, index: Ints, Y: Floats) -> Floats:

@@ -107,11 +107,11 @@ class KMeansBase(BaseSet):
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         rows = sampled(rows, size, self.sample, rng).kept()
         centres = rows.take(rng.choice(len(rows), size, replace=False))
-        labels = np.full(len(rows), -1, np.int32)
+        labels, norms = np.full(len(rows), -1, np.int32), squared_norms(rows)
         for done in range(max_iter):
             advance("k-means", done, max_iter)
             before = labels
-            centres, labels, self.inertia_ = lloyd_round(rows, centres)
+            centres, labels, self.inertia_ = lloyd_round(rows, centres, norms)
             self.n_iter_ = done + 1
             _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
             if np.array_equal(before, labels):
@@ -129,17 +129,24 @@ def sampled(rows: Rows, size: int, sample: int | None, rng: np.random.Generator)
     return rows.drawn(sample * size, rng)
 
 
-def lloyd_round(rows: Rows, centres: Floats) -> tuple[Floats, NDArray[np.int32], float]:
+def squared_norms(rows: Rows) -> Floats:
+    """The squared length of each row, (n,)."""
+    (norms,), _ = rows.fold(lambda X: ((arrays.squared_norms(X),), ()))
+    return norms
+
+
+def lloyd_round(rows: Rows, centres: Floats, norms: Floats) -> tuple[Floats, NDArray[np.int32], float]:
     """One round of Lloyd's: new centres (m, d), the labels (n,) they are means of, the sum of squares before.
 
     The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
     """
 
     def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        label, squared, sums, counts = arrays.nearest_sums(X, centres)
-        return (label, squared), (sums, counts)
+        label, closeness, sums, counts = arrays.nearest_sums(X, centres)
+        return (label, closeness), (sums, counts)
 
-    (labels, squared), (sums, counts) = rows.fold(block)
+    (labels, closeness), (sums, counts) = rows.fold(block)
+    squared = np.maximum(norms - 2 * closeness, 0)
     fill_empty(rows, sums, counts, labels, squared)
     filled = counts > 0
     new = centres.copy()

@@ -71,17 +71,26 @@ class Rows:
         ``stage`` names the work for a progress bar. X is read here, one block after the other, and prepared
         on the threads.
         """
+        return self._mapped(f, self._reading, stage, start)
+
+    def _mapped(
+        self,
+        f: Callable[[Floats], Result],
+        reading: Callable[[int, int], Callable[[], Floats]],
+        stage: str = "",
+        start: int = 0,
+    ) -> Iterator[Result]:
         size, n = self.together * arrays.block_rows(self.width), len(self)
         starts = range(start, n, size)
         with single_blas_thread() as threads:
             if len(starts) == 1:
-                yield f(self.block(start, n))
+                yield f(reading(start, n)())
                 return
             with ThreadPoolExecutor(threads) as pool:
                 pending: deque[Future[Result]] = deque()
                 try:
                     for done in starts:
-                        pending.append(pool.submit(_apply, f, self._reading(done, min(done + size, n))))
+                        pending.append(pool.submit(_apply, f, reading(done, min(done + size, n))))
                         if len(pending) > 2 * threads:
                             yield pending.popleft().result()
                         if stage:
@@ -159,22 +168,28 @@ class Rows:
                 pass
             self._kept = self.X
         elif len(self) * self.width * self.dtype.itemsize <= KEEP_BYTES:
-            self._kept = self.stack(_itself, self.width, self.dtype)
+            held = np.empty((len(self), self.width), self.dtype)
+            for _ in self._mapped(_nothing, lambda a, b: self._reading(a, b, held[a:b])):
+                pass
+            self._kept = held
         return self
 
-    def _reading(self, start: int, stop: int) -> Callable[[], Floats]:
-        """Rows start to stop: read now, prepared when called."""
+    def _reading(self, start: int, stop: int, out: Floats | None = None) -> Callable[[], Floats]:
+        """Rows start to stop: read now, prepared when called, in ``out`` or anew."""
         if self._kept is not None:
             return partial(_itself, self._kept[start:stop])
-        return partial(self._prepare, self.X[start:stop], self._numbers_of(np.arange(start, stop)))
+        return partial(self._prepare, self.X[start:stop], self._numbers_of(np.arange(start, stop)), out)
 
     def _numbers_of(self, index: Ints) -> Ints:
         return index + self.numbers if isinstance(self.numbers, int) else self.numbers[index]
 
-    def _prepare(self, part: Any, numbers: Ints) -> Floats:
-        """Rows as they were read, made ready; ``numbers`` are their names in an error."""
+    def _prepare(self, part: Any, numbers: Ints, out: Floats | None = None) -> Floats:
+        """Rows as they were read, made ready, in ``out`` or anew; ``numbers`` are their names in an error."""
         part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
-        block = np.ascontiguousarray(part, self.dtype)
+        if out is None:
+            block = np.ascontiguousarray(part, self.dtype)
+        else:
+            np.copyto(block := out, part, casting="unsafe")
         if self.normalize:
             squared = arrays.squared_norms(block)
             _check_squares(part, squared, numbers)
@@ -182,7 +197,9 @@ class Rows:
             block = arrays.unit_rows(block, squared, out=own)
         elif not np.isfinite(arrays.sum_of_squares(block)):
             _check_squares(part, arrays.squared_norms(block), numbers)
-        return block if self.origin is None else block - self.origin.astype(self.dtype, copy=False)
+        if self.origin is None:
+            return block
+        return np.subtract(block, self.origin.astype(self.dtype, copy=False), out=out)
 
 
 def can_be_sliced(X: Any) -> bool:

@@ -119,7 +119,7 @@ class TensorRows(Rows):
         if self._kept is not None:
             return self._kept[start:stop]
         part = self.X[start:stop] if tensors.is_tensor(self.X) else self._sent(slice(start, stop))
-        return self._prepare(part, range(start, stop))
+        return self._ready(part, range(start, stop))
 
     def kept(self) -> Rows:
         """Self, made ready to be visited many times: checked once, and the prepared rows held if they fit."""
@@ -150,7 +150,7 @@ class TensorRows(Rows):
         """f of a part, prepared; of its halves, where the card is too full for the whole."""
         full = False
         try:
-            result = f(part if self._kept is not None else self._prepare(part, places))
+            result = f(part if self._kept is not None else self._ready(part, places))
         except tensors.out_of_memory():
             full = True
         if not full:
@@ -184,16 +184,16 @@ class TensorRows(Rows):
         held = self.X if self._kept is None else self._kept
         if tensors.is_tensor(held):
             taken = held[tensors.on(self.device, index)]
-            return taken if self._kept is not None else self._prepare(taken, index)
+            return taken if self._kept is not None else self._ready(taken, index)
         order = np.argsort(index, kind="stable")
-        part = self._prepare(self._sent(index[order]), index[order])
+        part = self._ready(self._sent(index[order]), index[order])
         return part[tensors.on(self.device, np.argsort(order))]
 
     def _sent(self, which: Any) -> Tensor:
         part = self.X.X[which] if isinstance(which, slice) else rows_at(self.X.X, which)
         return tensors.on(self.device, tensors.dense(part))
 
-    def _prepare(self, part: Tensor, places: Any) -> Tensor:
+    def _ready(self, part: Tensor, places: Any) -> Tensor:
         """Rows made ready; ``places`` are theirs in X, by which an error numbers them."""
         block = part.to(tensors.tensor_type(self.dtype)).contiguous()
         squared = arrays.squared_norms(block)

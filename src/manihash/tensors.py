@@ -131,7 +131,7 @@ def nearest_sums(X: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     best, label = closeness(X, C).max(dim=1)
     one_hot = torch().zeros((len(X), len(C)), dtype=X.dtype, device=X.device)
     one_hot.scatter_(1, label[:, None], 1)
-    return label.int(), (squared_norms(X) - 2 * best).clamp_min_(0), one_hot.T @ X, one_hot.sum(0)
+    return label.int(), best, one_hot.T @ X, one_hot.sum(0)
 
 
 def coupling(w: Tensor, w_bar: Tensor, index: Tensor, m: int) -> Tensor:
