@@ -19,11 +19,17 @@ from manihash import (
     SupervisedIMH,
 )
 from manihash.embeddings import _sampled
-from manihash.embeddings._descent import ExactLoss
+from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.embeddings._sampled import SampledLoss
 from manihash.embeddings.ee import ElasticEnergy, ElasticKernel
-from manihash.embeddings.sne import GaussianDivergence, GaussianKernel, RowGaussianKernel, RowSampledLoss
+from manihash.embeddings.sne import (
+    GaussianDivergence,
+    GaussianKernel,
+    RowGaussianDivergence,
+    RowGaussianKernel,
+    RowSampledLoss,
+)
 from manihash.embeddings.tsne import StudentDivergence, StudentKernel
 from manihash.rows import Rows
 from manihash.weights import affinity, coupling
@@ -75,8 +81,8 @@ LOSSES = [
     for dof in (0.5, 1.0, 3.0)
 ] + [
     pytest.param(lambda P: (ElasticEnergy(P, 5.0), SampledLoss, ElasticKernel(5.0, len(P))), id="EE"),
-    pytest.param(lambda P: (GaussianDivergence(P, True), SampledLoss, GaussianKernel()), id="symmetric SNE"),
-    pytest.param(lambda P: (GaussianDivergence(P, False), RowSampledLoss, RowGaussianKernel()), id="SNE"),
+    pytest.param(lambda P: (GaussianDivergence(P), SampledLoss, GaussianKernel()), id="symmetric SNE"),
+    pytest.param(lambda P: (RowGaussianDivergence(P), RowSampledLoss, RowGaussianKernel()), id="SNE"),
 ]
 
 
@@ -87,8 +93,8 @@ def test_with_every_point_drawn_and_every_pair_near_the_sampled_loss_is_the_exac
     objective, sampled, kernel = make(P)
     if isinstance(kernel, RowGaussianKernel):
         P = P / P.sum(axis=1, keepdims=True) / m
-        objective = GaussianDivergence(P, False)
-    exact, loss = ExactLoss(objective), sampled(kernel, sp.csr_array(P), m, 0)
+        objective = RowGaussianDivergence(P)
+    exact, loss = ExactLoss(objective, m), sampled(kernel, sp.csr_array(P), m, 0)
     Y = np.random.default_rng(1).standard_normal((m, 3))
     assert loss.value(Y) == pytest.approx(exact.value(Y), rel=1e-9)
     for exaggeration in (1.0, 4.0):
@@ -105,7 +111,7 @@ def test_the_mean_of_many_sampled_gradients_is_the_exact_one(make):
     objective, sampled, kernel = make(P)
     loss = sampled(kernel, sp.csr_array(P), 40, 0)
     Y = np.random.default_rng(1).standard_normal((m, 3)) / 2
-    wanted = ExactLoss(objective).gradient(Y, 1.0)
+    wanted = ExactLoss(objective, m).gradient(Y, 1.0)
     mean = np.mean([loss.gradient(Y, 1.0) for _ in range(200)], axis=0)
     assert np.abs(mean - wanted).max() < 0.1 * np.abs(wanted).max()
 

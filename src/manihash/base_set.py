@@ -173,5 +173,5 @@ def fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int3
 
 def distinct(points: Floats) -> Floats:
     """The points without repeats, in their order."""
-    first = np.unique(points, axis=0, return_index=True)[1]
-    return points[np.sort(first)]
+    first = {(point + 0).tobytes(): i for i, point in reversed(list(enumerate(points)))}  # -0 + 0 is 0
+    return points[sorted(first.values())]

@@ -4,9 +4,11 @@ On several threads BLAS adds in another order, and small products wait for each 
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain, pairwise
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -63,3 +65,22 @@ def single_blas_thread() -> Iterator[int]:
                 _free_the_limit()
                 _limit.limit.restore_original_limits()
                 _free_the_limit()
+
+
+@contextmanager
+def thread_map() -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]]:
+    """``map`` on as many threads as BLAS had, this one among them, with BLAS on one; results in order.
+
+    Each thread takes its share of the items at once: for work in many short rounds, which would be over
+    before a queue had handed them out one by one.
+    """
+    with single_blas_thread() as threads, ThreadPoolExecutor(max(threads - 1, 1)) as pool:
+
+        def each(f: Callable[[Any], Any], items: Sequence[Any]) -> Iterable[Any]:
+            edges = [len(items) * i // threads for i in range(threads + 1)]
+            shares = [items[a:b] for a, b in pairwise(edges) if a < b]
+            others = [pool.submit(list, map(f, share)) for share in shares[1:]]
+            own = list(map(f, shares[0]))
+            return chain(own, *(other.result() for other in others))
+
+        yield each

@@ -1,19 +1,20 @@
 """The descent that t-SNE, SNE and elastic embedding share.
 
 All three gradients have the form ∂C/∂y_i = Σ_j S_ij (y_i - y_j) with a symmetric S that depends on the
-squared distances of the embedded points: a method gives S and its loss, the rest is here. For thousands of
-points the sum is not taken over all pairs: see ``_sampled``.
+squared distances of the embedded points: a method gives S and its loss (see ``_exact``), the rest is here.
+For thousands of points the sum is not taken over all pairs: see ``_sampled``.
 """
 
 import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from manihash import arrays, checks
+from manihash import checks
 from manihash.arrays import Floats
-from manihash.blas import single_blas_thread
+from manihash.blas import single_blas_thread, thread_map
 from manihash.progress import advance
 from manihash.rotation import random_rotation
 
@@ -26,15 +27,7 @@ RATE_POINTS = 400
 STEP_ROWS = 1_000  # what a core's cache holds of the descent's arrays
 START = 1e-4  # deviation of the coordinates that a descent starts from
 
-
-class Objective(Protocol):
-    """A loss of an embedding as a function of its squared distances E (m, m)."""
-
-    def forces(self, E: Floats, exaggeration: float) -> Floats:
-        """S (m, m), attraction multiplied by ``exaggeration``; may overwrite E."""
-
-    def loss(self, E: Floats) -> float:
-        """The value C that the forces are the gradient of; may overwrite E."""
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 class Options(Protocol):
@@ -55,10 +48,10 @@ class Loss(Protocol):
 
     pace: float
 
-    def gradient(self, Y: Floats, exaggeration: float) -> Floats:
-        """(m, r), attraction multiplied by ``exaggeration``."""
+    def gradient(self, Y: Floats, exaggeration: float, each: Each = map) -> Floats:
+        """(m, r), attraction multiplied by ``exaggeration``; ``each`` is ``map``, perhaps on threads."""
 
-    def value(self, Y: Floats) -> float:
+    def value(self, Y: Floats, each: Each = map) -> float:
         """The loss at Y."""
 
 
@@ -115,9 +108,10 @@ def descend(
     """
     velocity, gains = np.zeros_like(Y), np.ones_like(Y)
     parts = [slice(start, start + STEP_ROWS) for start in range(0, len(Y), STEP_ROWS)]
-    with single_blas_thread():
+    with thread_map() as each:
         for t in range(n_iter):
-            gradient = loss.gradient(Y, schedule.early if t < schedule.exaggerated else schedule.late)
+            exaggeration = schedule.early if t < schedule.exaggerated else schedule.late
+            gradient = loss.gradient(Y, exaggeration, each)
             momentum = 0.5 if t < schedule.switch else 0.8
             for part in parts:
                 _step(velocity[part], gains[part], gradient[part], momentum, learning_rate)
@@ -125,7 +119,7 @@ def descend(
             Y -= Y.mean(axis=0)
             if (t + 1) % REPORT_EVERY == 0:
                 advance(name, t + 1, n_iter)
-        value = loss.value(Y)
+        value = loss.value(Y, each)
     if not np.isfinite(Y).all():
         raise ValueError(f"{name} diverged: lower its learning_rate (it is {learning_rate:g})")
     _log.info("%s: loss %.4f after %d rounds", name, value, n_iter)
@@ -139,49 +133,6 @@ def _step(velocity: Floats, gains: Floats, gradient: Floats, momentum: float, le
     np.maximum(np.where(uphill, gains * less, gains + more), 0.01, out=gains)
     velocity *= momentum
     velocity -= learning_rate * gains * gradient
-
-
-class ExactLoss:
-    """An objective over all pairs of points: m x m numbers."""
-
-    pace = 1.0
-
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
-        self._distances: _Distances | None = None
-
-    def gradient(self, Y: Floats, exaggeration: float) -> Floats:
-        return _gradient(self.objective.forces(self._squared(Y), exaggeration), Y)
-
-    def value(self, Y: Floats) -> float:
-        return self.objective.loss(self._squared(Y))
-
-    def _squared(self, Y: Floats) -> Floats:
-        self._distances = self._distances or _Distances(Y)
-        return self._distances(Y)
-
-
-def _gradient(S: Floats, Y: Floats) -> Floats:
-    """Σ_j S_ij (y_i - y_j) for each i; the row sums of S come out of the same product."""
-    SY = S @ np.column_stack([Y, np.ones(len(Y), Y.dtype)])
-    return Y * SY[:, -1:] - SY[:, :-1]
-
-
-class _Distances:
-    """|y_i - y_j|² for all pairs by one product of [-2Y, |y|², 1] and [Y, 1, |y|²], in one matrix."""
-
-    def __init__(self, Y: Floats) -> None:
-        m, r = Y.shape
-        self.left, self.right = np.ones((2, m, r + 2), Y.dtype)
-        self.E = np.empty((m, m), Y.dtype)
-
-    def __call__(self, Y: Floats) -> Floats:
-        squared = arrays.squared_norms(Y)
-        np.multiply(Y, -2, out=self.left[:, :-2])
-        self.left[:, -2] = squared
-        self.right[:, :-2] = Y
-        self.right[:, -1] = squared
-        return np.matmul(self.left, self.right.T, out=self.E)
 
 
 def turned(Y: Floats, turns: int, rng: np.random.Generator) -> Floats:

@@ -1,11 +1,11 @@
 """The loss of a descent at a cost linear in the number of points, for thousands of them.
 
 Attraction is summed over near pairs alone, repulsion over some points that are drawn anew in each round. Both
-are exact below ``MANY`` points, where all pairs are few enough (``_descent.ExactLoss``).
+are exact below ``MANY`` points, where all pairs are few enough (``_exact``).
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from manihash import arrays, checks
 from manihash.arrays import Floats, Ints
-from manihash.blas import single_blas_thread
-from manihash.embeddings._descent import ExactLoss, Loss, Objective
+from manihash.embeddings._descent import Each, Loss
+from manihash.embeddings._exact import ExactLoss, Objective
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.weights import MANY
 
@@ -65,7 +65,7 @@ def neighbour_loss(
     P: Any = (conditional_probabilities if few else near_probabilities)(B, options.perplexity, dims)
     P = (((P + P.T) / (2 * m)) if symmetric else P / m).astype(B.dtype)
     if few:
-        return ExactLoss(objective(P))
+        return ExactLoss(objective(P), m)
     s = min(checks.positive_int(options.sampled, "sampled"), m)
     return sampled(sp.csr_array(P), s, checks.seed(checks.generator(options.random_state)))
 
@@ -82,10 +82,11 @@ class SampledLoss:
         self.near = [Near(self.both, chunk) for chunk in self.chunks]
         self.scratch = [np.empty((len(chunk), s), P.dtype) for chunk in self.chunks]
 
-    def gradient(self, Y: Floats, exaggeration: float) -> Floats:
+    def gradient(self, Y: Floats, exaggeration: float, each: Each = map) -> Floats:
         """Σ_j S_ij (y_i - y_j) for each point, estimated."""
         drawn = np.sort(self.rng.choice(len(Y), self.s, replace=False))
-        pulls, pushes, totals = zip(*self._each(self._forces, self._around(Y, drawn)), strict=True)
+        forces = partial(self._forces, self._around(Y, drawn))
+        pulls, pushes, totals = zip(*each(forces, range(len(self.chunks))), strict=True)
         share = self.kernel.share(sum(totals), self.s)
         gradient = np.empty_like(Y)
         for chunk, pull, push in zip(self.chunks, pulls, pushes, strict=True):
@@ -95,9 +96,10 @@ class SampledLoss:
             gradient[chunk] = Y[chunk] * push[:, -1:] - push[:, :-1]
         return gradient
 
-    def value(self, Y: Floats) -> float:
+    def value(self, Y: Floats, each: Each = map) -> float:
         """The loss of the near pairs, its normaliser over all pairs."""
-        totals = np.concatenate(list(self._each(self._totals, Around(Y, np.arange(len(Y))))))
+        totals_of = partial(self._totals, Around(Y, np.arange(len(Y))))
+        totals = np.concatenate(list(each(totals_of, range(len(self.chunks)))))
         row_of = np.repeat(np.arange(len(Y)), np.diff(self.P.indptr))
         E = _pair_distances(Y, row_of, self.P.indices)
         return self.kernel.loss(self.P.data.astype(np.float64), E.astype(np.float64), row_of, totals)
@@ -106,18 +108,13 @@ class SampledLoss:
         """What the chunks of a round share."""
         return Around(Y, drawn)
 
-    def _each(self, f: Callable[[int, Any], Any], around: "Around") -> Iterator[Any]:
-        """f of each chunk of points, in order, on threads of our own."""
-        with single_blas_thread() as threads, ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(lambda i: f(i, around), range(len(self.chunks)))
-
-    def _forces(self, i: int, around: "Around") -> tuple[Floats, Floats, float]:
+    def _forces(self, around: "Around", i: int) -> tuple[Floats, Floats, float]:
         """Σ S_ij [y_j, 1] of attraction and repulsion for a chunk of points, and the sum of its kernel."""
         pull = self.near[i].pull(self.kernel, around)
         F, sums = self.kernel.push(around.distances(self.chunks[i], out=self.scratch[i]))
         return pull, F @ around.Y1[around.drawn], float(sums.sum(dtype=np.float64))
 
-    def _totals(self, i: int, around: "Around") -> Floats:
+    def _totals(self, around: "Around", i: int) -> Floats:
         return self.kernel.push(around.distances(self.chunks[i]))[1].astype(np.float64)
 
 

@@ -52,24 +52,27 @@ class ElasticEmbedding(Embedding):
 class ElasticEnergy:
     """Attraction Σ w⁺ E, repulsion lam / m² Σ exp(-E): S = 4 (w⁺ - lam / m² exp(-E))."""
 
+    factor = 4.0
+
     def __init__(self, W: Floats, lam: float) -> None:
         self.W, self.lam = W, lam / len(W) ** 2
 
-    def forces(self, E: Floats, exaggeration: float) -> Floats:
-        K = self._kernel(E)
-        K *= -4 * self.lam
-        K += (4 * exaggeration) * self.W
-        return K
-
-    def loss(self, E: Floats) -> float:
-        attraction = float((self.W * E).sum(dtype=np.float64))
-        return attraction + self.lam * float(self._kernel(E).sum(dtype=np.float64))
-
-    def _kernel(self, E: Floats) -> Floats:
+    def kernel(self, E: Floats) -> Floats:
+        """Nothing normalises the rows: 1 for each."""
         np.negative(E, out=E)
         np.exp(E, out=E)
-        np.fill_diagonal(E, 0)
-        return E
+        return np.ones(len(E), E.dtype)
+
+    def forces(self, K: Floats, part: slice, sums: Floats, share: float) -> Floats:
+        S = K[part] * (-share * self.lam)
+        S += self.W[part]
+        return S
+
+    def loss(self, E: Floats) -> float:
+        held = self.W > 0
+        attraction = float((self.W[held] * E[held]).sum(dtype=np.float64))
+        self.kernel(E)
+        return attraction + self.lam * float(E.sum(dtype=np.float64))
 
 
 class ElasticKernel(GaussianKernel):

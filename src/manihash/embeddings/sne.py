@@ -9,6 +9,7 @@ import numpy as np
 from manihash.arrays import Floats, Ints
 from manihash.embeddings._descent import Loss, minimize
 from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._exact import Objective, row_sums
 from manihash.embeddings._sampled import Around, Near, SampledLoss, neighbour_loss
 
 
@@ -41,41 +42,71 @@ class SNE(Embedding):
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
-        both, rows = partial(SampledLoss, GaussianKernel()), partial(RowSampledLoss, RowGaussianKernel())
-        sampled: Callable[..., Loss] = both if self.symmetric else rows
-        loss = neighbour_loss(
-            self, B, lambda P: GaussianDivergence(P, self.symmetric), sampled, symmetric=self.symmetric
-        )
+        exact: Callable[[Floats], Objective] = RowGaussianDivergence
+        sampled: Callable[..., Loss] = partial(RowSampledLoss, RowGaussianKernel())
+        if self.symmetric:
+            exact, sampled = GaussianDivergence, partial(SampledLoss, GaussianKernel())
+        loss = neighbour_loss(self, B, exact, sampled, symmetric=self.symmetric)
         Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE")
         return Y
 
 
 class GaussianDivergence:
-    """Σ p log(p / q) with Gaussian q: normalised in each row (asymmetric) or over all pairs (symmetric).
+    """Σ p log(p / q) with Gaussian q, normalised over all pairs; P, symmetric, sums to 1.
 
-    P sums to 1 over all pairs; S = 2 (P - Q + (P - Q)ᵀ).
+    S = 4 (P - Q).
     """
 
-    def __init__(self, P: Floats, symmetric: bool) -> None:
-        self.P, self.symmetric = P, symmetric
+    factor = 4.0
 
-    def forces(self, E: Floats, exaggeration: float) -> Floats:
-        D = exaggeration * self.P - self._q(E)
-        return 2 * (D + D.T)
+    def __init__(self, P: Floats) -> None:
+        self.P = P
+
+    def kernel(self, E: Floats) -> Floats:
+        np.negative(E, out=E)
+        np.exp(E, out=E)
+        return row_sums(E)
+
+    def forces(self, K: Floats, part: slice, sums: Floats, share: float) -> Floats:
+        S = K[part] * (-share / max(float(sums.sum(dtype=np.float64)), 1e-300))
+        S += self.P[part]
+        return S
 
     def loss(self, E: Floats) -> float:
+        return self._divergence(E, self.kernel(E).sum())
+
+    def _divergence(self, K: Floats, total: Any) -> float:
         held = self.P > 0
-        P, Q = self.P[held].astype(np.float64), self._q(E)[held].astype(np.float64)
+        P, Q = self.P[held].astype(np.float64), (K / total)[held].astype(np.float64)
         return float((P * np.log(P / np.maximum(Q, 1e-300))).sum())
 
-    def _q(self, E: Floats) -> Floats:
-        np.fill_diagonal(E, np.inf)
-        if self.symmetric:
-            K = np.exp(-E)
-            return K / K.sum()
-        K = np.exp(E.min(axis=1, keepdims=True) - E)
-        K /= K.sum(axis=1, keepdims=True) * len(E)
-        return K
+
+class RowGaussianDivergence(GaussianDivergence):
+    """As ``GaussianDivergence``, with q normalised in each row: the asymmetric loss.
+
+    S = 2 (P - Q + (P - Q)ᵀ). The nearest distance of a row is subtracted first: it cancels in q.
+    """
+
+    factor = 2.0
+
+    def __init__(self, P: Floats) -> None:
+        super().__init__(P)
+        self.both = P + P.T
+
+    def kernel(self, E: Floats) -> Floats:
+        np.subtract(E.min(axis=1, keepdims=True), E, out=E)
+        np.exp(E, out=E)
+        return row_sums(E)
+
+    def forces(self, K: Floats, part: slice, sums: Floats, share: float) -> Floats:
+        weights = -share / (len(K) * sums)
+        S = K[part] * weights[part, None]
+        S += (K[:, part] * weights[:, None]).T
+        S += self.both[part]
+        return S
+
+    def loss(self, E: Floats) -> float:
+        return self._divergence(E, len(E) * self.kernel(E)[:, None])
 
 
 class GaussianKernel:
@@ -125,7 +156,7 @@ class RowSampledLoss(SampledLoss):
         self.drawn = self._normaliser(near, around, around.distances(drawn))
         return around
 
-    def _forces(self, i: int, around: Around) -> tuple[Floats, Floats, float]:
+    def _forces(self, around: Around, i: int) -> tuple[Floats, Floats, float]:
         E = around.distances(self.chunks[i])
         shift, total = self._normaliser(self.near[i], around, E)
         F = _shifted(E, shift[:, None]) / total[:, None]
@@ -150,7 +181,7 @@ class RowSampledLoss(SampledLoss):
         K[near.P[:, around.drawn].nonzero()] = 0  # near pairs that were drawn are not counted twice
         return shift, np.concatenate(sums) + K.sum(axis=1) * (self.P.shape[0] / self.s)
 
-    def _totals(self, i: int, around: Around) -> Floats:
+    def _totals(self, around: Around, i: int) -> Floats:
         """log Σ_j exp(-E_ij) for each point of a chunk."""
         E = around.distances(self.chunks[i])
         nearest = E.min(axis=1, keepdims=True)

@@ -9,6 +9,7 @@ from manihash import checks, tensors
 from manihash.arrays import Floats, Ints
 from manihash.embeddings._descent import Schedule, minimize
 from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._exact import row_sums
 from manihash.embeddings._sampled import SampledLoss, neighbour_loss
 from manihash.embeddings._tensor_tsne import tensor_tsne
 
@@ -81,31 +82,31 @@ class StudentDivergence:
     """
 
     def __init__(self, P: Floats, dof: float) -> None:
-        self.P, self.dof = P, dof
-        self.S = np.empty_like(P)
+        self.P, self.dof, self.factor = P, dof, 2 * (dof + 1) / dof
 
-    def forces(self, E: Floats, exaggeration: float) -> Floats:
-        inverse, K = self._kernels(E)
-        np.multiply(K, -1 / K.sum(dtype=np.float64), out=self.S)
-        self.S += self.P if exaggeration == 1 else exaggeration * self.P
-        self.S *= inverse
-        self.S *= 2 * (self.dof + 1) / self.dof
-        return self.S
-
-    def loss(self, E: Floats) -> float:
-        K = self._kernels(E)[1]
-        held = self.P > 0
-        P, K_held = self.P[held].astype(np.float64), K[held].astype(np.float64)
-        return float((P * np.log(P * K.sum(dtype=np.float64) / K_held)).sum())
-
-    def _kernels(self, E: Floats) -> tuple[Floats, Floats]:
-        """1 / (1 + E / dof) and its power (dof + 1) / 2, zero on the diagonal; E is overwritten."""
+    def kernel(self, E: Floats) -> Floats:
+        """E becomes 1 / (1 + E / dof), of which K is a power."""
         if self.dof != 1:
             E /= self.dof
         E += 1
-        np.reciprocal(E, out=E)
-        np.fill_diagonal(E, 0)
-        return E, E if self.dof == 1 else E ** ((self.dof + 1) / 2)
+        np.divide(1, E, out=E)
+        return row_sums(self._power(E))
+
+    def forces(self, K: Floats, part: slice, sums: Floats, share: float) -> Floats:
+        inverse = K[part]
+        S = self._power(inverse) * (-share / float(sums.sum(dtype=np.float64)))
+        S += self.P[part]
+        S *= inverse
+        return S
+
+    def loss(self, E: Floats) -> float:
+        total, K = self.kernel(E).sum(dtype=np.float64), self._power(E)
+        held = self.P > 0
+        P, K = self.P[held].astype(np.float64), K[held].astype(np.float64)
+        return float((P * np.log(P * total / K)).sum())
+
+    def _power(self, inverse: Floats) -> Floats:
+        return inverse if self.dof == 1 else inverse ** ((self.dof + 1) / 2)
 
 
 class StudentKernel:

@@ -1,0 +1,109 @@
+"""The loss of a descent over all pairs of points: m x m numbers.
+
+They are gone through in chunks of rows that a core's cache holds, whose size depends on m alone: so threads
+change no bit.
+"""
+
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from manihash import arrays
+from manihash.arrays import Floats
+from manihash.embeddings._descent import Each
+
+_CHUNK_NUMBERS = 2**18
+# For fewer points a round is over before other threads have woken up.
+_THREADED = 500
+
+
+class Objective(Protocol):
+    """A method's loss, as a function of the squared distances E (m, m) of the embedded points.
+
+    S = ``factor`` times what ``forces`` gives. E is inf for a point and itself.
+    """
+
+    factor: float
+
+    def kernel(self, E: Floats) -> Floats:
+        """Turn some rows E (b, m) into those of the kernel K; what normalises them, (b,)."""
+
+    def forces(self, K: Floats, part: slice, sums: Floats, share: float) -> Floats:
+        """Some rows (b, m) of attraction minus ``share`` times repulsion; ``sums`` (m,) are ``kernel``'s."""
+
+    def loss(self, E: Floats) -> float:
+        """The value C that the forces are the gradient of; may overwrite E."""
+
+
+class ExactLoss:
+    """An objective over all pairs of points."""
+
+    pace = 1.0
+
+    def __init__(self, objective: Objective, m: int) -> None:
+        self.objective, self.threaded = objective, m >= _THREADED
+        chunks = 2 * -(-m * m // (2 * _CHUNK_NUMBERS))
+        rows = -(-m // chunks)
+        self.parts = [slice(a, min(a + rows, m)) for a in range(0, m, rows)]
+        self.pairs: _Pairs | None = None
+
+    def gradient(self, Y: Floats, exaggeration: float, each: Each = map) -> Floats:
+        """Σ_j S_ij (y_i - y_j) for each i."""
+        each = each if self.threaded else map
+        pairs = self._pairs(Y)
+        sums = np.concatenate(list(each(partial(self._kernel, pairs), self.parts)))
+        of_part = partial(self._gradient, pairs, sums, 1 / exaggeration)
+        gradient = np.concatenate(list(each(of_part, self.parts)))
+        gradient *= self.objective.factor * exaggeration
+        return gradient
+
+    def value(self, Y: Floats, each: Each = map) -> float:
+        """The loss at Y."""
+        pairs = self._pairs(Y)
+        for part in self.parts:
+            pairs.distances(part)
+        return self.objective.loss(pairs.E)
+
+    def _pairs(self, Y: Floats) -> "_Pairs":
+        self.pairs = self.pairs or _Pairs(Y)
+        self.pairs.place(Y)
+        return self.pairs
+
+    def _kernel(self, pairs: "_Pairs", part: slice) -> Floats:
+        return self.objective.kernel(pairs.distances(part))
+
+    def _gradient(self, pairs: "_Pairs", sums: Floats, share: float, part: slice) -> Floats:
+        S = self.objective.forces(pairs.E, part, sums, share)
+        gradient = pairs.Y[part] * row_sums(S)[:, None]
+        gradient -= S @ pairs.Y
+        return gradient
+
+
+class _Pairs:
+    """|y_i - y_j|² for all pairs by one product of [-2Y, |y|², 1] and [Y, 1, |y|²], in one matrix E."""
+
+    def __init__(self, Y: Floats) -> None:
+        m, r = Y.shape
+        self.left, self.right = np.ones((2, m, r + 2), Y.dtype)
+        self.E = np.empty((m, m), Y.dtype)
+
+    def place(self, Y: Floats) -> None:
+        """Take these points."""
+        squared = arrays.squared_norms(Y)
+        np.multiply(Y, -2, out=self.left[:, :-2])
+        self.left[:, -2] = squared
+        self.right[:, :-2] = Y
+        self.right[:, -1] = squared
+        self.Y = Y
+
+    def distances(self, part: slice) -> Floats:
+        """Some rows of E, inf for a point and itself."""
+        E = np.matmul(self.left[part], self.right.T, out=self.E[part])
+        E.reshape(-1)[part.start :: len(self.E) + 1] = np.inf
+        return E
+
+
+def row_sums(S: Floats) -> Floats:
+    """The sum of each row, by BLAS: a fifth of the time that numpy takes."""
+    return S @ np.ones(S.shape[1], S.dtype)
