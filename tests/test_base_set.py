@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from manihash import IMH, PCA, KMeansBase, RandomBase
+from manihash import IMH, PCA, KMeansBase, RandomBase, base_set
 from manihash.base_set import lloyd_round, squared_norms
 from manihash.rows import Rows
 
@@ -178,3 +178,19 @@ def test_a_bad_row_is_named_whichever_base_meets_it_first(digits):
     for base in (KMeansBase(20), RandomBase(len(X))):
         with pytest.raises(ValueError, match="first such row is 777"):
             base.fit(X)
+
+
+def test_a_warm_start_takes_rounds_on_a_sample_and_then_on_all_rows(monkeypatch):
+    X, seen = normal(4000, 6), []
+    lloyd = base_set.lloyd_round
+    monkeypatch.setattr(
+        base_set, "lloyd_round", lambda rows, *given: (seen.append(len(rows)), lloyd(rows, *given))[1]
+    )
+    warm = KMeansBase(20, max_iter=4, sample=50, full_rounds=2, random_state=0).fit(X)
+    assert seen == [1000] * 4 + [4000] * 2
+    assert warm.n_iter_ == 6
+    cold = KMeansBase(20, max_iter=6, random_state=0).fit(X)
+    assert warm.inertia_ < 1.02 * cold.inertia_
+    seen.clear()
+    KMeansBase(20, max_iter=4, sample=500, full_rounds=2, random_state=0).fit(X)
+    assert seen == [4000] * 4  # fewer rows than the sample wants: nothing to start from

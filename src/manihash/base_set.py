@@ -93,37 +93,59 @@ class KMeansBase(BaseSet):
     lies farthest from its centre.
 
     sample: of more than a million rows so many a centre are looked at, drawn evenly; None for all of them.
+    full_rounds: so many more rounds over all rows, from the centres of the sample. With any, a sample is
+    taken wherever there are more rows than it wants: a warm start.
     """
 
     def __init__(
-        self, size: int = 400, max_iter: int = 10, random_state: Any = None, sample: int | None = 256
+        self,
+        size: int = 400,
+        max_iter: int = 10,
+        random_state: Any = None,
+        sample: int | None = 256,
+        full_rounds: int = 0,
     ) -> None:
         self.size = size
         self.max_iter = max_iter
         self.random_state = random_state
         self.sample = sample
+        self.full_rounds = full_rounds
 
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
-        rows = sampled(rows, size, self.sample, rng).kept()
-        centres = rows.take(rng.choice(len(rows), size, replace=False))
+        full_rounds = checks.positive_int(self.full_rounds, "full_rounds", least=0)
+        some = sampled(rows, size, self.sample, rng, all_rows=0 if full_rounds else None).kept()
+        centres = some.take(rng.choice(len(some), size, replace=False))
+        self.n_iter_ = 0
+        centres, labels = self._rounds(some, centres, max_iter)
+        if full_rounds and some is not rows:
+            centres, labels = self._rounds(rows.kept(), centres, full_rounds)
+        return distinct(centres[np.unique(labels)])
+
+    def _rounds(self, rows: Rows, centres: Floats, max_iter: int) -> tuple[Floats, NDArray[np.int32]]:
+        """Centres and labels after so many rounds, or when nothing changes any more."""
         labels, norms = np.full(len(rows), -1, np.int32), squared_norms(rows)
         for done in range(max_iter):
             advance("k-means", done, max_iter)
             before = labels
             centres, labels, self.inertia_ = lloyd_round(rows, centres, norms)
-            self.n_iter_ = done + 1
+            self.n_iter_ += 1
             _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
             if np.array_equal(before, labels):
                 break
         advance("k-means", max_iter, max_iter)
-        return distinct(centres[np.unique(labels)])
+        return centres, labels
 
 
-def sampled(rows: Rows, size: int, sample: int | None, rng: np.random.Generator) -> Rows:
-    """The rows that k-means looks at: all, or of more than a million ``sample`` for each of its centres."""
-    n = len(rows)
-    if sample is None or n <= max(_ALL_ROWS, checks.positive_int(sample, "sample") * size):
+def sampled(
+    rows: Rows, size: int, sample: int | None, rng: np.random.Generator, all_rows: int | None = None
+) -> Rows:
+    """The rows that k-means looks at: all, or ``sample`` for each of its centres.
+
+    Up to ``all_rows`` rows, unless given a million, all are looked at.
+    """
+    n, all_rows = len(rows), _ALL_ROWS if all_rows is None else all_rows
+    if sample is None or n <= max(all_rows, checks.positive_int(sample, "sample") * size):
         return rows
     note(f"k-means looks at {sample * size:,} of {n:,} rows, {sample} a centre (base__sample=null: at all)")
     return rows.drawn(sample * size, rng)
