@@ -21,6 +21,8 @@ SHAPES = [  # (d, m): one column, one base point, tiny, odd, large, wide
     (784, 50),
     (960, 7),
     (5000, 3),
+    (64, 300),  # in float64 a kernel of 24 rows, and columns that fill none of its own
+    (64, 500),
 ]
 TYPES = [np.float32, np.float64]
 
@@ -45,7 +47,7 @@ def test_product_is_the_sum_of_products(d, m, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("d", "m"), SHAPES)
 def test_a_row_of_a_product_is_bit_for_bit_the_same_in_every_batch(d, m, dtype):
-    n = min(arrays.block_rows(d), 700)
+    n = min(arrays.block_rows(d), 700 if d * m > 10**5 else 2048)
     X, C = block(d, n, dtype), block(d, m, dtype, 1)
     rng = np.random.default_rng(2)
     with single_blas_thread():
@@ -90,6 +92,18 @@ def test_among_equal_base_points_the_first_comes_first(k):
     assert np.allclose(squared[:, :2], 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("m", [40, 5000])
+@pytest.mark.parametrize("k", [1, 5, 16, 17, 25])
+def test_of_equal_scores_the_lower_index_is_taken(k, m):
+    rng = np.random.default_rng(0)
+    for levels in (1, 2, 7):
+        scores = rng.integers(0, levels, (30, m)).astype(np.float32)
+        wanted = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        best, index = arrays.k_largest(scores.copy(), k)
+        assert np.array_equal(index, wanted)
+        assert np.array_equal(best, np.take_along_axis(scores, wanted, axis=1))
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_squared_distances_are_never_below_zero(dtype):
     X = 1000 + block(50, 64, dtype)
@@ -125,6 +139,7 @@ def test_a_squared_norm_depends_on_neither_place_nor_threads(d, dtype):
     with single_blas_thread():
         assert np.array_equal(norms, arrays.squared_norms(rows))
     assert np.array_equal(norms[:-1], norms[1:])
+    assert np.array_equal(arrays.squared_norms(rows[:1]), norms[:1])
     assert np.allclose(norms, (rows[0].astype(float) ** 2).sum(), rtol=100 * np.finfo(dtype).eps)
 
 

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from manihash import arrays
-from manihash.rows import Rows
+from manihash.rows import Rows, far_origin
 
 WIDE = 20_000  # so wide that a block has 419 rows
 LONG = 5_000  # rows of a narrow array: three blocks
@@ -195,3 +195,22 @@ def test_progress_is_logged_from_nothing_to_all(caplog):
     steps = [(r.done, r.total) for r in caplog.records if getattr(r, "stage", "") == "counting"]
     assert steps == sorted(steps)
     assert steps[-1] == (LONG, LONG)
+
+
+def test_rows_far_from_zero_are_known_as_such_wherever_they_stand():
+    rng = np.random.default_rng(0)
+    X = (3000 + rng.standard_normal((20_000, 8))).astype(np.float32)
+    X[:5000] = X[0]
+    assert np.allclose(far_origin(Rows(X)), 3000, atol=1)
+    assert far_origin(Rows(X - 3000)) is None
+    assert far_origin(Rows(X[:1])) is None  # one row has no spread
+
+
+def test_a_row_too_long_is_refused_alone_and_among_others():
+    X = np.full((4, 16), 3e18, np.float32)
+    for some in (X, X[:1]):
+        with pytest.raises(ValueError, match="overflow"):
+            Rows(some).block(0, len(some))
+    X /= 10
+    for some in (np.repeat(X, 500, axis=0), X[:1]):  # their squares overflow only when they are added up
+        assert np.array_equal(Rows(some).block(0, len(some)), some)

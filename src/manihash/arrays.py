@@ -23,10 +23,10 @@ Ints = NDArray[np.intp]
 
 # OpenBLAS takes its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000
-# A kernel takes some rows at once, a divisor of this; what is left over goes through another one.
-_KERNEL_ROWS = 16
-# Up to this length OpenBLAS takes an inner product on one thread.
-_ONE_THREAD_DOT = 10_000
+# A kernel takes some rows at once, a divisor of this (by the bytes of a number), the rest another.
+_KERNEL_ROWS = {4: 16, 8: 48}
+# Up to 10,000 numbers OpenBLAS takes an inner product on one thread.
+_DOT_NUMBERS = 8_192
 _ARGMAX_PASSES = 16
 # Scores that are held at once while they are looked through: of few base points a whole block of rows.
 _HELD_SCORES = 2**22
@@ -43,13 +43,13 @@ def float_type(X: Any) -> np.dtype[Any]:
 
 def block_rows(width: int) -> int:
     """Rows in a block: a function of the width alone, so that sums over blocks are the same everywhere."""
-    return max(64, min(2048, 2**23 // max(width, 1) // _KERNEL_ROWS * _KERNEL_ROWS))
+    return max(64, min(2048, 2**23 // max(width, 1) // 16 * 16))
 
 
-def _padded_rows(b: int, d: int, m: int) -> int:
+def _padded_rows(b: int, d: int, m: int, itemsize: int) -> int:
     """Rows with which b rows are multiplied: beyond the small products, and without a rest of a kernel."""
-    least = min(block_rows(d), _SMALL_PRODUCT // (d * m) + 1)
-    return -(-max(b, least) // _KERNEL_ROWS) * _KERNEL_ROWS
+    least, kernel = min(block_rows(d), _SMALL_PRODUCT // (d * m) + 1), _KERNEL_ROWS[itemsize]
+    return -(-max(b, least) // kernel) * kernel
 
 
 @cache
@@ -69,7 +69,7 @@ def product(X: Floats, C: Floats) -> Floats:
         return product(X, np.repeat(C, 2, axis=0))[:, :1]
     if not _rows_alike(X.dtype):
         return product(X.astype(np.float64), C.astype(np.float64)).astype(X.dtype)
-    rows = _padded_rows(b, d, m)
+    rows = _padded_rows(b, d, m, X.dtype.itemsize)
     if b < rows:
         padded = np.zeros((rows, d), X.dtype)
         padded[:b] = X
@@ -82,8 +82,8 @@ def squared_norms(X: Floats) -> Floats:
     if tensors.is_tensor(X):
         return tensors.squared_norms(X)
     with np.errstate(over="ignore", invalid="ignore"):
-        # BLAS adds a long row up on several threads.
-        return np.vecdot(X, X) if X.shape[1] <= _ONE_THREAD_DOT else np.einsum("ij,ij->i", X, X)
+        parts = (X[:, a : a + _DOT_NUMBERS] for a in range(0, X.shape[1], _DOT_NUMBERS))
+        return sum(np.vecdot(part, part) for part in parts)
 
 
 def sum_of_squares(X: Floats) -> float:
@@ -163,17 +163,23 @@ def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
 
 
 def _many_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
-    m = scores.shape[1]
-    columns = None
-    if m >= max(_MANY_COLUMNS, 4 * _GROUPS_EACH * k):
-        columns = _columns_of_groups(scores, k)
-        scores = np.take_along_axis(scores, columns, axis=1)
-    index = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+    index = _places_of_largest(scores, k)
+    least = np.take_along_axis(scores, index, axis=1).min(axis=1, keepdims=True)
+    tied = np.flatnonzero(np.count_nonzero(scores >= least, axis=1) > k)
+    index[tied] = np.argsort(-scores[tied], axis=1, kind="stable")[:, :k]
     index.sort(axis=1)
     best = np.take_along_axis(scores, index, axis=1)
     order = np.argsort(-best, axis=1, kind="stable")
-    best, index = np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
-    return best, index if columns is None else np.take_along_axis(columns, index, axis=1)
+    return np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
+
+
+def _places_of_largest(scores: Floats, k: int) -> Ints:
+    """Where the k largest of each row are, in any order, ties to any."""
+    if scores.shape[1] < max(_MANY_COLUMNS, 4 * _GROUPS_EACH * k):
+        return np.argpartition(-scores, k - 1, axis=1)[:, :k]
+    columns = _columns_of_groups(scores, k)
+    some = np.take_along_axis(scores, columns, axis=1)
+    return np.take_along_axis(columns, np.argpartition(-some, k - 1, axis=1)[:, :k], axis=1)
 
 
 def _columns_of_groups(scores: Floats, k: int) -> Ints:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from manihash import arrays, checks, tensors
+from manihash import arrays, checks
 from manihash.arrays import Floats, Ints
 from manihash.blas import single_blas_thread
 from manihash.progress import advance
@@ -27,6 +27,8 @@ KEEP_BYTES = 2**29
 _SPAN_NUMBERS = 2**24
 # How many times the spread of the rows their mean may be, in squares, before it is subtracted.
 _FAR = 100
+# Rows that tell where the rows lie.
+_STRETCHES, _STRETCH_ROWS = 8, 64
 
 
 class Rows:
@@ -195,7 +197,7 @@ class Rows:
             _check_squares(part, squared, numbers)
             own = None if np.may_share_memory(block, part) else block
             block = arrays.unit_rows(block, squared, out=own)
-        elif not np.isfinite(arrays.sum_of_squares(block)):
+        elif not arrays.sum_of_squares(block) <= largest_square(self.dtype):
             _check_squares(part, arrays.squared_norms(block), numbers)
         if self.origin is None:
             return block
@@ -256,9 +258,14 @@ def joined(parts: Iterable[tuple[Arrays, Arrays]]) -> tuple[Arrays, Arrays]:
     return tuple(np.concatenate(column) for column in zip(*each, strict=True)), sums
 
 
+def largest_square(dtype: np.dtype[Any]) -> float:
+    """How long a row may be, in squares: |x - c|² is up to 4 max(|x|², |c|²), and must not overflow."""
+    return float(np.finfo(dtype).max / 8)
+
+
 def _check_squares(part: Any, squared: Floats, numbers: Ints) -> None:
-    """Raise for NaN, infinity, or distances that would overflow: |x - c|² is up to 4 max(|x|², |c|²)."""
-    if not (squared <= np.finfo(squared.dtype).max / 8).all():
+    """Raise for NaN, infinity, or distances that would overflow."""
+    if not (squared <= largest_square(squared.dtype)).all():
         checks.finite_block(np.asarray(part), numbers=numbers)
         raise ValueError(
             f"the squares of some values overflow {squared.dtype} (row {numbers[int(squared.argmax())]}): "
@@ -267,17 +274,23 @@ def _check_squares(part: Any, squared: Floats, numbers: Ints) -> None:
 
 
 def far_origin(rows: Rows) -> Floats | None:
-    """The mean of the first block of rows, if they lie so far from zero that float32 would blur distances.
+    """The mean of some rows, if they lie so far from zero that float32 would blur distances.
 
     |x|² - 2xᵀc + |c|² is then a small difference of large numbers. Distances do not depend on the origin.
     """
     if rows.dtype == np.float64:
         return None
-    first = rows.block(0, min(len(rows), arrays.block_rows(rows.width)))
-    block = tensors.to_numpy(first).astype(np.float64)
-    mean = block.mean(axis=0)
-    spread = float(arrays.squared_norms(block - mean).mean())
+    some = rows.take(_stretches(len(rows))).astype(np.float64)
+    mean = some.mean(axis=0)
+    spread = float(arrays.squared_norms(some - mean).mean())
     return mean if float(mean @ mean) > _FAR * spread > 0 else None
+
+
+def _stretches(n: int) -> Ints:
+    """Places of some rows out of n: a few stretches, evenly apart, since files are read in stretches."""
+    starts = np.linspace(0, max(n - _STRETCH_ROWS, 0), _STRETCHES).astype(np.intp)
+    places = np.unique(starts[:, None] + np.arange(_STRETCH_ROWS))
+    return places[places < n]
 
 
 def _apply(f: Callable[[Floats], Result], reading: Callable[[], Floats]) -> Result:

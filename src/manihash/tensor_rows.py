@@ -10,7 +10,7 @@ import numpy as np
 from manihash import arrays, checks, cluster, tensors
 from manihash.arrays import Floats, Ints
 from manihash.progress import advance
-from manihash.rows import Arrays, Chosen, Result, Rows, joined, rows_at
+from manihash.rows import Arrays, Chosen, Result, Rows, joined, largest_square, rows_at
 from manihash.tensors import Tensor
 
 _log = logging.getLogger(__name__)
@@ -197,7 +197,7 @@ class TensorRows(Rows):
         """Rows made ready; ``places`` are theirs in X, by which an error numbers them."""
         block = part.to(tensors.tensor_type(self.dtype)).contiguous()
         squared = arrays.squared_norms(block)
-        most = np.finfo(self.dtype).max / 8
+        most = largest_square(self.dtype)
         if not bool((squared <= most).all()):
             bad = int(tensors.to_numpy(~(squared <= most)).argmax())
             number = self._numbers_of(np.asarray([places[bad]]))
