@@ -124,14 +124,16 @@ def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
     if tensors.is_tensor(X):
         return tensors.k_nearest(X, C, k)
-    best, index = _k_closest(X, C, k)
+    best, index = k_closest(X, C, k)
     best *= -2
     best += squared_norms(X)[:, None]
     return np.maximum(best, 0, out=best), index
 
 
-def _k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
-    """The k largest of ``closeness`` for each row, (b, k), and where they are."""
+def k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
+    """The k largest of ``closeness`` for each row, (b, k), and where they are: the k nearest."""
+    if tensors.is_tensor(X):
+        return tensors.k_closest(X, C, k)
     b, m, half = len(X), len(C), squared_norms(C) / 2
     best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
     step = max(64, _HELD_SCORES // m // 64 * 64)
@@ -215,7 +217,7 @@ def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Float
     import scipy.sparse as sp
 
     b, m = len(X), len(C)
-    best, index = _k_closest(X, C, 1)
+    best, index = k_closest(X, C, 1)
     label = index[:, 0].astype(np.int32)
     own = sp.csc_array((np.ones(b, X.dtype), label, np.arange(b + 1, dtype=np.int32)), shape=(m, b))
     return label, best[:, 0], own @ X, np.bincount(label, minlength=m)

@@ -115,8 +115,14 @@ def closeness(X: Tensor, C: Tensor) -> Tensor:
 
 def k_nearest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """As ``arrays.k_nearest``; between equal distances the card may take either."""
-    best, index = closeness(X, C).topk(k, dim=1)
+    best, index = k_closest(X, C, k)
     return (squared_norms(X)[:, None] - 2 * best).clamp_min_(0), index
+
+
+def k_closest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """As ``arrays.k_closest``."""
+    best, index = closeness(X, C).topk(k, dim=1)
+    return best, index
 
 
 def squared_distances(X: Tensor, C: Tensor) -> Tensor:

@@ -1,0 +1,118 @@
+"""What large bases give: MAP on MNIST and CIFAR-10, and a linear SVM on the codes: ``make bench-quality``.
+
+64 bits, three seeds. Writes ``docs/results/large.json`` row by row, so that a run that is broken off has lost
+nothing; ``--parts`` takes some of the three, ``--seeds`` fewer seeds.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manihash import IMH, TSNE, ExactNeighbors, LargeBase, ReducedBase, load_dataset, recipe
+from manihash.experiments.classify import LinearSVM, chosen_cost
+from manihash.metrics import evaluate
+from manihash.truth import LabelTruth
+
+BITS, POINTS = 64, 4_000
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "large.json"
+Make = Callable[[], Any]
+
+
+def named(name: str, **options: Any) -> Make:
+    """A recipe of 64 bits, with some of its options set."""
+    return lambda: recipe(name, BITS).set_params(**options)
+
+
+def plain(base: Any, **options: Any) -> Make:
+    """IMH-tSNE without a rotation, with some options of t-SNE set."""
+    return lambda: IMH(BITS, base=base, embedding=TSNE(**options), normalize=True)
+
+
+PARTS: dict[str, dict[str, Make]] = {
+    "mnist": {
+        "imh-tsne": named("imh-tsne"),
+        "imh-large": named("imh-large"),
+        "imh-large, all base points looked at": named("imh-large", base__base__neighbors=ExactNeighbors()),
+        "imh-large-fast": named("imh-large-fast"),
+    },
+    "cifar10-gist": {
+        "imh-tsne": named("imh-tsne"),
+        "imh-large": named("imh-large"),
+        "imh-large-ee": named("imh-large-ee"),
+        "imh-large-ee, unit length": named("imh-large-ee", normalize=True),
+    },
+    "svm": {
+        "rotated: imh-large, m = 4,000": named("imh-large", base__base__size=POINTS),
+        "plain, m = 4,000": plain(LargeBase(POINTS), turns=0),
+        "plain, m = 4,000, PCA": plain(ReducedBase(LargeBase(POINTS))),
+        "plain, m = 4,000, PCA, perplexity 5": plain(ReducedBase(LargeBase(POINTS)), perplexity=5),
+        "plain, m = 4,000, PCA, perplexity 5, all pairs": plain(
+            ReducedBase(LargeBase(POINTS)), perplexity=5, sampled=None
+        ),
+    },
+}
+
+
+def ranked(name: str) -> Callable[[Any], dict[str, float]]:
+    """MAP of a fitted hasher's codes, and the part of the nearest base points that it finds."""
+    data = load_dataset(name)
+    truth = LabelTruth(data.y_test, data.y_train)
+
+    def figures(hasher: Any) -> dict[str, float]:
+        hasher.fit(data.X_train)
+        found = evaluate(hasher.encode(data.X_test), hasher.encode(data.X_train), truth, BITS)
+        return {"MAP": found.map, "F1": found.f1, "recall": hasher.neighbor_recall_ or 1.0}
+
+    return figures
+
+
+def classified() -> Callable[[Any], dict[str, float]]:
+    """The share of 10,000 test rows of MNIST that a linear SVM on the codes of 60,000 names rightly."""
+    data = load_dataset("mnist", n_queries=10_000)
+
+    def figures(hasher: Any) -> dict[str, float]:
+        hasher.fit(data.X_train)
+        X, Q = (2 * hasher.transform(part).astype(np.float32) - 1 for part in (data.X_train, data.X_test))
+        machine = LinearSVM(chosen_cost(X, data.y_train)[0]).fit(X, data.y_train)
+        return {"accuracy": float((machine.predict(Q) == data.y_test).mean())}
+
+    return figures
+
+
+def rows(parts: list[str], seeds: int, only: str) -> Iterator[tuple[str, str, list[dict[str, float]]]]:
+    """Part, name and the figures of each seed."""
+    for part in parts:
+        figures = classified() if part == "svm" else ranked(part)
+        for name, make in PARTS[part].items():
+            if only in name:
+                yield part, name, [figures(make().set_params(random_state=seed)) for seed in range(seeds)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", default="", help="only rows whose name contains this")
+    options = parser.parse_args()
+    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    start = time.perf_counter()
+    for part, name, found in rows(options.parts.split(","), options.seeds, options.only):
+        table = {key: [round(row[key], 4) for row in found] for key in found[0]}
+        held.setdefault(part, {})[name] = table | {"date": str(date.today())}
+        means = ", ".join(f"{key} {statistics.mean(each):.4f} {each}" for key, each in table.items())
+        print(f"{time.perf_counter() - start:6.0f} s  {part}, {name}: {means}", flush=True)
+        held["machine"] = f"{os.cpu_count()} cores, {platform.machine()}"
+        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
