@@ -1,11 +1,15 @@
 """Rows on a cluster: real worker processes, any chunks, a worker killed in the middle; never another bit."""
 
+import http.server
 import json
 import os
 import signal
+import socketserver
 import subprocess
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +17,7 @@ import pytest
 from command import run, told
 from sklearn.datasets import load_digits
 
-from manihash import IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, base_set, cluster, recipe, rows
+from manihash import IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, base_set, dask_client, recipe, rows
 from manihash.datasets import write
 
 pytestmark = pytest.mark.extra
@@ -217,13 +221,71 @@ def test_other_widths_and_types_are_refused_as_of_an_array(client):
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 1)
     np.save("x.npy", vectors())
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
         said = told(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
         assert f"no Dask scheduler answered at {address}" in said
         assert "start one with `dask scheduler`" in said
     assert not Path("m.mhash").exists()
+
+
+def test_the_address_of_a_worker_is_no_scheduler(client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", vectors())
+    worker = next(iter(client.scheduler_info()["workers"]))
+    said = told(run("fit", "x.npy", "--dask", worker, "-o", "m.mhash", code=2))
+    assert f"no Dask scheduler answered at {worker} (there is a Dask worker)" in said
+
+
+@contextmanager
+def greeting(text):
+    """The port of a server that takes every connection and says the text, or nothing."""
+
+    class Answer(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.sendall(text)
+            self.request.recv(10**6)
+            self.request.recv(1)  # until the other side goes away
+
+    with serving(socketserver.ThreadingTCPServer, Answer) as port:
+        yield port
+
+
+@contextmanager
+def serving(kind, handler):
+    with kind(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        (lambda: greeting(b""), "something listens there, and said nothing for 2 s"),
+        (
+            lambda: serving(http.server.ThreadingHTTPServer, http.server.SimpleHTTPRequestHandler),
+            "nothing for",
+        ),
+        (lambda: greeting(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "does not speak as Dask does"),
+    ],
+    ids=["silent", "http", "talkative"],
+)
+def test_another_server_at_the_address_is_no_scheduler(server, why, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 1)
+    np.save("x.npy", vectors())
+    LSH(8, random_state=0).fit(vectors()).save("m.mhash")
+    before = set(tmp_path.iterdir())
+    with server() as port:
+        address = f"tcp://127.0.0.1:{port}"
+        for command in (["fit", "x.npy", "-o", "new.mhash"], ["encode", "m.mhash", "x.npy", "-o", "c.npy"]):
+            said = told(run(*command, "--dask", address, code=2))
+            assert f"no Dask scheduler answered at {address}" in said
+            assert why in said
+    assert set(tmp_path.iterdir()) == before
 
 
 @pytest.fixture
@@ -253,14 +315,14 @@ def test_a_cluster_without_workers_or_without_manihash_is_refused(scheduler, tmp
     address, start = scheduler
     np.save("x.npy", vectors())
     fit = ["fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash"]
-    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 2)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 2)
     assert f"has no workers: start one with `dask worker {address}`" in told(run(*fit, code=2))
     (tmp_path / "bare" / "manihash").mkdir(parents=True)
     (tmp_path / "bare" / "manihash" / "__init__.py").write_text(
         "raise ModuleNotFoundError('no manihash here')"
     )
     start("dask_worker", address, "--nthreads", "1", "--no-nanny", folder=tmp_path / "bare")
-    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 60)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
     said = told(run(*fit, code=2))
     assert "has no manihash (no manihash here)" in said
     assert "install it in the environment of every worker" in said
