@@ -168,6 +168,31 @@ def test_killed_again_and_again_the_command_writes_the_same_bytes(folder: Path) 
     assert {path.name for path in folder.iterdir()} == {"X.npy", "model.mhash", "codes.npy", "wanted.npy"}
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
+)
+def test_a_signal_leaves_what_was_done_for_the_next_run(
+    folder: Path, number: int, code: int, word: str
+) -> None:
+    hear = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    slow = "append = g.GrowingRows.append; g.GrowingRows.append = lambda *a: (append(*a), time.sleep(0.1))"
+    process = encode(hear + slow)
+    while not rows_noted() and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(number)
+    out, errors = process.communicate()
+    assert process.returncode == code, errors
+    assert out == ""
+    done = rows_noted()
+    assert 0 < done < 200_000
+    kept = f"{done:,} of 200,000 rows are kept in codes.npy.part: the same command goes on there"
+    assert errors == f"error: {word}; {kept}\n"
+    assert not Path("codes.npy").exists()
+    out, _ = encode().communicate()
+    assert json.loads(out)["first_row"] == done
+    assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
+
+
 def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))"
     full = encode(limit)
