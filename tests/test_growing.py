@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import run, told
+from command import full_disk, run, told
 
 from manihash import LSH, growing
 from manihash.growing import GrowingRows
@@ -209,19 +209,24 @@ def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -
     assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
 
 
+def broken_off_command(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> str:
+    """What an encoding says that ends so after its first block."""
+    append = GrowingRows.append
+
+    def and_break_off(self: GrowingRows, rows: np.ndarray) -> None:
+        append(self, rows)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(growing.GrowingRows, "append", and_break_off)
+        return told(run("encode", "model.mhash", "X.npy", "-o", "codes.npy", code=code))
+
+
 def test_a_part_of_another_model_or_input_is_refused_by_the_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy"]
-    append = GrowingRows.append
-
-    def interrupted(self: GrowingRows, rows: np.ndarray) -> None:
-        append(self, rows)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(growing.GrowingRows, "append", interrupted)
-        assert "rows are kept in codes.npy.part" in told(run(*arguments, code=130))
+    said = broken_off_command(monkeypatch, KeyboardInterrupt(), 130)
+    assert "rows are kept in codes.npy.part" in said
     X = np.load("X.npy")
     other = LSH(n_bits=320, random_state=1).fit(X[:500])
     other.save("other.mhash")
@@ -231,6 +236,39 @@ def test_a_part_of_another_model_or_input_is_refused_by_the_command(
         assert "--restart throws it away" in told(result)
     run("encode", "other.mhash", "X.npy", "-o", "codes.npy", "--restart")
     assert np.array_equal(np.load("codes.npy"), other.encode(X))
+
+
+def test_what_goes_wrong_beside_the_rows_keeps_what_was_done(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = broken_off_command(monkeypatch, ConnectionError("the cluster went away"), 2)
+    done = rows_noted()
+    assert done > 0
+    assert f"the cluster went away; {done:,} of 200,000 rows are kept in codes.npy.part: the same" in said
+    run("encode", "model.mhash", "X.npy", "-o", "codes.npy", "--precision=none", code=2)
+    assert rows_noted() == done
+    run("encode", "model.mhash", "X.npy", "-o", "codes.npy")
+    assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
+
+
+def test_a_disk_that_is_full_from_the_start_leaves_nothing(target: Path) -> None:
+    with full_disk(50), pytest.raises(OSError, match=r"cannot write .*: File too large\. Make room"):
+        write(GrowingRows(target, SHAPE, FROM), CODES, AssertionError("it was written"))
+    assert not list(target.parent.iterdir())
+
+
+def test_a_disk_too_full_for_another_format_keeps_the_codes(folder: Path) -> None:
+    np.save("few.npy", np.load("X.npy")[:3000])
+    with full_disk(200_000):  # the codes take 120,000 bytes, and thrice as many as text
+        said = told(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", code=2))
+    assert "cannot write codes.csv: File too large. Make room" in said
+    assert "3,000 of 3,000 rows are kept in codes.csv.part: the same command goes on there" in said
+    assert not Path("codes.csv").exists()
+    assert (
+        json.loads(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", "--json").stdout)["first_row"]
+        == 3000
+    )
+    assert not list(folder.glob("*.part*"))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from manihash.checks import extra, positive_int
 from manihash.rows import KEEP_BYTES
 
 _SECONDS_TO_ANSWER = 10
+# A call with names of builtins only: nothing that a machine without manihash could not read.
+_ASK_VERSION = (eval, "__import__('manihash').__version__")
 
 
 @contextmanager
@@ -32,16 +34,31 @@ def connected(where: str) -> Iterator[None]:
         ):
             yield
         return
+    with _silenced():
+        try:
+            asyncio.run(asyncio.wait_for(_greet(where), 2 * _SECONDS_TO_ANSWER))
+            client = distributed.Client(where, timeout=_SECONDS_TO_ANSWER)
+        except Exception as error:
+            raise ConnectionError(
+                f"no Dask scheduler answered at {where} ({_why(error)}): start one with `dask scheduler`, "
+                "check its address (tcp://host:8786), or give a number for so many workers on this machine"
+            ) from error
+        with client:
+            yield
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep distributed's log from the screen, with its tracebacks: what goes wrong is raised as well."""
+    handlers = logging.getLogger("distributed").handlers
+    levels = [handler.level for handler in handlers]
+    for handler in handlers:
+        handler.setLevel(logging.CRITICAL)
     try:
-        asyncio.run(asyncio.wait_for(_greet(where), 2 * _SECONDS_TO_ANSWER))
-        client = distributed.Client(where, timeout=_SECONDS_TO_ANSWER)
-    except Exception as error:
-        raise ConnectionError(
-            f"no Dask scheduler answered at {where} ({_why(error)}): start one with `dask scheduler`, check "
-            "its address (tcp://host:8786), or give a number for so many workers on this machine"
-        ) from error
-    with client:
         yield
+    finally:
+        for handler, level in zip(handlers, levels, strict=True):
+            handler.setLevel(level)
 
 
 async def _greet(where: str) -> None:
@@ -84,23 +101,30 @@ def memory() -> int:
 
 
 def check_workers(client: Any) -> None:
-    """Raise if there are no workers, or some have no manihash or another one."""
+    """Raise if there are no workers, or one or the scheduler, which reads the graph, has another manihash."""
+    scheduler = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
     except TimeoutError as error:
         raise ConnectionError(
-            f"the Dask cluster at {client.scheduler.address} has no workers: start one with "
-            f"`dask worker {client.scheduler.address}`"
+            f"the Dask cluster at {scheduler} has no workers: start one with `dask worker {scheduler}`"
         ) from error
-    # Names of builtins only: nothing that a worker without manihash could not read.
-    found = client.run(eval, "__import__('manihash').__version__", on_error="return")
-    for worker, version in found.items():
-        if version != __version__:
-            came = f"manihash {version}" if isinstance(version, str) else f"no manihash ({version})"
-            raise ValueError(
-                f"the Dask worker {worker} has {came}, and {__version__} is wanted: install it in the "
-                "environment of every worker and start them again"
-            )
+    for worker, version in client.run(*_ASK_VERSION, on_error="return").items():
+        _check_version(f"worker {worker}", version)
+    try:
+        version = client.run_on_scheduler(*_ASK_VERSION)
+    except ImportError as error:
+        version = error
+    _check_version(f"scheduler {scheduler}", version)
+
+
+def _check_version(who: str, version: Any) -> None:
+    if version != __version__:
+        came = f"manihash {version}" if isinstance(version, str) else f"no manihash ({version})"
+        raise ConnectionError(
+            f"the Dask {who} has {came}, and {__version__} is wanted: install it in the environment of the "
+            "scheduler and of every worker, and start them again"
+        )
 
 
 @contextmanager
@@ -110,7 +134,7 @@ def told() -> Iterator[None]:
         yield
     except CancelledError as error:
         raise ConnectionError(
-            f"the Dask cluster went away ({error}): start it again, and this work"
+            "the connection to the Dask cluster was lost: see that its scheduler runs, then start this again"
         ) from error
     except Exception as error:
         if type(error).__name__ == "KilledWorker":

@@ -76,7 +76,7 @@ def unexpected_reported() -> Iterator[None]:
 
 def _fail(text: str, code: int, error: BaseException) -> None:
     _show_traceback_if_asked(error)
-    say("error", text)
+    say("error", "; ".join([text, *getattr(error, "__notes__", ())]))
     raise typer.Exit(code) from None
 
 

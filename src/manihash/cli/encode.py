@@ -66,16 +66,14 @@ def encode(
             file = GrowingRows(out, shape, made_from, restart=restart)
             start = perf_counter()
             X = _inputs.on_device(X, device)
-            with file.writing(), manihash.precision(precision):
+            with manihash.precision(precision), file.writing():
                 first = file.done
                 for block in hasher.encode_blocks(X, first):
                     file.append(block)
-            seconds = perf_counter() - start
-        if out.suffix == ".npy":
-            file.rename(out)
-        else:
-            datasets.write(out, np.load(file.part, mmap_mode="r"))
-            file.remove()
+                seconds = perf_counter() - start
+                if out.suffix != ".npy":
+                    datasets.write(out, np.load(file.part, mmap_mode="r"))
+        file.rename(out) if out.suffix == ".npy" else file.remove()
     made = {
         "codes": str(out),
         "rows": shape[0],

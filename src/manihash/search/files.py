@@ -79,7 +79,7 @@ def write(path: str | os.PathLike[str], buckets: Buckets, n_bits: int, next_id: 
     with whole_file(path) as part, open(part, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
-            array.tofile(file)
+            file.write(array.data)
 
 
 def read(path: str | os.PathLike[str], *, mmap: bool) -> IndexFile:
