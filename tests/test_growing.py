@@ -96,7 +96,7 @@ def test_it_goes_on_after_the_rows_that_are_safe(target: Path, torn: int) -> Non
 def test_what_was_made_from_something_else_is_refused_and_kept(target: Path, name: str) -> None:
     broken_off(target, 4)
     before = Path(f"{target}.part").read_bytes()
-    with pytest.raises(ValueError, match=f"4 rows made from another {name}: --restart"):  # noqa: SIM117
+    with pytest.raises(ValueError, match=f"4 rows made with another {name}: --restart"):  # noqa: SIM117
         with GrowingRows(target, SHAPE, {**FROM, name: "other"}).writing():
             pytest.fail("it was opened")
     assert Path(f"{target}.part").read_bytes() == before
@@ -236,6 +236,17 @@ def test_a_part_of_another_model_or_input_is_refused_by_the_command(
         assert "--restart throws it away" in told(result)
     run("encode", "other.mhash", "X.npy", "-o", "codes.npy", "--restart")
     assert np.array_equal(np.load("codes.npy"), other.encode(X))
+
+
+@pytest.mark.extra
+def test_numpy_does_not_go_on_with_what_torch_began(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    broken_off_command(monkeypatch, KeyboardInterrupt(), 130)
+    arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy", "--device=cpu"]
+    assert "rows made with another arithmetic (--device, --precision): --restart" in told(
+        run(*arguments, code=2)
+    )
+    run(*arguments, "--restart")
 
 
 def test_what_goes_wrong_beside_the_rows_keeps_what_was_done(

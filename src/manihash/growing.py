@@ -110,7 +110,7 @@ class GrowingRows:
             raise ValueError(f"{self.notes} is damaged ({error}): {_REMEDY}") from error
         for name, value in self.made_from.items():
             if made_from.get(name) != value:
-                raise ValueError(f"{self.part} holds {done:,} rows made from another {name}: {_REMEDY}")
+                raise ValueError(f"{self.part} holds {done:,} rows made with another {name}: {_REMEDY}")
         if not 0 <= done <= self.shape[0] or size < self._place(done):
             raise ValueError(f"{self.part} is shorter than {self.notes.name} says: {_REMEDY}")
         return done

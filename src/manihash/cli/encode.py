@@ -60,7 +60,11 @@ def encode(
         from manihash.datasets.download import sha256_of
         from manihash.growing import GrowingRows
 
-        made_from = {"model": sha256_of(model), "input": _inputs.fingerprint(vectors)}
+        made_from = {
+            "model": sha256_of(model),
+            "input": _inputs.fingerprint(vectors),
+            "arithmetic (--device, --precision)": "numpy" if device is None else f"torch {precision}",
+        }
         with _inputs.opened(vectors, dask) as X:
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             file = GrowingRows(out, shape, made_from, restart=restart)
