@@ -8,7 +8,7 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -169,8 +169,9 @@ def _results(tasks: list[Any]) -> Iterator[Any]:
             futures.popleft().release()
             yield result
     finally:
-        if futures:
-            client.cancel(list(futures))
+        with suppress(OSError):  # a cluster that is gone needs no call
+            if futures:
+                client.cancel(list(futures))
 
 
 def _chunks(X: Any) -> list[Any]:

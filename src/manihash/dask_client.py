@@ -132,12 +132,14 @@ def told() -> Iterator[None]:
     """What a cluster that breaks down raises, in words."""
     try:
         yield
-    except CancelledError as error:
-        raise ConnectionError(
-            "the connection to the Dask cluster was lost: see that its scheduler runs, then start this again"
-        ) from error
     except Exception as error:
-        if type(error).__name__ == "KilledWorker":
+        kind = type(error).__name__
+        if isinstance(error, CancelledError) or kind == "CommClosedError":
+            raise ConnectionError(
+                "the connection to the Dask cluster was lost: see that its scheduler runs, then start this "
+                "again"
+            ) from error
+        if kind == "KilledWorker":
             raise ConnectionError(
                 f"several Dask workers died over the same rows ({error}): give them more memory, or X in "
                 "smaller chunks"
