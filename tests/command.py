@@ -1,6 +1,9 @@
 """How the tests of the command call it, and read what it says."""
 
+import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,3 +26,14 @@ def run(*args: str, code: int = 0) -> Any:
 def told(result: Any) -> str:
     """The message on stderr as one line, without the frame that typer draws."""
     return " ".join(result.stderr.replace("│", " ").split())
+
+
+@contextmanager
+def full_disk(n_bytes: int) -> Iterator[None]:
+    """Inside, no file of this process grows beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

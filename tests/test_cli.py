@@ -16,7 +16,7 @@ from command import SCRIPT, run, told
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from manihash import InductiveEmbedding, RandomBase, load
+from manihash import IMH, InductiveEmbedding, RandomBase, load
 from manihash.cli._app import app
 from manihash.codes import hamming
 
@@ -115,6 +115,26 @@ def test_info_of_a_model_tells_its_parts(model: str) -> None:
     assert held["format_version"] == 1
     assert held["params"]["embedding"] == "TSNE(n_iter=50, perplexity=5)"
     assert "codes of 12 bits" in run("info", model).stdout
+
+
+def test_info_names_the_recipe_of_a_model(model: str, folder: Path) -> None:
+    held = json.loads(run("info", model, "--json").stdout)
+    settings = {"base__size": 30, "embedding__perplexity": 5, "embedding__n_iter": 50}
+    assert (held["recipe"], held["settings"]) == ("imh-tsne-random", settings)
+    recipe_line = (
+        "imh-tsne-random --set base__size=30 --set embedding__n_iter=50 --set embedding__perplexity=5"
+    )
+    assert recipe_line in run("info", model).stdout
+    again = [f"--set={name}={value}" for name, value in held["settings"].items()]
+    run("fit", "X.npy", "-r", held["recipe"], *again, "--bits=12", "-o", "again.mhash")
+    assert Path("again.mhash").read_bytes() == Path(model).read_bytes()
+
+
+def test_info_of_a_model_of_no_recipe_names_none(folder: Path) -> None:
+    points = np.load("X.npy")[:20]
+    IMH(n_bits=4, base=points, random_state=0).fit(np.load("X.npy")).save("own.mhash")
+    assert json.loads(run("info", "own.mhash", "--json").stdout)["recipe"] is None
+    assert "recipe" not in run("info", "own.mhash").stdout
 
 
 def test_info_lists_recipes_and_optional_parts() -> None:
@@ -241,7 +261,11 @@ def test_fit_refuses_bad_vectors_and_leaves_the_old_model(case: str) -> None:
         (["--recipe=imh-tsn"], "did you mean 'imh-tsne'"),
         (["--set=n_neighbors=31"], "31 neighbours asked of a base set of 30 points"),
         (["--set=n_neighbors=few"], "whole number"),
-        (["--set=colour=1"], "Invalid parameter 'colour'"),
+        (["--set=colour=1"], "no option of imh-tsne-random: imh-tsne-random has bandwidth, base, embedding"),
+        (["--set=n_neighbours=3"], "(did you mean n_neighbors?)"),
+        (["--set=embeding__perplexity=3"], "(did you mean embedding__perplexity?): imh-tsne-random has"),
+        (["--set=base__sise=3"], "(did you mean base__size?): base has base__random_state, base__size"),
+        (["--set=base__size__x=3"], "base__size of imh-tsne-random is 400 and has no options"),
         (["--set=n_neighbors"], "name=value was wanted"),
         (["--set=n_bits=8"], "use --bits"),
         (["--set=rotation__n_iter=5"], "rotation of imh-tsne-random is None"),

@@ -1,5 +1,6 @@
 """The commands around search: index, search, dedup, stats; their answers by brute force, their refusals."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -71,6 +72,29 @@ def test_index_says_what_it_wrote() -> None:
     assert (wrote["rows"], wrote["bits"], wrote["distinct_codes"]) == (200, BITS, distinct)
     assert wrote["file_bytes"] == Path("new.mhx").stat().st_size
     assert f"{distinct:,}" in run("index", "codes.npy", "--bits=12", "-o", "new.mhx").stdout
+
+
+def test_an_index_remembers_the_model_of_its_codes_and_is_refused_to_another() -> None:
+    run("fit", "X.npy", "--recipe=lsh", f"--bits={BITS}", "--seed=1", "-o", "other.mhash")
+    made = document("index", "codes.npy", "--model=model.mhash", "-o", "known.mhx")
+    assert made["bits"] == BITS
+    assert made["model_sha256"] == hashlib.sha256(Path("model.mhash").read_bytes()).hexdigest()
+    assert document("index", "known.mhx", "--verify")["model_sha256"] == made["model_sha256"]
+    assert found("known.mhx", "Q.npy") == found("codes.mhx", "Q.npy")
+    said = told(run("search", "other.mhash", "known.mhx", "Q.npy", code=2))
+    assert "known.mhx holds codes of another model than other.mhash: give the one that made them" in said
+    assert "build the index anew with --model other.mhash" in said
+    run("index", "codes.npy", "--model=other.mhash", "-o", "known.mhx")
+    run("search", "other.mhash", "known.mhx", "Q.npy")
+
+
+def test_what_an_index_remembers_survives_changes() -> None:
+    run("index", "codes.npy", "--model=model.mhash", "-o", "known.mhx")
+    index = HammingIndex.load("known.mhx")
+    index.remove([3])
+    index.save("less.mhx")
+    assert HammingIndex.load("less.mhx").made_by == index.made_by is not None
+    assert HammingIndex.load("codes.mhx").made_by is None
 
 
 def test_index_takes_codes_as_whole_bytes_if_nothing_is_said() -> None:
@@ -272,6 +296,9 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         (["index", "codes.npy"], "with -o"),
         (["index", "codes.npy", "--verify"], "an index file, named *.mhx, was wanted"),
         (["index", "codes.mhx", "--verify", "-o", "new.mhx"], "writes none"),
+        (["index", "codes.mhx", "--verify", "--model", "model.mhash"], "leave out -o, --ids and --model"),
+        ([*INDEX, "--model", "model.mhash", "--bits=16"], "makes codes of 12 bits, and --bits 16 came"),
+        ([*INDEX, "--model", "codes.npy"], "is an npy file: give the model"),
         (["index", "codes.mhx", "-o", "new.mhx"], "told by its extension"),
         (["stats", "codes.mhx", "--bits=8"], "holds codes of 12 bits"),
         (["stats", "codes.npy", "--bits=9"], "bits set beyond the first 9"),

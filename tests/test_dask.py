@@ -1,11 +1,15 @@
 """Rows on a cluster: real worker processes, any chunks, a worker killed in the middle; never another bit."""
 
+import http.server
 import json
 import os
 import signal
+import socketserver
 import subprocess
 import sys
+import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +17,9 @@ import pytest
 from command import run, told
 from sklearn.datasets import load_digits
 
-from manihash import IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, base_set, cluster, recipe, rows
+from manihash import IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, base_set, dask_client, recipe, rows
 from manihash.datasets import write
+from manihash.growing import GrowingRows
 
 pytestmark = pytest.mark.extra
 
@@ -217,7 +222,7 @@ def test_other_widths_and_types_are_refused_as_of_an_array(client):
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 1)
     np.save("x.npy", vectors())
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
         said = told(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
@@ -226,9 +231,67 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path, monkeypatch):
     assert not Path("m.mhash").exists()
 
 
+def test_the_address_of_a_worker_is_no_scheduler(client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", vectors())
+    worker = next(iter(client.scheduler_info()["workers"]))
+    said = told(run("fit", "x.npy", "--dask", worker, "-o", "m.mhash", code=2))
+    assert f"no Dask scheduler answered at {worker} (there is a Dask worker)" in said
+
+
+@contextmanager
+def greeting(text):
+    """The port of a server that takes every connection and says the text, or nothing."""
+
+    class Answer(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.sendall(text)
+            self.request.recv(10**6)
+            self.request.recv(1)  # until the other side goes away
+
+    with serving(socketserver.ThreadingTCPServer, Answer) as port:
+        yield port
+
+
+@contextmanager
+def serving(kind, handler):
+    with kind(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        (lambda: greeting(b""), "something listens there, and said nothing for 2 s"),
+        (
+            lambda: serving(http.server.ThreadingHTTPServer, http.server.SimpleHTTPRequestHandler),
+            "nothing for",
+        ),
+        (lambda: greeting(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "does not speak as Dask does"),
+    ],
+    ids=["silent", "http", "talkative"],
+)
+def test_another_server_at_the_address_is_no_scheduler(server, why, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 1)
+    np.save("x.npy", vectors())
+    LSH(8, random_state=0).fit(vectors()).save("m.mhash")
+    before = set(tmp_path.iterdir())
+    with server() as port:
+        address = f"tcp://127.0.0.1:{port}"
+        for command in (["fit", "x.npy", "-o", "new.mhash"], ["encode", "m.mhash", "x.npy", "-o", "c.npy"]):
+            said = told(run(*command, "--dask", address, code=2))
+            assert f"no Dask scheduler answered at {address}" in said
+            assert why in said
+    assert set(tmp_path.iterdir()) == before
+
+
 @pytest.fixture
-def scheduler(tmp_path):
-    """A scheduler without workers, in a process of its own: its address, and a way to start workers."""
+def machines(tmp_path):
+    """A way to start a scheduler or a worker in a process of its own."""
     processes = []
 
     def start(module, *arguments, folder=tmp_path):
@@ -236,35 +299,87 @@ def scheduler(tmp_path):
         processes.append(
             subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         )
+        return processes[-1]
 
-    notes = tmp_path / "scheduler.json"
-    start("dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(notes))
-    until = time.monotonic() + 60
-    while not (notes.exists() and notes.read_text().strip().endswith("}")) and time.monotonic() < until:
-        time.sleep(0.1)
-    yield json.loads(notes.read_text())["address"], start
+    yield start
     for process in processes:
         process.kill()
         process.communicate()
 
 
-def test_a_cluster_without_workers_or_without_manihash_is_refused(scheduler, tmp_path, monkeypatch):
+def scheduler(start, folder):
+    """A scheduler without workers: its process and its address."""
+    notes = folder / "scheduler.json"
+    process = start(
+        "dask_scheduler", "--port=0", "--host=127.0.0.1", f"--scheduler-file={notes}", folder=folder
+    )
+    until = time.monotonic() + 60
+    while not (notes.exists() and notes.read_text().strip().endswith("}")) and time.monotonic() < until:
+        time.sleep(0.1)
+    return process, json.loads(notes.read_text())["address"]
+
+
+def worker(start, address, folder):
+    return start("dask_worker", address, "--nthreads=1", "--no-nanny", folder=folder)
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A folder from which no manihash can be imported."""
+    package = tmp_path / "bare" / "manihash"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ModuleNotFoundError('no manihash here')")
+    return package.parent
+
+
+def test_a_cluster_without_workers_or_without_manihash_is_refused(machines, bare, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    address, start = scheduler
+    _, address = scheduler(machines, tmp_path)
     np.save("x.npy", vectors())
     fit = ["fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash"]
-    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 2)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 2)
     assert f"has no workers: start one with `dask worker {address}`" in told(run(*fit, code=2))
-    (tmp_path / "bare" / "manihash").mkdir(parents=True)
-    (tmp_path / "bare" / "manihash" / "__init__.py").write_text(
-        "raise ModuleNotFoundError('no manihash here')"
-    )
-    start("dask_worker", address, "--nthreads", "1", "--no-nanny", folder=tmp_path / "bare")
-    monkeypatch.setattr(cluster, "_SECONDS_TO_ANSWER", 60)
+    worker(machines, address, bare)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
     said = told(run(*fit, code=2))
     assert "has no manihash (no manihash here)" in said
-    assert "install it in the environment of every worker" in said
+    assert "install it in the environment of the scheduler and of every worker" in said
     assert not Path("m.mhash").exists()
+
+
+def test_a_scheduler_without_manihash_is_refused(machines, bare, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
+    _, address = scheduler(machines, bare)
+    worker(machines, address, tmp_path)
+    np.save("x.npy", vectors())
+    said = told(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
+    assert f"the Dask scheduler {address} has no manihash (no manihash here)" in said
+    assert not Path("m.mhash").exists()
+
+
+def test_a_cluster_that_is_lost_leaves_what_was_done_for_the_next_run(machines, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
+    process, address = scheduler(machines, tmp_path)
+    worker(machines, address, tmp_path)
+    np.save("x.npy", vectors())
+    hasher = LSH(64, random_state=0).fit(vectors())
+    hasher.save("m.mhash")
+    append = GrowingRows.append
+
+    def and_lose_the_cluster(self, rows_):
+        append(self, rows_)
+        process.kill()
+
+    encode = ["encode", "m.mhash", "x.npy", "-o", "c.npy"]
+    with monkeypatch.context() as patch:
+        patch.setattr(GrowingRows, "append", and_lose_the_cluster)
+        said = told(run(*encode, "--dask", address, code=2))
+    assert "the connection to the Dask cluster was lost" in said
+    assert "of 18,000 rows are kept in c.npy.part: the same command goes on there" in said
+    assert json.loads(run(*encode, "--json").stdout)["first_row"] > 0
+    assert np.array_equal(np.load("c.npy"), hasher.encode(vectors()))
 
 
 # The command

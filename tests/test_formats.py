@@ -1,6 +1,7 @@
 """Data files: what is written is read back; what is damaged, foreign or unwritable is refused in words."""
 
 import gzip
+import re
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from command import full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
@@ -43,6 +45,21 @@ def arrays_for(draw: st.DrawFn, extension: str) -> np.ndarray:
         top = 2**15 - 1 if extension == "ivecs" else 127
         elements = st.integers(0, top)
     return draw(st_np.arrays(dtype, shape, elements=elements))
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_a_disk_that_fills_is_told_and_leaves_the_old_file(extension: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{extension}"
+    dtype = {"fvecs": np.float32, "ivecs": np.int32}.get(extension, np.uint8)
+    write(path, np.zeros((2, 3), dtype))
+    before = path.read_bytes()
+    large = np.random.default_rng(0).integers(0, 256, (9000, 8)).astype(dtype)
+    why = r"(File too large|\d+ requested and \d+ written)"  # the latter by numpy
+    told = rf"{re.escape(f'cannot write {path}')}: {why}\. Make room, or give a target elsewhere"
+    with full_disk(20_000), pytest.raises(OSError, match=told):
+        write(path, large)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("extension", TYPES)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import run, told
+from command import full_disk, run, told
 
 from manihash import LSH, growing
 from manihash.growing import GrowingRows
@@ -96,7 +96,7 @@ def test_it_goes_on_after_the_rows_that_are_safe(target: Path, torn: int) -> Non
 def test_what_was_made_from_something_else_is_refused_and_kept(target: Path, name: str) -> None:
     broken_off(target, 4)
     before = Path(f"{target}.part").read_bytes()
-    with pytest.raises(ValueError, match=f"4 rows made from another {name}: --restart"):  # noqa: SIM117
+    with pytest.raises(ValueError, match=f"4 rows made with another {name}: --restart"):  # noqa: SIM117
         with GrowingRows(target, SHAPE, {**FROM, name: "other"}).writing():
             pytest.fail("it was opened")
     assert Path(f"{target}.part").read_bytes() == before
@@ -168,6 +168,31 @@ def test_killed_again_and_again_the_command_writes_the_same_bytes(folder: Path) 
     assert {path.name for path in folder.iterdir()} == {"X.npy", "model.mhash", "codes.npy", "wanted.npy"}
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
+)
+def test_a_signal_leaves_what_was_done_for_the_next_run(
+    folder: Path, number: int, code: int, word: str
+) -> None:
+    hear = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    slow = "append = g.GrowingRows.append; g.GrowingRows.append = lambda *a: (append(*a), time.sleep(0.1))"
+    process = encode(hear + slow)
+    while not rows_noted() and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(number)
+    out, errors = process.communicate()
+    assert process.returncode == code, errors
+    assert out == ""
+    done = rows_noted()
+    assert 0 < done < 200_000
+    kept = f"{done:,} of 200,000 rows are kept in codes.npy.part: the same command goes on there"
+    assert errors == f"error: {word}; {kept}\n"
+    assert not Path("codes.npy").exists()
+    out, _ = encode().communicate()
+    assert json.loads(out)["first_row"] == done
+    assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
+
+
 def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))"
     full = encode(limit)
@@ -184,19 +209,24 @@ def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -
     assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
 
 
+def broken_off_command(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> str:
+    """What an encoding says that ends so after its first block."""
+    append = GrowingRows.append
+
+    def and_break_off(self: GrowingRows, rows: np.ndarray) -> None:
+        append(self, rows)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(growing.GrowingRows, "append", and_break_off)
+        return told(run("encode", "model.mhash", "X.npy", "-o", "codes.npy", code=code))
+
+
 def test_a_part_of_another_model_or_input_is_refused_by_the_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy"]
-    append = GrowingRows.append
-
-    def interrupted(self: GrowingRows, rows: np.ndarray) -> None:
-        append(self, rows)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(growing.GrowingRows, "append", interrupted)
-        assert "rows are kept in codes.npy.part" in told(run(*arguments, code=130))
+    said = broken_off_command(monkeypatch, KeyboardInterrupt(), 130)
+    assert "rows are kept in codes.npy.part" in said
     X = np.load("X.npy")
     other = LSH(n_bits=320, random_state=1).fit(X[:500])
     other.save("other.mhash")
@@ -206,6 +236,50 @@ def test_a_part_of_another_model_or_input_is_refused_by_the_command(
         assert "--restart throws it away" in told(result)
     run("encode", "other.mhash", "X.npy", "-o", "codes.npy", "--restart")
     assert np.array_equal(np.load("codes.npy"), other.encode(X))
+
+
+@pytest.mark.extra
+def test_numpy_does_not_go_on_with_what_torch_began(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    broken_off_command(monkeypatch, KeyboardInterrupt(), 130)
+    arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy", "--device=cpu"]
+    assert "rows made with another arithmetic (--device, --precision): --restart" in told(
+        run(*arguments, code=2)
+    )
+    run(*arguments, "--restart")
+
+
+def test_what_goes_wrong_beside_the_rows_keeps_what_was_done(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = broken_off_command(monkeypatch, ConnectionError("the cluster went away"), 2)
+    done = rows_noted()
+    assert done > 0
+    assert f"the cluster went away; {done:,} of 200,000 rows are kept in codes.npy.part: the same" in said
+    run("encode", "model.mhash", "X.npy", "-o", "codes.npy", "--precision=none", code=2)
+    assert rows_noted() == done
+    run("encode", "model.mhash", "X.npy", "-o", "codes.npy")
+    assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
+
+
+def test_a_disk_that_is_full_from_the_start_leaves_nothing(target: Path) -> None:
+    with full_disk(50), pytest.raises(OSError, match=r"cannot write .*: File too large\. Make room"):
+        write(GrowingRows(target, SHAPE, FROM), CODES, AssertionError("it was written"))
+    assert not list(target.parent.iterdir())
+
+
+def test_a_disk_too_full_for_another_format_keeps_the_codes(folder: Path) -> None:
+    np.save("few.npy", np.load("X.npy")[:3000])
+    with full_disk(200_000):  # the codes take 120,000 bytes, and thrice as many as text
+        said = told(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", code=2))
+    assert "cannot write codes.csv: File too large. Make room" in said
+    assert "3,000 of 3,000 rows are kept in codes.csv.part: the same command goes on there" in said
+    assert not Path("codes.csv").exists()
+    assert (
+        json.loads(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", "--json").stdout)["first_row"]
+        == 3000
+    )
+    assert not list(folder.glob("*.part*"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from manihash import IMH, PCA, TSNE, ITQRotation, KMeansBase, RandomBase, recipe, recipe_names
 from manihash.codes import pack, unpack
 from manihash.hashers.imh import IMH as IMHClass
+from manihash.hashers.recipes import recipe_of
 from manihash.metrics import evaluate
 from manihash.truth import LabelTruth
 
@@ -256,6 +257,23 @@ def test_a_recipe_takes_options_of_the_hasher_and_of_its_parts():
     assert (model.n_bits, model.random_state, model.n_neighbors) == (32, 7, 3)
     assert model.embedding.perplexity == 15
     assert recipe("imh-tsne").embedding.perplexity != 15
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_known_by_its_parameters(name):
+    assert recipe_of(recipe(name, n_bits=24, random_state=5)) == (name, {})
+    assert recipe_of(recipe(name, normalize=None)) == (name, {"normalize": None})
+
+
+def test_a_hasher_with_other_parts_is_of_no_recipe():
+    parts = {"base": KMeansBase(30), "embedding": TSNE()}
+    assert recipe_of(IMH(**parts, rotation=ITQRotation(3))) == (
+        "imh-tsne-rotated",
+        {"base__size": 30, "normalize": False, "rotation__n_iter": 3},
+    )
+    assert recipe_of(IMH(**parts, bandwidth=2.0)) is not None
+    assert recipe_of(IMH(**parts | {"base": np.zeros((30, 4))})) is None
+    assert recipe_of(IMH(**parts | {"embedding": Given(np.zeros((30, 2)))})) is None
 
 
 def test_options_given_to_one_recipe_do_not_reach_the_next():

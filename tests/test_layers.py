@@ -23,6 +23,7 @@ ORDER = [
     {"arrays"},
     {"fused"},
     {"rows"},
+    {"dask_client"},
     {"cluster"},
     {"tensor_rows"},
     {"persist"},

@@ -164,7 +164,7 @@ def test_parquet_takes_lists_of_any_kind_and_a_column_by_name(tmp_path):
         open_vectors(path)
     with pytest.raises(DataFileError, match="one number a row"):
         open_vectors(f"{path}:id")
-    with pytest.raises(DataFileError, match="'t' was asked for"):
+    with pytest.raises(DataFileError, match="t holds text"):
         open_vectors(f"{path}:t")
 
 
@@ -180,6 +180,36 @@ def test_a_gap_in_parquet_is_named_by_its_row(rows, message, tmp_path):
     pq.write_table(pa.table({"v": [[0.0, 0.0]] * 9000 + rows}), tmp_path / "x.parquet")
     with pytest.raises(DataFileError, match=message):
         LSH(n_bits=4).fit(open_vectors(tmp_path / "x.parquet"))
+
+
+def test_a_gap_in_the_first_row_of_parquet_is_no_damage(tmp_path):
+    pq.write_table(pa.table({"v": [None, [1.0, 2.0]]}), tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match=r"row 0 of v is empty \(null\)"):
+        open_vectors(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (":caption", "caption holds text; numbers were wanted: name one of v, uneven, id$"),
+        (":words", "words holds list<.*string>; numbers were wanted: name one of v, uneven, id$"),
+        (":id", "id holds one number a row: a column of lists was wanted"),
+        (":uneven", "row 1 of uneven has 2 numbers, and row 0 has 1"),
+        (":nowhere", "holds the arrays: v, uneven, id; 'nowhere' was asked for"),
+    ],
+)
+def test_a_parquet_column_of_something_else_is_told_as_such(key, message, tmp_path):
+    columns = {"caption": ["a", "b"], "words": [["a"], ["b"]], "id": [1, 2]}
+    vectors = {"v": [[1.0, 2.0], [0.0, 1.0]], "uneven": [[1.0], [0.0, 1.0]]}
+    pq.write_table(pa.table({**vectors, **columns}), tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match=message):
+        LSH(n_bits=4).fit(open_vectors(f"{tmp_path}/x.parquet{key}"))
+
+
+def test_a_parquet_file_without_vectors_says_what_it_holds(tmp_path):
+    pq.write_table(pa.table({"caption": ["a", "b"], "id": [1, 2]}), tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match="caption holds text, id holds int64; numbers were wanted: write"):
+        open_vectors(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.hdf5"])

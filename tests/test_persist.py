@@ -7,6 +7,7 @@ import stat
 
 import numpy as np
 import pytest
+from command import full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
@@ -264,6 +265,14 @@ def test_a_save_that_is_broken_off_leaves_the_old_file_and_no_other(saved, model
     monkeypatch.undo()
     assert saved.read_bytes() == before
     assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_a_disk_that_fills_is_told_and_leaves_the_old_file(saved, model):
+    before = saved.read_bytes()
+    with full_disk(1000), pytest.raises(OSError, match=r"cannot write .*\.mhash: File too large. Make room"):
+        model.save(saved)
+    assert saved.read_bytes() == before
+    assert not parts_of(saved.parent)
 
 
 def test_a_target_that_cannot_be_written_is_named_with_a_remedy(model, tmp_path):

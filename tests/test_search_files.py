@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import full_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +86,16 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
         index.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["codes.mhx"]
+
+
+def test_a_disk_that_fills_is_told_and_leaves_nothing(tmp_path):
+    index, _ = made()
+    with (
+        full_disk(1000),
+        pytest.raises(OSError, match=r"cannot write .*codes\.mhx: File too large. Make room"),
+    ):
+        index.save(tmp_path / "codes.mhx")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_no_index_is_refused(tmp_path):

@@ -1,32 +1,28 @@
-"""Rows on many machines: the chunks of a dask array, visited where they lie. The only file that knows dask.
+"""Rows on many machines: the chunks of a dask array, visited where they lie. The only file that imports dask.
 
 A chunk is a span of rows, with which a worker does what one machine does with a span: the same blocks, added
 up in the same order. So neither how the array was cut nor which worker did what changes a bit.
 """
 
-import logging
 import os
-import sys
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash import __version__
+from manihash import dask_client
 from manihash.arrays import Floats, Ints
-from manihash.checks import extra, positive_int
+from manihash.checks import extra
 from manihash.progress import advance
-from manihash.rows import KEEP_BYTES, Arrays, Rows, joined, span_rows
+from manihash.rows import Arrays, Rows, joined, span_rows
 
 Result = TypeVar("Result")
 
-_SECONDS_TO_ANSWER = 10
 # Chunks computed at once where there is no cluster, but dask's own threads.
 _AT_ONCE = 16
 # dask lets workers give memory back at once; each block of rows would ask for it anew, half the time again.
@@ -55,8 +51,8 @@ def check_chunks(X: Any) -> None:
             f"the dask array is split along its columns, {X.chunks[1]}, and a row must lie in one chunk: "
             "give X.rechunk({1: -1})"
         )
-    if (client := _client()) is not None:
-        _check_workers(client)
+    if (client := dask_client.current()) is not None:
+        dask_client.check_workers(client)
 
 
 class DaskRows(Rows):
@@ -108,7 +104,7 @@ class DaskRows(Rows):
 
     def kept(self) -> "DaskRows":
         """Self; the chunks stay in the memory of the workers, if half of it holds them."""
-        if not self._held and self.X.nbytes <= _memory():
+        if not self._held and self.X.nbytes <= dask_client.memory():
             self.X = self.X.persist()
             self._held = True
         return self
@@ -160,7 +156,7 @@ def _laid(chunk: Any, *, job: _Job, block_info: Any = None) -> Any:
 
 def _results(tasks: list[Any]) -> Iterator[Any]:
     """The results of the tasks in their order; the rest is called off when nobody wants it any more."""
-    client = _client()
+    client = dask_client.current()
     if client is None:
         for start in range(0, len(tasks), _AT_ONCE):
             yield from extra("dask", "dask").compute(*tasks[start : start + _AT_ONCE])
@@ -168,13 +164,14 @@ def _results(tasks: list[Any]) -> Iterator[Any]:
     futures = deque(client.compute(tasks))
     try:
         while futures:
-            with _told():
+            with dask_client.told():
                 result = futures[0].result()
             futures.popleft().release()
             yield result
     finally:
-        if futures:
-            client.cancel(list(futures))
+        with suppress(OSError):  # a cluster that is gone needs no call
+            if futures:
+                client.cancel(list(futures))
 
 
 def _chunks(X: Any) -> list[Any]:
@@ -187,85 +184,12 @@ def _computed(X: Any) -> NDArray[Any]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What a cluster that breaks down raises, in words."""
-    try:
-        yield
-    except CancelledError as error:
-        raise ConnectionError(
-            f"the Dask cluster went away ({error}): start it again, and this work"
-        ) from error
-    except Exception as error:
-        if type(error).__name__ == "KilledWorker":
-            raise ConnectionError(
-                f"several Dask workers died over the same rows ({error}): give them more memory, or X in "
-                "smaller chunks"
-            ) from error
-        raise
-
-
-def _client() -> Any:
-    """The client of the cluster in use, None if there is none."""
-    distributed = sys.modules.get("distributed")
-    try:
-        return None if distributed is None else distributed.default_client()
-    except ValueError:
-        return None
-
-
-def _memory() -> int:
-    """Bytes of rows that may be held between visits: half of what the workers have."""
-    client = _client()
-    if client is None:
-        return KEEP_BYTES
-    known = [worker["memory_limit"] for worker in client.scheduler_info()["workers"].values()]
-    return int(sum(known) / max(1, len(known)) * len(client.nthreads())) // 2
-
-
-def _check_workers(client: Any) -> None:
-    """Raise if there are no workers, or some have no manihash or another one."""
-    try:
-        client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
-    except TimeoutError as error:
-        raise ConnectionError(
-            f"the Dask cluster at {client.scheduler.address} has no workers: start one with "
-            f"`dask worker {client.scheduler.address}`"
-        ) from error
-    # Names of builtins only: nothing that a worker without manihash could not read.
-    found = client.run(eval, "__import__('manihash').__version__", on_error="return")
-    for worker, version in found.items():
-        if version != __version__:
-            came = f"manihash {version}" if isinstance(version, str) else f"no manihash ({version})"
-            raise ValueError(
-                f"the Dask worker {worker} has {came}, and {__version__} is wanted: install it in the "
-                "environment of every worker and start them again"
-            )
-
-
-@contextmanager
 def connected(where: str) -> Iterator[None]:
     """Use the cluster at an address, or so many worker processes of this machine, while the block runs."""
-    distributed = extra("distributed", "dask")
-    if where.isdecimal():
-        n = positive_int(int(where), "the number of Dask workers")
-        with (
-            extra("dask", "dask").config.set({"distributed.nanny.pre-spawn-environ": _WORKER}),
-            distributed.LocalCluster(
-                n_workers=n, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-            ) as cluster,
-            distributed.Client(cluster),
-        ):
-            yield
-        return
-    try:
-        client = distributed.Client(where, timeout=_SECONDS_TO_ANSWER)
-    except (OSError, ValueError, TypeError) as error:
-        raise ConnectionError(
-            f"no Dask scheduler answered at {where} ({str(error) or type(error).__name__}): start one with "
-            "`dask scheduler`, check its address (tcp://host:8786), or give a number for so many workers on "
-            "this machine"
-        ) from error
-    with client:
+    with (
+        extra("dask", "dask").config.set({"distributed.nanny.pre-spawn-environ": _WORKER}),
+        dask_client.connected(where),
+    ):
         yield
 
 

@@ -37,6 +37,7 @@ class GrowingRows:
         self.made_from = dict(made_from)
         self.restart = restart
         self.done = 0
+        self._noted = 0
         self._header = _npy_header(shape)
         self._file: Any = None
         self._saved = 0.0
@@ -47,8 +48,10 @@ class GrowingRows:
         with self._told():
             self._file = os.fdopen(os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         with self._file:
-            self._begin()
+            _lock(self._file, self.part)
+            self.done = self._noted = 0 if self.restart else self._done_before()
             try:
+                self._begin()
                 yield
                 with self._told():
                     self._save()
@@ -56,20 +59,26 @@ class GrowingRows:
                 self.remove()
                 raise
             except BaseException as error:
-                with suppress(OSError):
-                    self._save()
+                self._leave()
                 if isinstance(error, KeyboardInterrupt):
                     raise KeyboardInterrupt(self._kept()) from None
+                error.add_note(self._kept())
                 raise
 
     def _begin(self) -> None:
-        _lock(self._file, self.part)
-        self.done = 0 if self.restart else self._done_before()
         self._saved = monotonic()
         with self._told():
             self._file.truncate(self._place(self.done))
             self._write(self._header)
             self._file.seek(self._place(self.done))
+
+    def _leave(self) -> None:
+        """Keep the rows that are whole for the next run, if there are any."""
+        with suppress(OSError):
+            self._file.truncate(self._place(self.done))  # which makes room for the notes on a full disk
+            self._save()
+        if not self._noted:
+            self.remove()
 
     def append(self, rows: NDArray[np.uint8]) -> None:
         """The next rows."""
@@ -101,7 +110,7 @@ class GrowingRows:
             raise ValueError(f"{self.notes} is damaged ({error}): {_REMEDY}") from error
         for name, value in self.made_from.items():
             if made_from.get(name) != value:
-                raise ValueError(f"{self.part} holds {done:,} rows made from another {name}: {_REMEDY}")
+                raise ValueError(f"{self.part} holds {done:,} rows made with another {name}: {_REMEDY}")
         if not 0 <= done <= self.shape[0] or size < self._place(done):
             raise ValueError(f"{self.part} is shorter than {self.notes.name} says: {_REMEDY}")
         return done
@@ -122,22 +131,21 @@ class GrowingRows:
             notes.flush()
             os.fsync(notes.fileno())
         os.replace(self._new_notes, self.notes)
-        self._saved = monotonic()
+        self._saved, self._noted = monotonic(), self.done
 
     def _kept(self) -> str:
-        if not self.done:
+        if not self._noted:
             return "nothing was written"
-        return (
-            f"{self.done:,} of {self.shape[0]:,} rows are kept in {self.part}: the same command goes on there"
-        )
+        rows = f"{self._noted:,} of {self.shape[0]:,} rows"
+        return f"{rows} are kept in {self.part}: the same command goes on there"
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """A disk that is full, or the like, with what is kept."""
+        """A disk that is full, or the like."""
         try:
             yield
         except OSError as error:
-            text = f"cannot write {self.part}: {error.strerror}. Make room; {self._kept()}"
+            text = f"cannot write {self.part}: {error.strerror}. Make room"
             raise type(error)(error.errno, text) from error
 
 

@@ -37,10 +37,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     except OSError as error:
-        raise type(error)(
-            error.errno,
-            f"cannot write {target}: {error.strerror}. Give a target in a folder you can write to",
-        ) from error
+        raise _unwritten(target, error, "Give a target in a folder you can write to") from error
     os.close(handle)
     part = Path(name)
     try:
@@ -49,9 +46,19 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(part, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(part, target)
+    except OSError as error:
+        if type(error) is not OSError:  # of another file, or of the network
+            raise
+        raise _unwritten(target, error, "Make room, or give a target elsewhere") from error
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
+
+
+def _unwritten(target: Path, error: OSError, remedy: str) -> OSError:
+    if error.errno is None:  # of numpy, which says how many bytes were written
+        return OSError(f"cannot write {target}: {error}. {remedy}")
+    return type(error)(error.errno, f"cannot write {target}: {os.strerror(error.errno)}. {remedy}")
 
 
 def _umask() -> int:

@@ -86,5 +86,6 @@ def about(
       manihash evaluate --data digits --recipe imh-tsne,imh-pca --bits 16,32
 
     Exit codes: 0 done; 1 a fault of manihash itself; 2 something to put right
-    in what was given; 130 interrupted. Results go to stdout, all else to stderr.
+    in what was given; 130 interrupted, 143 terminated. Results go to stdout, all
+    else to stderr.
     """

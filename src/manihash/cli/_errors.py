@@ -1,7 +1,9 @@
 """Errors as a user sees them: one short message on stderr and an exit code, never a traceback."""
 
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -12,14 +14,15 @@ import typer
 
 from manihash.cli._output import messages, say
 
-FAULT, WRONG_INPUT, INTERRUPTED = 1, 2, 130
+FAULT, WRONG_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 
 @contextmanager
 def reported() -> Iterator[None]:
     """Run a command: what its input did wrong is said in a line, and so is what libraries warn of."""
+    terminations: list[int] = []
     try:
-        with warnings.catch_warnings():
+        with _as_interrupts(terminations), warnings.catch_warnings():
             warnings.showwarning = _say_warning
             yield
             sys.stdout.flush()
@@ -27,7 +30,8 @@ def reported() -> Iterator[None]:
         _drop_the_rest()
         raise typer.Exit from None
     except KeyboardInterrupt as error:
-        _fail(f"interrupted; {str(error) or 'nothing was written'}", INTERRUPTED, error)
+        what, code = ("terminated", TERMINATED) if terminations else ("interrupted", INTERRUPTED)
+        _fail(f"{what}; {str(error) or 'nothing was written'}", code, error)
     except MemoryError as error:
         _fail(
             f"not enough memory ({str(error) or 'no details'}): give fewer rows, or vectors of float32",
@@ -38,6 +42,24 @@ def reported() -> Iterator[None]:
         _fail(_told(error), WRONG_INPUT, error)
     except (ValueError, ImportError) as error:
         _fail(str(error), WRONG_INPUT, error)
+
+
+@contextmanager
+def _as_interrupts(terminations: list[int]) -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, and note that it came."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        terminations.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # only the main one hears of signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -54,7 +76,7 @@ def unexpected_reported() -> Iterator[None]:
 
 def _fail(text: str, code: int, error: BaseException) -> None:
     _show_traceback_if_asked(error)
-    say("error", text)
+    say("error", "; ".join([text, *getattr(error, "__notes__", ())]))
     raise typer.Exit(code) from None
 
 

@@ -1,8 +1,7 @@
-"""What a user gives to the commands: files, targets, recipes and their settings."""
+"""What a user gives to the commands: files, models and targets."""
 
-import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,15 +17,6 @@ if TYPE_CHECKING:
 Model = Annotated[Path, typer.Argument(help="A model file that [bold]manihash fit[/] wrote.")]
 Bits = Annotated[int, typer.Option("--bits", "-b", help="Length of a code.")]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same codes.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="An option of the recipe or, after two underscores, of one of its parts; may be repeated: "
-        "--set n_neighbors=3 --set embedding__perplexity=30",
-    ),
-]
 Dask = Annotated[
     str | None,
     typer.Option(
@@ -191,39 +181,6 @@ def load_hasher(path: Path) -> "Hasher":
 
 def _a(name: str) -> str:
     return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
-
-
-def make_hasher(name: str, bits: int, seed: int, settings: Sequence[str] | None = None) -> "Hasher":
-    """An unfitted hasher by the name of its recipe, with the settings of ``--set``."""
-    from manihash import recipe
-    from manihash.checks import positive_int
-
-    positive_int(bits, "--bits")
-    positive_int(seed, "--seed", least=0)
-    hasher: Hasher = recipe(name, n_bits=bits, random_state=seed)
-    values = dict(_parsed(setting) for setting in settings or ())
-    options = hasher.get_params(deep=False)
-    for option in values:
-        part, nested, _ = option.partition("__")
-        if nested and part in options and not hasattr(options[part], "set_params"):
-            raise ValueError(
-                f"--set {option} came, but {part} of {name} is {options[part]!r} and has no options: "
-                "set what the recipe has, or choose another (`manihash info` lists them)"
-            )
-    return recipe(name, n_bits=bits, random_state=seed, **values)
-
-
-def _parsed(setting: str) -> tuple[str, Any]:
-    """``name=value`` in two, the value read as JSON where it is JSON and as a string where not."""
-    name, equals, text = setting.partition("=")
-    if not equals or not name.isidentifier():
-        raise ValueError(f"--set {setting!r} came: name=value was wanted, such as --set n_neighbors=3")
-    if name in ("n_bits", "random_state"):
-        raise ValueError(f"--set {name} came: use {'--bits' if name == 'n_bits' else '--seed'} for it")
-    try:
-        return name, json.loads(text)
-    except json.JSONDecodeError:
-        return name, text
 
 
 def check_target(path: Path | str, *inputs: Path | str | None) -> None:

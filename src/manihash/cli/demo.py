@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from manihash.cli import _inputs
+from manihash.cli import _inputs, _settings
 from manihash.cli._output import say, show, show_json
 from manihash.cli._progress import watched
 
@@ -45,7 +45,7 @@ def demo(
 
     start = perf_counter()
     measure.check_pictured(data)
-    _inputs.make_hasher(measure.SHOWN_METHOD, 1, seed)
+    _settings.make_hasher(measure.SHOWN_METHOD, 1, seed)
     lengths = measure.default_lengths(data) if bits is None else _lengths(bits)
     target = _target(out)
     result = _measured(data, lengths, seed, table=not as_json, quiet=quiet)

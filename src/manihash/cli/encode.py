@@ -60,22 +60,24 @@ def encode(
         from manihash.datasets.download import sha256_of
         from manihash.growing import GrowingRows
 
-        made_from = {"model": sha256_of(model), "input": _inputs.fingerprint(vectors)}
+        made_from = {
+            "model": sha256_of(model),
+            "input": _inputs.fingerprint(vectors),
+            "arithmetic (--device, --precision)": "numpy" if device is None else f"torch {precision}",
+        }
         with _inputs.opened(vectors, dask) as X:
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             file = GrowingRows(out, shape, made_from, restart=restart)
             start = perf_counter()
             X = _inputs.on_device(X, device)
-            with file.writing(), manihash.precision(precision):
+            with manihash.precision(precision), file.writing():
                 first = file.done
                 for block in hasher.encode_blocks(X, first):
                     file.append(block)
-            seconds = perf_counter() - start
-        if out.suffix == ".npy":
-            file.rename(out)
-        else:
-            datasets.write(out, np.load(file.part, mmap_mode="r"))
-            file.remove()
+                seconds = perf_counter() - start
+                if out.suffix != ".npy":
+                    datasets.write(out, np.load(file.part, mmap_mode="r"))
+        file.rename(out) if out.suffix == ".npy" else file.remove()
     made = {
         "codes": str(out),
         "rows": shape[0],

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from manihash.cli import _inputs, _trials
+from manihash.cli import _inputs, _settings, _trials
 from manihash.cli._errors import WRONG_INPUT
 from manihash.cli._output import say, show, show_json
 from manihash.cli._progress import Watch, watched
@@ -57,7 +57,7 @@ def evaluate(
         int, typer.Option("--seeds", help="Repeat with so many seeds: mean ± standard deviation.")
     ] = 1,
     seed: _inputs.Seed = 0,
-    settings: _inputs.Settings = None,
+    settings: _settings.Settings = None,
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,
 ) -> None:
@@ -112,7 +112,7 @@ def _planned(
                 raise ValueError(
                     f"--bits {text!r} came: whole numbers with commas were wanted, such as 16,32"
                 )
-            made = [_inputs.make_hasher(name, int(text), seed, settings) for seed in seeds]
+            made = [_settings.make_hasher(name, int(text), seed, settings) for seed in seeds]
             plan[name, int(text)] = made
     return plan
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs
+from manihash.cli import _inputs, _settings
 from manihash.cli._output import facts, file_size, say, show, show_json
 from manihash.cli._progress import watched
 
@@ -34,7 +34,7 @@ def fit(
     ] = "imh-tsne",
     bits: _inputs.Bits = 64,
     seed: _inputs.Seed = 0,
-    settings: _inputs.Settings = None,
+    settings: _settings.Settings = None,
     dask: _inputs.Dask = None,
     device: _inputs.Device = None,
     as_json: _inputs.Json = False,
@@ -58,7 +58,7 @@ def fit(
 
     _inputs.check_target(out, vectors)
     _inputs.check_device(device, dask)
-    hasher = _inputs.make_hasher(recipe, bits, seed, settings)
+    hasher = _settings.make_hasher(recipe, bits, seed, settings)
     with watched(quiet) as watch:
         watch.begin("reading")
         with _training_rows(vectors, data, labels, dask) as (X, y):

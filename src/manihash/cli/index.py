@@ -39,6 +39,14 @@ def index(
     ] = None,
     bits: CodeBits = None,
     ids: Ids = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            help="The model that made the codes: it gives their length, and a search by another is refused.",
+            show_default=False,
+        ),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Write nothing: read every byte of an index file and check it.")
     ] = False,
@@ -54,24 +62,30 @@ def index(
 
     Examples:
 
-      manihash index codes.npy --bits 48 -o codes.mhx
+      manihash index codes.npy --model model.mhash -o codes.mhx
+      manihash index phash.npy --bits 60 -o phash.mhx
       manihash index codes.mhx --verify
       manihash search model.mhash codes.mhx queries.npy -k 10
     """
+    from manihash.datasets.download import sha256_of
+
     start = perf_counter()
     with watched(quiet) as watch:
         if verify:
             watch.begin(f"verifying {codes}")
-            file, held = Path(codes), _verified(codes, out, bits, ids)
+            file, held = Path(codes), _verified(codes, out, bits, ids, model)
         else:
             watch.begin("grouping codes")
-            file, held = _target(out, codes, ids), _built(codes, bits, ids)
+            file = _target(out, codes, ids, model)
+            held = _built(codes, bits if model is None else _bits_of(model, bits), ids)
+            held.made_by = None if model is None else sha256_of(model)
             held.save(file)
         told = {
             "index": str(file),
             "verified": verify,
             "rows": len(held),
             "bits": held.n_bits,
+            "model_sha256": held.made_by,
             "distinct_codes": held.distinct_codes,
             "file_bytes": file.stat().st_size,
             "seconds": round(perf_counter() - start, 3),
@@ -96,6 +110,17 @@ def is_index(path: str) -> bool:
     return path.lower().endswith(SUFFIX)
 
 
+def check_model(path: str, held: "HammingIndex", model: Path) -> None:
+    """Raise if an index remembers another model, by which queries have codes that mean something else."""
+    from manihash.datasets.download import sha256_of
+
+    if held.made_by is not None and held.made_by != sha256_of(model):
+        raise ValueError(
+            f"{path} holds codes of another model than {model}: give the one that made them or, if it is "
+            f"this one, build the index anew with --model {model}"
+        )
+
+
 def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:
     """The length of codes (n, b) as it was given, or all bits of their bytes."""
     from manihash.checks import positive_int
@@ -112,7 +137,15 @@ def _built(codes: str, bits: int | None, ids: str | None) -> "HammingIndex":
     return HammingIndex(rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids))
 
 
-def _target(out: Path | None, *inputs: str | None) -> Path:
+def _bits_of(model: Path, bits: int | None) -> int:
+    """The length of a model's codes, which --bits may only repeat."""
+    length = _inputs.load_hasher(model).n_bits
+    if bits not in (None, length):
+        raise ValueError(f"{model} makes codes of {length} bits, and --bits {bits} came: leave it out")
+    return length
+
+
+def _target(out: Path | None, *inputs: Path | str | None) -> Path:
     if out is None:
         raise typer.BadParameter("give the file to write with -o, or an index to check with --verify")
     if not is_index(str(out)):
@@ -121,9 +154,11 @@ def _target(out: Path | None, *inputs: str | None) -> Path:
     return out
 
 
-def _verified(path: str, out: Path | None, bits: int | None, ids: str | None) -> "HammingIndex":
-    if out is not None or ids is not None:
-        raise typer.BadParameter("--verify checks a file and writes none: leave out -o and --ids")
+def _verified(
+    path: str, out: Path | None, bits: int | None, ids: str | None, model: Path | None
+) -> "HammingIndex":
+    if any(given is not None for given in (out, ids, model)):
+        raise typer.BadParameter("--verify checks a file and writes none: leave out -o, --ids and --model")
     if not is_index(path):
         raise ValueError(f"{path} came to be verified: an index file, named *{SUFFIX}, was wanted")
     held = open_index(path, bits)

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import json
 import platform
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,8 +57,10 @@ def info(
 def _model(file: Path) -> dict[str, Any]:
     """What a model file holds, verified: the numbers that describe it, not the arrays."""
     from manihash import load, persist
+    from manihash.hashers.recipes import recipe_of
 
     model = load(file)
+    recipe, settings = recipe_of(model) or (None, {})
     loss = getattr(model, "loss_", None)
     points, sigma = getattr(model, "base_points_", None), getattr(model, "bandwidth_", None)
     return {
@@ -65,6 +68,8 @@ def _model(file: Path) -> dict[str, Any]:
         "file_bytes": file.stat().st_size,
         "format_version": persist.format_version(file),
         "class": type(model).__name__,
+        "recipe": recipe,
+        "settings": settings,
         "bits": getattr(model, "n_bits", None),
         "width": int(model.n_features_in_),
         "base_points": None if points is None else len(points),
@@ -88,8 +93,13 @@ def _in_words(held: dict[str, Any]) -> dict[str, str]:
     lines = {
         "file": f"{held['file']} ({file_size(held['file_bytes'])}, format {held['format_version']})",
         "model": held["class"] + (f", codes of {held['bits']} bits" if held["bits"] else ""),
-        "takes": f"vectors of {held['width']:,} numbers",
     }
+    if held["recipe"] is not None:
+        texts = {name: json.dumps(value, separators=(",", ":")) for name, value in held["settings"].items()}
+        lines["recipe"] = " ".join(
+            [held["recipe"], *(f"--set {name}={text}" for name, text in texts.items())]
+        )
+    lines["takes"] = f"vectors of {held['width']:,} numbers"
     if held["base_points"] is not None:
         lines["base set"] = f"{held['base_points']:,} points"
     for name in ("sigma", "loss"):

@@ -13,7 +13,7 @@ from rich.table import Table
 from manihash.cli import _inputs
 from manihash.cli._output import say, show, show_json
 from manihash.cli._progress import watched
-from manihash.cli.index import SUFFIX, is_index, open_index
+from manihash.cli.index import SUFFIX, check_model, is_index, open_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +116,7 @@ def search(
     if out is not None:
         _check_target(out, (model, codes, queries, rerank, keep))
     hasher = _inputs.load_hasher(model)
-    with watched(quiet) as watch, _opened(codes, store, hasher.n_bits) as held:
+    with watched(quiet) as watch, _opened(codes, store, hasher.n_bits, model) as held:
         watch.begin("searching")
         lims, distances, ids = _answers(held, hasher, _inputs.read_vectors(queries), asked)
         if out is not None:
@@ -162,8 +162,10 @@ def _check_target(out: Path, inputs: tuple[Path | str | None, ...]) -> None:
 
 
 @contextmanager
-def _opened(codes: str | None, store: str | None, n_bits: int) -> Iterator["HammingIndex | Store"]:
-    """What is to be searched, if it holds codes as long as those of the model."""
+def _opened(
+    codes: str | None, store: str | None, n_bits: int, model: Path
+) -> Iterator["HammingIndex | Store"]:
+    """What is to be searched, if it holds codes as long as those of the model, and of no other."""
     if store is not None:
         from manihash.stores import open_store
 
@@ -174,6 +176,7 @@ def _opened(codes: str | None, store: str | None, n_bits: int) -> Iterator["Hamm
     path = str(codes)
     index = open_index(path) if is_index(path) else open_index(path, n_bits)
     _check_bits(path, index.n_bits, n_bits)
+    check_model(path, index, model)
     yield index
 
 

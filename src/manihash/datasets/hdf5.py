@@ -1,5 +1,7 @@
 """HDF5 files in the layout of ann-benchmarks: arrays train, test, neighbors, distances."""
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,11 +44,16 @@ def _dataset(path: Path, key: str | None) -> Any:
 
 def write_hdf5(part: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays by name."""
-    with extra("h5py", "hdf5").File(part, "w") as file:
-        for name, array in arrays.items():
-            file.create_dataset(name, data=array)
-        train = arrays.get(USUAL)
-        if train is not None and train.ndim == 2:
-            file.attrs.update(
-                type="dense", distance="euclidean", dimension=train.shape[1], point_type="float"
-            )
+    try:
+        with extra("h5py", "hdf5").File(part, "w") as file:
+            for name, array in arrays.items():
+                file.create_dataset(name, data=array)
+            train = arrays.get(USUAL)
+            if train is not None and train.ndim == 2:
+                file.attrs.update(
+                    type="dense", distance="euclidean", dimension=train.shape[1], point_type="float"
+                )
+    except RuntimeError as error:  # so h5py tells that the last bytes could not be written
+        if (number := re.search(r"errno = (\d+)", str(error))) is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error

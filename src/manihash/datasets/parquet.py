@@ -58,7 +58,11 @@ class _Column:
         fields = {field.name: field.type for field in self._file.schema_arrow}
         lists = {name: kind for name, kind in fields.items() if _is_list(pa, kind)}
         numbers = {name: kind for name, kind in fields.items() if _is_number(pa, kind)}
-        self.name = choose(path, list(lists if key is None else lists | numbers), key)
+        usable = list(lists if key is None else lists | numbers)
+        asked = fields if key is None else {name: kind for name, kind in fields.items() if name == key}
+        if not asked.keys() & usable and (asked or key is None):
+            raise _unusable(path, asked, usable)
+        self.name = choose(path, usable, key)
         metadata = self._file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._starts = np.cumsum([0, *sizes])
@@ -79,7 +83,11 @@ class _Column:
         if hasattr(kind, "list_size"):
             return int(kind.list_size)
         first = next(self._file.iter_batches(1, columns=[self.name]), None)
-        return 0 if first is None else len(first.column(0)[0])
+        if first is None:
+            return 0
+        if first.column(0).null_count:
+            raise self._bad(0, "is empty (null)")
+        return len(first.column(0)[0])
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Rows start to stop."""
@@ -127,6 +135,12 @@ class _Column:
             f"{self._path}: row {self._at + row} of {self.name} {what}. Lists of one length, full of "
             "numbers, were wanted: remove these rows or fill them"
         )
+
+
+def _unusable(path: Path, fields: Mapping[str, Any], usable: list[str]) -> DataFileError:
+    held = ", ".join(f"{name} holds {'text' if kind == 'string' else kind}" for name, kind in fields.items())
+    way_out = f"name one of {', '.join(usable)}" if usable else "write the vectors as lists of one length"
+    return DataFileError(f"{path}: {held or 'it has no columns'}; numbers were wanted: {way_out}")
 
 
 def _is_list(pa: Any, kind: Any) -> bool:

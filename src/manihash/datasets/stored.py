@@ -42,9 +42,11 @@ def parsing(path: Path) -> Iterator[None]:
     """Whatever the parsers of others raise over a damaged file, told as one thing."""
     try:
         yield
-    except (DataFileError, PermissionError, ImportError):
+    except (DataFileError, ImportError):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno:  # of the system, such as a disk that cannot be read
+            raise
         if "pickle" in str(error) or "Python objects" in str(error):
             raise DataFileError(
                 f"{path} holds Python objects, which are never loaded: save an array of numbers"

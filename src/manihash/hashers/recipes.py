@@ -189,3 +189,29 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ValueError(f"no recipe {name!r}{hint}: the recipes are {', '.join(RECIPES)}")
     return clone(RECIPES[name].make()).set_params(n_bits=n_bits, random_state=random_state, **params)
+
+
+def recipe_of(hasher: Any) -> tuple[str, dict[str, Any]] | None:
+    """The recipe that makes such a hasher with the fewest settings, and these; None if none has its parts."""
+    found = []
+    for name, method in RECIPES.items():
+        if type(method.make()) is type(hasher):
+            made = recipe(name, hasher.n_bits, hasher.random_state)
+            if (settings := _settings(hasher.get_params(), made.get_params())) is not None:
+                found.append((name, settings))
+    return min(found, key=lambda named: len(named[1]), default=None)
+
+
+def _settings(params: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any] | None:
+    """The parameters that are not as usual, None if one of them is a part or an array."""
+    if params.keys() != usual.keys():
+        return None
+    plain = (type(None), bool, int, float, str, list, tuple)
+    settings = {}
+    for name, value in params.items():
+        if not isinstance(value, plain) or not isinstance(usual[name], plain):
+            if type(value) is not type(usual[name]) or not hasattr(value, "get_params"):
+                return None
+        elif value != usual[name]:
+            settings[name] = value
+    return settings

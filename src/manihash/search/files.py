@@ -1,8 +1,9 @@
 """Index files: written whole or not at all, mapped into memory when they are opened.
 
 A file is a safetensors file: ids (where they are not 0 … n - 1), offsets, rows and codes, in this order, so
-that each starts where its type may start. Its metadata hold n_bits, the next free id, the SHA-256 of the
-arrays and that of the header. Opening one reads the header and the offsets; ``verify`` reads every byte.
+that each starts where its type may start. Its metadata hold n_bits, the next free id, what made the codes if
+that was said, the SHA-256 of the arrays and that of the header. Opening one reads the header and the offsets;
+``verify`` reads every byte.
 """
 
 import hashlib
@@ -37,6 +38,7 @@ class IndexFile:
     n_bits: int
     next_id: int
     sha256: str
+    made_by: str | None
     body: NDArray[np.uint8]
     buckets: Buckets
 
@@ -55,7 +57,9 @@ class IndexFile:
             raise DamagedIndexError(f"{self.path} lists rows twice or out of order: build the index anew")
 
 
-def write(path: str | os.PathLike[str], buckets: Buckets, n_bits: int, next_id: int) -> None:
+def write(
+    path: str | os.PathLike[str], buckets: Buckets, n_bits: int, next_id: int, made_by: str | None = None
+) -> None:
     """Write buckets of all their rows as one index file, whole or not at all."""
     begin = buckets.offsets.dense()
     given = {"ids": buckets.ids, "offsets": begin, "rows": buckets.rows, "codes": buckets.codes}
@@ -71,6 +75,8 @@ def write(path: str | os.PathLike[str], buckets: Buckets, n_bits: int, next_id: 
         "next_id": str(next_id),
         "sha256": _checksum(list(arrays.values())),
     }
+    if made_by is not None:
+        metadata["made_by"] = made_by
     header: dict[str, Any] = {"__metadata__": metadata}
     header |= _places({name: array.shape for name, array in arrays.items()})
     metadata["header_sha256"] = _seal(header)
@@ -79,7 +85,7 @@ def write(path: str | os.PathLike[str], buckets: Buckets, n_bits: int, next_id: 
     with whole_file(path) as part, open(part, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
-            array.tofile(file)
+            file.write(array.data)
 
 
 def read(path: str | os.PathLike[str], *, mmap: bool) -> IndexFile:
@@ -127,7 +133,7 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     arrays = {name: _array(body, name, place) for name, place in places.items()}
     _check_offsets(arrays["offsets"], n)
     buckets = Buckets(arrays["codes"], Offsets(arrays["offsets"]), arrays["rows"], arrays.get("ids"), n)
-    return IndexFile(path, n_bits, next_id, metadata["sha256"], body, buckets)
+    return IndexFile(path, n_bits, next_id, metadata["sha256"], metadata.get("made_by"), body, buckets)
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:

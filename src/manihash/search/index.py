@@ -27,7 +27,8 @@ class HammingIndex:
     """Distinct codes, each with the list of its rows: exact answers, nearest first, ties by id.
 
     ``codes`` (n, ceil(n_bits / 8)) are bytes as ``encode`` makes them; ``ids`` are n different whole numbers,
-    without them a row's id is its position. Several threads may read at once while none writes.
+    without them a row's id is its position. ``made_by`` is anything that tells the model of the codes from
+    others; files keep it. Several threads may read at once while none writes.
 
     >>> index = HammingIndex(codes, n_bits=64)
     >>> distances, ids = index.search(queries, k=10)
@@ -48,6 +49,7 @@ class HammingIndex:
             given, database = given[order], database[order]
         self._living = Living(build(database, given), self.n_bits)
         self._file: files.IndexFile | None = None
+        self.made_by: str | None = None
 
     def __len__(self) -> int:
         return len(self._living)
@@ -163,7 +165,7 @@ class HammingIndex:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a file, whole or not at all."""
-        files.write(path, self._living.settled(), self.n_bits, self._living.next_id)
+        files.write(path, self._living.settled(), self.n_bits, self._living.next_id, self.made_by)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = True) -> Self:
@@ -174,7 +176,7 @@ class HammingIndex:
         """
         file = files.read(path, mmap=mmap)
         index = cls.__new__(cls)
-        index.n_bits, index._file = file.n_bits, file
+        index.n_bits, index.made_by, index._file = file.n_bits, file.made_by, file
         index._living = Living(file.buckets, file.n_bits, file.next_id)
         return index
 
