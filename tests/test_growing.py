@@ -1,5 +1,6 @@
 """Encoding that is broken off goes on where it stopped: the same bytes, and nothing only looks finished."""
 
+import errno
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import pytest
 from command import full_disk, run, told
 
 from manihash import LSH, growing
+from manihash.checks import BadRowsError
 from manihash.growing import GrowingRows
 
 SHAPE = (10, 3)
@@ -74,7 +76,6 @@ def test_a_file_takes_its_name_when_it_is_whole_and_not_before(target: Path) -> 
         for start in range(0, 10, 4):
             file.append(CODES[start : start + 4])
             assert not target.exists()
-    file.rename(target)
     assert np.array_equal(np.load(target), CODES)
     assert [path.name for path in target.parent.iterdir()] == ["codes.npy"]
 
@@ -88,7 +89,6 @@ def test_it_goes_on_after_the_rows_that_are_safe(target: Path, torn: int) -> Non
     with again.writing():
         assert again.done == 4
         again.append(CODES[4:])
-    again.rename(target)
     assert np.array_equal(np.load(target), CODES)
 
 
@@ -104,7 +104,6 @@ def test_what_was_made_from_something_else_is_refused_and_kept(target: Path, nam
     with anew.writing():
         assert anew.done == 0
         anew.append(CODES)
-    anew.rename(target)
     assert np.array_equal(np.load(target), CODES)
 
 
@@ -134,11 +133,101 @@ def test_notes_without_a_part_are_of_a_run_that_ended(target: Path) -> None:
         file.append(CODES)
 
 
-def test_bad_rows_leave_nothing_behind(target: Path) -> None:
-    file = GrowingRows(target, SHAPE, FROM)
-    with pytest.raises(ValueError, match="NaN"):
-        write(file, CODES[:4], ValueError("NaN"))
+@pytest.mark.parametrize("rows_before", [0, 4])
+def test_bad_rows_leave_nothing_behind(target: Path, rows_before: int) -> None:
+    if rows_before:
+        broken_off(target, rows_before)
+    with pytest.raises(BadRowsError, match="NaN"):
+        write(GrowingRows(target, SHAPE, FROM), CODES[rows_before:6], BadRowsError("NaN"))
     assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("a wrong width"), OSError(5, "cannot read X.hdf5"), MemoryError()]
+)
+def test_any_other_error_keeps_the_rows_and_says_so(target: Path, error: Exception) -> None:
+    broken_off(target, 4)
+    with pytest.raises(type(error)) as raised:
+        write(GrowingRows(target, SHAPE, FROM), CODES[4:6], error)
+    assert raised.value.__notes__ == [
+        f"6 of 10 rows are kept in {target}.part: the same command goes on there"
+    ]
+    again = GrowingRows(target, SHAPE, FROM)
+    with again.writing():
+        assert again.done == 6
+        again.append(CODES[6:])
+    assert np.array_equal(np.load(target), CODES)
+
+
+def test_a_part_without_rows_is_not_left(target: Path) -> None:
+    with pytest.raises(ValueError, match="a wrong width"), GrowingRows(target, SHAPE, FROM).writing():
+        raise ValueError("a wrong width")
+    assert list(target.parent.iterdir()) == []
+
+
+def test_rows_that_the_disk_refused_are_never_noted_as_safe(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "_SECONDS", 0)
+    fsync, calls = os.fsync, []
+
+    def refused_once(handle: int) -> None:  # as Linux does: a write that failed is told once
+        calls.append(handle)
+        if len(calls) == 5:  # the rows and the notes of two saves went well
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refused_once)
+    with pytest.raises(OSError, match=r"cannot write .*Input/output error") as raised:
+        append_each(GrowingRows(target, SHAPE, FROM))
+    assert raised.value.__notes__ == [
+        f"2 of 10 rows are kept in {target}.part: the same command goes on there"
+    ]
+    assert json.loads(Path(f"{target}.part.json").read_text())["done"] == 2
+
+
+def append_each(file: GrowingRows) -> None:
+    with file.writing():
+        for row in CODES:
+            file.append(row[None])
+
+
+def test_a_file_begun_anew_has_no_notes_of_the_old_one(target: Path) -> None:
+    broken_off(target, 4)
+    with GrowingRows(target, SHAPE, FROM, restart=True).writing():
+        assert [path.name for path in target.parent.iterdir()] == ["codes.npy.part"]
+
+
+def test_the_lock_is_held_until_the_target_is_written(tmp_path: Path) -> None:
+    target = tmp_path / "codes.csv"
+
+    def write_csv(path: Path, rows: np.ndarray) -> None:
+        with pytest.raises(ValueError, match="being written by another process"):  # noqa: SIM117
+            with GrowingRows(target, SHAPE, FROM, restart=True).writing():
+                pytest.fail("it was opened")
+        np.savetxt(path, rows, "%d", ",")
+
+    with (file := GrowingRows(target, SHAPE, FROM, write=write_csv)).writing():
+        file.append(CODES)
+    assert np.array_equal(np.loadtxt(target, delimiter=","), CODES)
+    assert [path.name for path in tmp_path.iterdir()] == ["codes.csv"]
+
+
+def test_a_file_that_took_its_name_while_another_process_waited_is_not_touched(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = growing._lock
+
+    def late(file: object, path: Path) -> None:
+        monkeypatch.undo()
+        with (first := GrowingRows(target, SHAPE, FROM)).writing():  # opened later, and ended earlier
+            first.append(CODES)
+        lock(file, path)
+
+    monkeypatch.setattr(growing, "_lock", late)
+    with pytest.raises(KeyboardInterrupt), GrowingRows(target, SHAPE, FROM).writing():
+        raise KeyboardInterrupt
+    assert np.array_equal(np.load(target), CODES)
 
 
 def test_two_processes_do_not_write_one_file(target: Path) -> None:
@@ -209,7 +298,7 @@ def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -
     assert Path("codes.npy").read_bytes() == Path("wanted.npy").read_bytes()
 
 
-def broken_off_command(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> str:
+def broken_off_command(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, *more: str) -> str:
     """What an encoding says that ends so after its first block."""
     append = GrowingRows.append
 
@@ -219,7 +308,19 @@ def broken_off_command(monkeypatch: pytest.MonkeyPatch, error: BaseException, co
 
     with monkeypatch.context() as patch:
         patch.setattr(growing.GrowingRows, "append", and_break_off)
-        return told(run("encode", "model.mhash", "X.npy", "-o", "codes.npy", code=code))
+        return told(run("encode", "model.mhash", "X.npy", "-o", "codes.npy", *more, code=code))
+
+
+@pytest.mark.parametrize("more", [(), ("--restart",)])
+def test_a_wrong_option_or_input_does_not_touch_the_rows_that_are_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    broken_off_command(monkeypatch, KeyboardInterrupt(), 130)
+    before = Path("codes.npy.part").read_bytes(), Path("codes.npy.part.json").read_text()
+    np.save("narrow.npy", np.load("X.npy")[:, :5])
+    for wrong in (["X.npy", "--precision", "fp16"], ["narrow.npy"]):
+        run("encode", "model.mhash", *wrong, "-o", "codes.npy", *more, code=2)
+        assert (Path("codes.npy.part").read_bytes(), Path("codes.npy.part.json").read_text()) == before
 
 
 def test_a_part_of_another_model_or_input_is_refused_by_the_command(

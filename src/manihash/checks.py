@@ -9,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class BadRowsError(ValueError):
+    """Rows that hold what cannot be computed with: NaN, infinity, numbers whose squares overflow."""
+
+
 def positive_int(value: Any, name: str, least: int = 1) -> int:
     """The value as an int if it is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
@@ -89,7 +93,7 @@ def finite_block(
         row = int(bad.argmax())
         what = "NaN" if np.isnan(X[row]).any() else "infinity (inf)"
         number = first_row + row if numbers is None else int(numbers[row])
-        raise ValueError(
+        raise BadRowsError(
             f"{name} contains {what}: the first such row is {number}. "
             "Remove these rows or fill their gaps before hashing"
         )

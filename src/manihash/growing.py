@@ -7,7 +7,7 @@ its rows are safe on the disk. It takes its own name when it is whole, and not b
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from manihash.checks import BadRowsError
 
 _SECONDS = 1.0  # between two moments at which what is written is made safe
 _REMEDY = "--restart throws it away and begins anew, -o names another target"
@@ -24,12 +26,20 @@ class GrowingRows:
     """An npy file of bytes (n, width) to which blocks of rows are appended, from row ``done`` on.
 
     ``made_from`` names what the rows are made from, a fingerprint for each thing: a part that was begun with
-    another is an error, unless ``restart`` begins anew.
+    another is an error, unless ``restart`` begins anew. ``write(target, rows)`` makes a target that is no npy
+    file from all of the rows.
     """
 
     def __init__(
-        self, target: Path, shape: tuple[int, int], made_from: Mapping[str, str], *, restart: bool = False
+        self,
+        target: Path,
+        shape: tuple[int, int],
+        made_from: Mapping[str, str],
+        *,
+        restart: bool = False,
+        write: Callable[[Path, NDArray[np.uint8]], None] | None = None,
     ) -> None:
+        self.target = target
         self.part = target.with_name(f"{target.name}.part")
         self.notes = target.with_name(f"{target.name}.part.json")
         self._new_notes = target.with_name(f"{target.name}.part.json.new")
@@ -37,48 +47,44 @@ class GrowingRows:
         self.made_from = dict(made_from)
         self.restart = restart
         self.done = 0
-        self._noted = 0
+        self._safe = 0  # rows that are on the disk, and noted
+        self._lost = False  # whether rows did not reach the disk: the system says so once, and never again
+        self._write_target = write
         self._header = _npy_header(shape)
         self._file: Any = None
         self._saved = 0.0
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Append inside: what was written is kept if the block is broken off, and not if its rows are bad."""
+        """Append inside. When all rows are there, the target is made of them, and nothing else is left.
+
+        What was made safe is kept if the block is broken off, and not if the rows it was made from are bad.
+        """
         with self._told():
-            self._file = os.fdopen(os.open(self.part, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+            self._file = _locked(self.part)
         with self._file:
-            _lock(self._file, self.part)
-            self.done = self._noted = 0 if self.restart else self._done_before()
+            self.done = self._safe = 0 if self.restart else self._done_before()
             try:
                 self._begin()
                 yield
                 with self._told():
                     self._save()
-            except ValueError:
-                self.remove()
-                raise
+                if self.done == self.shape[0]:
+                    self._finish()
             except BaseException as error:
-                self._leave()
+                self._break_off(error)
                 if isinstance(error, KeyboardInterrupt):
                     raise KeyboardInterrupt(self._kept()) from None
-                error.add_note(self._kept())
                 raise
 
     def _begin(self) -> None:
+        if self.restart:
+            self.notes.unlink(missing_ok=True)
         self._saved = monotonic()
         with self._told():
             self._file.truncate(self._place(self.done))
             self._write(self._header)
             self._file.seek(self._place(self.done))
-
-    def _leave(self) -> None:
-        """Keep the rows that are whole for the next run, if there are any."""
-        with suppress(OSError):
-            self._file.truncate(self._place(self.done))  # which makes room for the notes on a full disk
-            self._save()
-        if not self._noted:
-            self.remove()
 
     def append(self, rows: NDArray[np.uint8]) -> None:
         """The next rows."""
@@ -88,15 +94,28 @@ class GrowingRows:
             if monotonic() - self._saved > _SECONDS:
                 self._save()
 
-    def rename(self, target: Path) -> None:
-        """Give the whole file its name."""
-        os.replace(self.part, target)
-        self.remove()
+    def _finish(self) -> None:
+        if self._write_target is None:
+            os.replace(self.part, self.target)
+        else:
+            self._write_target(self.target, np.load(self.part, mmap_mode="r"))
+        self._remove()
 
-    def remove(self) -> None:
-        """Leave nothing behind."""
+    def _remove(self) -> None:
         for path in (self.part, self.notes, self._new_notes):
             path.unlink(missing_ok=True)
+
+    def _break_off(self, error: BaseException) -> None:
+        """Keep what can be gone on with, and say so; a file whose rows are bad will be another one."""
+        if not self._lost:
+            with suppress(OSError):
+                self._file.truncate(self._place(self.done))  # which makes room for the notes on a full disk
+                self._save()
+        if isinstance(error, BadRowsError) or not self._safe:
+            self._safe = 0
+            self._remove()
+        else:
+            error.add_note(self._kept())
 
     def _done_before(self) -> int:
         """How many rows an earlier run left, made from the same things."""
@@ -125,19 +144,23 @@ class GrowingRows:
 
     def _save(self) -> None:
         """Put what is written on the disk, then note it."""
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._lost = True
+            raise
         with open(self._new_notes, "w", encoding="utf-8") as notes:
             json.dump({"made_from": self.made_from, "done": self.done}, notes)
             notes.flush()
             os.fsync(notes.fileno())
         os.replace(self._new_notes, self.notes)
-        self._saved, self._noted = monotonic(), self.done
+        self._safe, self._saved = self.done, monotonic()
 
     def _kept(self) -> str:
-        if not self._noted:
+        if not self._safe:
             return "nothing was written"
-        rows = f"{self._noted:,} of {self.shape[0]:,} rows"
-        return f"{rows} are kept in {self.part}: the same command goes on there"
+        kept = f"{self._safe:,} of {self.shape[0]:,} rows are kept in {self.part}"
+        return f"{kept}: the same command goes on there"
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -156,14 +179,25 @@ def _npy_header(shape: tuple[int, int]) -> bytes:
     return header.getvalue()
 
 
+def _locked(path: Path) -> Any:
+    """The file at a path, opened for this process alone; a process that dies lets go of it."""
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+        _lock(file, path)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+        file.close()  # another process ended between the two, and gave the file its name
+
+
 def _lock(file: Any, path: Path) -> None:
-    """Raise if another process is writing the same file; a process that dies lets go of it."""
     with suppress(ImportError):
         import fcntl
 
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            file.close()
             raise ValueError(
                 f"{path} is being written by another process: wait for it, or stop it"
             ) from error

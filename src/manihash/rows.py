@@ -267,7 +267,7 @@ def _check_squares(part: Any, squared: Floats, numbers: Ints) -> None:
     """Raise for NaN, infinity, or distances that would overflow."""
     if not (squared <= largest_square(squared.dtype)).all():
         checks.finite_block(np.asarray(part), numbers=numbers)
-        raise ValueError(
+        raise checks.BadRowsError(
             f"the squares of some values overflow {squared.dtype} (row {numbers[int(squared.argmax())]}): "
             "scale the vectors down, or give them as float64"
         )

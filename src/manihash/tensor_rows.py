@@ -202,7 +202,7 @@ class TensorRows(Rows):
             bad = int(tensors.to_numpy(~(squared <= most)).argmax())
             number = self._numbers_of(np.asarray([places[bad]]))
             checks.finite_block(tensors.to_numpy(block[bad : bad + 1]), numbers=number)
-            raise ValueError(
+            raise checks.BadRowsError(
                 f"the squares of some values overflow {self.dtype} (row {number[0]}): "
                 "scale the vectors down, or give them as float64"
             )

@@ -53,8 +53,6 @@ def encode(
     hasher = _inputs.load_hasher(model)
     with watched(quiet) as watch:
         watch.begin("encoding")
-        import numpy as np
-
         import manihash
         from manihash import codes, datasets
         from manihash.datasets.download import sha256_of
@@ -65,19 +63,18 @@ def encode(
             "input": _inputs.fingerprint(vectors),
             "arithmetic (--device, --precision)": "numpy" if device is None else f"torch {precision}",
         }
-        with _inputs.opened(vectors, dask) as X:
+        with manihash.precision(precision), _inputs.opened(vectors, dask) as X:
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
-            file = GrowingRows(out, shape, made_from, restart=restart)
+            write = None if out.suffix == ".npy" else datasets.write
+            file = GrowingRows(out, shape, made_from, restart=restart, write=write)
             start = perf_counter()
             X = _inputs.on_device(X, device)
-            with manihash.precision(precision), file.writing():
+            hasher.encode_blocks(X)  # what is wrong with X or the cluster is raised before the file is opened
+            with file.writing():
                 first = file.done
                 for block in hasher.encode_blocks(X, first):
                     file.append(block)
                 seconds = perf_counter() - start
-                if out.suffix != ".npy":
-                    datasets.write(out, np.load(file.part, mmap_mode="r"))
-        file.rename(out) if out.suffix == ".npy" else file.remove()
     made = {
         "codes": str(out),
         "rows": shape[0],
