@@ -1,6 +1,8 @@
 """Rows that stay in files, sparse rows and samples: the same models and codes as of an array in memory."""
 
+import errno
 import logging
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -13,6 +15,7 @@ from command import run
 import manihash
 from manihash import IMH, LSH, PCA, InductiveEmbedding, KMeansBase, base_set, open_vectors, recipe
 from manihash.datasets import DataFileError, read, write
+from manihash.datasets.stored import StoredRows
 from manihash.rows import Rows, span_rows
 
 N, D = 5000, 12
@@ -219,6 +222,16 @@ def test_a_damaged_file_is_told_as_such(name, tmp_path):
     (tmp_path / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(DataFileError, match="cut short or damaged"):
         open_vectors(tmp_path / name)
+
+
+def test_a_disk_that_cannot_be_read_is_not_told_as_damage():
+    def read(start, stop):  # as h5py
+        raise OSError(errno.EIO, "Can't synchronously read data (file read failed: time = ..., errno = 5)")
+
+    rows = StoredRows(Path("x.hdf5"), (9, 2), np.float32, read)
+    with pytest.raises(OSError, match=r"cannot read x\.hdf5: Input/output error$") as raised:
+        rows[:5]
+    assert raised.value.errno == errno.EIO
 
 
 # Samples and sums

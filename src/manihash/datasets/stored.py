@@ -1,5 +1,7 @@
 """Rows that stay in their file: read by slices, as ``fit`` and ``encode`` visit them."""
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.datasets.errors import DataFileError
+
+# What an OSError has where the content is to blame: none at all, or a place that no file has.
+_OF_DAMAGE = (None, 0, errno.EINVAL)
 
 
 class StoredRows:
@@ -39,14 +44,17 @@ class StoredRows:
 
 @contextmanager
 def parsing(path: Path) -> Iterator[None]:
-    """Whatever the parsers of others raise over a damaged file, told as one thing."""
+    """Whatever the parsers of others raise over a damaged file, told as one thing.
+
+    What the system says of a disk that cannot be read, or of a file that may not be, is not damage.
+    """
     try:
         yield
     except (DataFileError, ImportError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno:  # of the system, such as a disk that cannot be read
-            raise
+        if isinstance(error, OSError) and error.errno not in _OF_DAMAGE:
+            raise OSError(error.errno, f"cannot read {path}: {os.strerror(error.errno)}") from error
         if "pickle" in str(error) or "Python objects" in str(error):
             raise DataFileError(
                 f"{path} holds Python objects, which are never loaded: save an array of numbers"
