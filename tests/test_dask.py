@@ -17,7 +17,19 @@ import pytest
 from command import run, told
 from sklearn.datasets import load_digits
 
-from manihash import IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, base_set, dask_client, recipe, rows
+from manihash import (
+    E2LSH,
+    IMH,
+    ITQ,
+    LSH,
+    PCA,
+    InductiveEmbedding,
+    KMeansBase,
+    base_set,
+    dask_client,
+    recipe,
+    rows,
+)
 from manihash.datasets import write
 from manihash.growing import GrowingRows
 
@@ -134,6 +146,17 @@ def test_without_a_cluster_dask_uses_threads():
         "assert np.array_equal(a, b.compute())\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("method", ["encode", "transform", "embed", "bins"])
+def test_what_is_computed_later_is_of_the_model_that_was_asked(client, method):
+    X, other = vectors(), vectors()[::-1] * 2 + 1
+    model = E2LSH(8, random_state=0).fit(X)
+    ask = getattr(model, method)
+    now, later = ask(X), ask(chunked(X, 3000))
+    model.fit(other)
+    assert np.array_equal(later.compute(), now)
+    assert not np.array_equal(ask(X), now)
 
 
 # A worker that dies

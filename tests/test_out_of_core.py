@@ -118,6 +118,13 @@ def test_encode_blocks_are_the_codes_from_any_row_on(wanted):
         assert np.array_equal(np.concatenate([wanted[:0], *parts]), wanted[start:])
 
 
+def test_encode_blocks_are_of_the_model_that_was_asked():
+    model = LSH(8, random_state=0).fit(X)
+    wanted, blocks = model.encode(X), model.encode_blocks(X)
+    model.set_params(random_state=1).fit(X)
+    assert np.array_equal(np.concatenate(list(blocks)), wanted)
+
+
 def test_encode_blocks_check_their_input_at_once():
     with pytest.raises(ValueError, match="expecting 12 features"):
         hasher().fit(X).encode_blocks(X[:, :5])

@@ -59,8 +59,8 @@ class E2LSH(Hasher):
 
     def bins(self, X: Any) -> Floats:
         """The bins ⌊(aᵀx + b) / w⌋ (n, r) themselves, whole numbers: what a bit keeps the parity of."""
-        rows = self._rows_to_map(X)
-        return rows.lay(lambda block: np.floor(self._places(block)), self.n_bits_, rows.dtype, "bins")
+        rows, model = self._rows_to_map(X), self._now()
+        return rows.lay(lambda block: np.floor(model._places(block)), self.n_bits_, rows.dtype, "bins")
 
     def _places(self, X: Floats) -> Floats:
         """(aᵀx + b) / w, (b, r)."""
