@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from command import full_disk, run, told
 
+import manihash
 from manihash import LSH, growing
 from manihash.checks import BadRowsError
+from manihash.cli import _inputs
 from manihash.growing import GrowingRows
 
 SHAPE = (10, 3)
@@ -339,17 +341,6 @@ def test_a_part_of_another_model_or_input_is_refused_by_the_command(
     assert np.array_equal(np.load("codes.npy"), other.encode(X))
 
 
-@pytest.mark.extra
-def test_numpy_does_not_go_on_with_what_torch_began(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    broken_off_command(monkeypatch, KeyboardInterrupt(), 130)
-    arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy", "--device=cpu"]
-    assert "rows made with another arithmetic (--device, --precision): --restart" in told(
-        run(*arguments, code=2)
-    )
-    run(*arguments, "--restart")
-
-
 def test_what_goes_wrong_beside_the_rows_keeps_what_was_done(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +372,54 @@ def test_a_disk_too_full_for_another_format_keeps_the_codes(folder: Path) -> Non
         == 3000
     )
     assert not list(folder.glob("*.part*"))
+
+
+@pytest.mark.parametrize("name", ["k.hdf5", "k.npz", "k.parquet"])
+def test_two_arrays_of_one_file_are_two_inputs(tmp_path: Path, name: str) -> None:
+    from manihash.datasets import write
+
+    A = np.zeros((10_000, 8), np.float32)
+    write(tmp_path / name, {"a": A, "b": A})
+    one, other, again = (_inputs.fingerprint(f"{tmp_path / name}:{key}") for key in "aba")
+    assert one != other
+    assert one == again
+
+
+def test_the_fingerprint_of_a_file_decodes_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from manihash import datasets
+
+    datasets.write(tmp_path / "x.parquet", np.zeros((10, 8), np.float32))
+    monkeypatch.setattr(datasets, "open_vectors", lambda path: pytest.fail("it was opened"))
+    assert _inputs.fingerprint(str(tmp_path / "x.parquet"))
+
+
+@pytest.mark.parametrize("place", [0, 200_128, 1_000_000, 2_000_127])
+def test_an_input_that_was_changed_in_place_is_another(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "X.npy"
+    np.save(path, np.zeros((500_000, 4), np.uint8))
+    before, time_before = _inputs.fingerprint(str(path)), path.stat().st_mtime_ns
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(bytes(range(1, 255)) * (200 if 0 < place < 2_000_000 else 1))
+    os.truncate(path, 2_000_128)
+    os.utime(path, ns=(time_before, time_before))
+    assert _inputs.fingerprint(str(path)) != before
+
+
+@pytest.mark.extra
+def test_a_part_of_another_device_precision_or_version_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_torch = ["model.mhash", "X.npy", "--device", "cpu"]
+    broken_off_command(monkeypatch, KeyboardInterrupt(), 130, "--device", "cpu")
+    for other in (["model.mhash", "X.npy"], [*on_torch, "--precision", "tf32"]):
+        said = told(run("encode", *other, "-o", "codes.npy", code=2))
+        assert "made with another arithmetic (--device, --precision)" in said
+    with monkeypatch.context() as patch:
+        patch.setattr(manihash, "__version__", "0.0.1")
+        said = told(run("encode", *on_torch, "-o", "codes.npy", code=2))
+        assert "made with another version of manihash" in said
+    run("encode", *on_torch, "-o", "codes.npy")
 
 
 @pytest.mark.parametrize(

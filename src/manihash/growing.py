@@ -25,9 +25,9 @@ _REMEDY = "--restart throws it away and begins anew, -o names another target"
 class GrowingRows:
     """An npy file of bytes (n, width) to which blocks of rows are appended, from row ``done`` on.
 
-    ``made_from`` names what the rows are made from, a fingerprint for each thing: a part that was begun with
-    another is an error, unless ``restart`` begins anew. ``write(target, rows)`` makes a target that is no npy
-    file from all of the rows.
+    ``made_from`` names what the rows are made from and with, a fingerprint for each thing: a part that was
+    begun with another is an error, unless ``restart`` begins anew. ``write(target, rows)`` makes a target
+    that is no npy file from all of the rows.
     """
 
     def __init__(

@@ -58,12 +58,13 @@ def encode(
         from manihash.datasets.download import sha256_of
         from manihash.growing import GrowingRows
 
-        made_from = {
-            "model": sha256_of(model),
-            "input": _inputs.fingerprint(vectors),
-            "arithmetic (--device, --precision)": "numpy" if device is None else f"torch {precision}",
-        }
         with manihash.precision(precision), _inputs.opened(vectors, dask) as X:
+            made_from = {
+                "model": sha256_of(model),
+                "input": _inputs.fingerprint(vectors),
+                "arithmetic (--device, --precision)": f"{device.split(':')[0]} {precision}" if device else "",
+                "version of manihash": manihash.__version__,
+            }
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             write = None if out.suffix == ".npy" else datasets.write
             file = GrowingRows(out, shape, made_from, restart=restart, write=write)
