@@ -328,14 +328,14 @@ def _save_embedding(path: str) -> None:
 @pytest.mark.parametrize(
     ("args", "wanted"),
     [
-        (["encode", "model.mhash", "narrow.npy", "-o", "new.npy"], "width the model was fitted on"),
+        (["encode", "model.mhash", "narrow.npy", "-o", "new.npy"], "the model was fitted on"),
         (["encode", "model.mhash", "cut.npy", "-o", "new.npy"], "cut short"),
         (["encode", "model.mhash", "none.npy", "-o", "new.npy"], "no file at"),
         (["encode", "model.mhash", "X.npy", "-o", "new.txt"], "told by its name"),
         (["encode", "model.mhash", "X.npy", "-o", "no/new.npy"], "folder that exists"),
         (["encode", "model.mhash", "X.npy", "-o", "model.mhash.npz/x.npy"], "folder that exists"),
         (["search", "model.mhash", "narrow.npy", "Q.npy"], "bytes"),
-        (["search", "model.mhash", "codes.npy", "narrow.npy"], "width the model was fitted on"),
+        (["search", "model.mhash", "codes.npy", "narrow.npy"], "the model was fitted on"),
         (["search", "model.mhash", "codes.npy", "Q.npy", "-k", "0"], "whole number of at least 1"),
         (["search", "model.mhash", "codes.npy", "Q.npy", "-k", "1", "--radius", "1"], "one of the two"),
         (["search", "model.mhash", "codes.npy", "Q.npy", "-o", "a.npy"], ".npz"),

@@ -54,7 +54,7 @@ def encode(
     with watched(quiet) as watch:
         watch.begin("encoding")
         import manihash
-        from manihash import codes, datasets
+        from manihash import checks, cluster, codes, datasets
         from manihash.datasets.download import sha256_of
         from manihash.growing import GrowingRows
 
@@ -65,12 +65,14 @@ def encode(
                 "arithmetic (--device, --precision)": f"{device.split(':')[0]} {precision}" if device else "",
                 "version of manihash": manihash.__version__,
             }
+            checks.table(X.shape, 1, hasher.n_features_in_)
+            if dask is not None:
+                cluster.check_chunks(X)
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             write = None if out.suffix == ".npy" else datasets.write
             file = GrowingRows(out, shape, made_from, restart=restart, write=write)
             start = perf_counter()
             X = _inputs.on_device(X, device)
-            hasher.encode_blocks(X)  # what is wrong with X or the cluster is raised before the file is opened
             with file.writing():
                 first = file.done
                 for block in hasher.encode_blocks(X, first):
