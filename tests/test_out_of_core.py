@@ -40,6 +40,32 @@ def test_every_format_gives_the_codes_of_the_array(name, tmp_path, wanted):
     assert np.array_equal(hasher().fit(vectors).encode(vectors), wanted)
 
 
+@pytest.mark.parametrize("name", ["x.npy", "x.idx"])
+@pytest.mark.parametrize("shape", [(N, D), (N, 3, 4)])
+def test_big_endian_rows_stay_in_their_file_and_give_the_same_codes(name, shape, tmp_path, monkeypatch):
+    path, floats = tmp_path / name, X.astype(np.float32)
+    np.save(path, floats.reshape(shape).astype(">f4")) if name == "x.npy" else write(
+        path, floats.reshape(shape)
+    )
+    rows = open_vectors(path)
+    assert rows.shape == (N, D)
+    assert rows.dtype == np.float32
+    read_at_once = []
+    monkeypatch.setattr(StoredRows, "__getitem__", counted(read_at_once))
+    assert np.array_equal(hasher().fit(rows).encode(rows), hasher().fit(floats).encode(floats))
+    assert 0 < max(read_at_once) <= 2048
+
+
+def counted(lengths, read=StoredRows.__getitem__):
+    def some(self, part):
+        rows = read(self, part)
+        assert rows.dtype.isnative
+        lengths.append(len(rows))
+        return rows
+
+    return some
+
+
 def test_images_are_rows_of_pixels(tmp_path, wanted):
     for name in ("x.npy", "x.hdf5"):
         write(tmp_path / name, X.reshape(N, 3, 4))
@@ -277,6 +303,17 @@ def test_nan_in_a_sample_is_named_by_its_row_in_the_file():
     bad[4000] = np.nan
     with pytest.raises(ValueError, match="first such row is 4000"):
         list(Rows(bad).only(np.array([3, 10, 4000, 4500])).map(len))
+
+
+def test_a_pass_over_all_rows_finds_the_nan_that_no_sample_has(small_limit):
+    rows = X.astype(np.float32)
+    rows[4001] = np.nan
+    options = {"base": KMeansBase(10, sample=20), "embedding": PCA(), "random_state": 0}
+    with pytest.raises(ValueError, match="first such row is 4001"):
+        InductiveEmbedding(2, **options).fit(rows)
+    model = InductiveEmbedding(2, **options, bandwidth=1.0).fit(rows)  # no pass, and the sample has it not
+    with pytest.raises(ValueError, match="first such row is 4001"):
+        model.transform(rows)
 
 
 def test_rows_chosen_are_those_rows(tmp_path):

@@ -19,7 +19,7 @@ from manihash.datasets.errors import DataFileError
 from manihash.datasets.hdf5 import open_hdf5, read_hdf5, write_hdf5
 from manihash.datasets.idx import read_idx, write_idx
 from manihash.datasets.parquet import open_parquet, read_parquet, write_parquet
-from manihash.datasets.stored import choose, parsing
+from manihash.datasets.stored import StoredRows, choose, parsing
 from manihash.datasets.vecs import VALUE_TYPES, read_vecs, write_vecs
 from manihash.persist import whole_file
 
@@ -40,18 +40,27 @@ def read(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
     column of a Parquet file, and ``"file.npz:key"`` does the same. Without it an npz file must hold one array
     and a Parquet file one column of lists, and HDF5 gives ``train``.
     """
-    path, key, kind = _found(path, key)
-    array = _READERS[kind](path) if kind in _READERS else _KEYED_READERS[kind](path, key)
+    array = _as_it_is(*_found(path, key))
     if array.dtype.kind not in "buif":
         raise DataFileError(f"{path} holds values of type {array.dtype}: real numbers were wanted")
+    return _native(array)
+
+
+def _as_it_is(path: Path, key: str | None, kind: str) -> NDArray[Any]:
+    """The array in a data file, in whatever byte order."""
+    return _READERS[kind](path) if kind in _READERS else _KEYED_READERS[kind](path, key)
+
+
+def _native(array: Any) -> Any:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
     """The vectors in a data file, one a row, to be visited in blocks by ``fit`` and ``encode``.
 
-    npy, vecs and idx files are memory-mapped, HDF5 and Parquet files read slice by slice, an npz file of
-    ``scipy.sparse.save_npz`` is a sparse matrix; of others an array. Images (n, h, w) are rows of pixels.
+    npy, vecs and unzipped idx files are memory-mapped, HDF5 and Parquet files read slice by slice, an npz
+    file of ``scipy.sparse.save_npz`` is a sparse matrix; of others an array. Images (n, h, w) are rows of
+    pixels.
     """
     path, key, kind = _found(path, key)
     if kind == "hdf5":
@@ -61,7 +70,7 @@ def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
     elif kind == "npz" and key is None and _is_sparse(path):
         X = _read_sparse(path)
     else:
-        X = read(path, key=key)
+        X = _as_it_is(path, key, kind)
     if X.dtype.kind not in "buif":
         raise DataFileError(f"{path} holds values of type {X.dtype}: real numbers were wanted")
     if len(X.shape) < 2 or 0 in X.shape:
@@ -69,7 +78,9 @@ def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
             f"{path} holds an array of shape {X.shape}: one vector a row (n, d) was wanted. "
             "Reshape it, or name another file"
         )
-    return X.reshape(len(X), -1) if len(X.shape) > 2 else X
+    if isinstance(X, np.memmap) and not X.dtype.isnative:
+        return StoredRows(path, X.shape, X.dtype, lambda start, stop: X[start:stop])
+    return _native(X.reshape(len(X), -1) if len(X.shape) > 2 else X)
 
 
 def read_rows(start: int, stop: int, *, path: str) -> NDArray[Any]:

@@ -17,13 +17,13 @@ MOST_A_BYTE_UNZIPS_TO = 1032
 
 
 def read_idx(path: Path, *, zipped: bool) -> NDArray[Any]:
-    """The array of an idx file; memory-mapped if it is not gzipped and its values are single bytes."""
+    """The array of an idx file; memory-mapped if it is not gzipped."""
     try:
         with gzip.open(path) if zipped else open(path, "rb") as file:
             dtype, shape, offset = _read_header(path, file)
             size = math.prod(shape) * dtype.itemsize
             _check_size(path, size, offset, zipped)
-            if not zipped and dtype.itemsize == 1 and size:
+            if not zipped and size:
                 return np.memmap(path, dtype, "r", offset, shape)
             content = bytearray(file.read(size + 1))
         if len(content) != size:
