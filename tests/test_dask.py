@@ -159,6 +159,18 @@ def test_what_is_computed_later_is_of_the_model_that_was_asked(client, method):
     assert not np.array_equal(ask(X), now)
 
 
+def test_workers_without_a_limit_share_the_memory_of_their_machine():
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0, processes=False
+        ) as local,
+        distributed.Client(local),
+    ):
+        assert dask_client.memory() == pytest.approx(distributed.system.MEMORY_LIMIT / 2, rel=1e-6)
+
+
 # A worker that dies
 
 

@@ -6,6 +6,7 @@ The only file that imports distributed.
 import asyncio
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -16,8 +17,9 @@ from manihash.checks import extra, positive_int
 from manihash.rows import KEEP_BYTES
 
 _SECONDS_TO_ANSWER = 10
-# A call with names of builtins only: nothing that a machine without manihash could not read.
+# Calls with names of builtins only: nothing that a machine without manihash could not read.
 _ASK_VERSION = (eval, "__import__('manihash').__version__")
+_ASK_MEMORY = (eval, "__import__('distributed').system.MEMORY_LIMIT")
 
 
 @contextmanager
@@ -92,12 +94,26 @@ def current() -> Any:
 
 
 def memory() -> int:
-    """Bytes of rows that may be held between visits: half of what the workers have."""
+    """Bytes of rows that may be held between visits: half of what the workers have.
+
+    A worker without a limit has its share of its machine. A client is told of some workers only: the others
+    are taken to be like them.
+    """
     client = current()
     if client is None:
         return KEEP_BYTES
-    known = [worker["memory_limit"] for worker in client.scheduler_info()["workers"].values()]
-    return int(sum(known) / max(1, len(known)) * len(client.nthreads())) // 2
+    workers = list(client.nthreads())
+    limits = {name: w["memory_limit"] for name, w in client.scheduler_info()["workers"].items()}
+    if unlimited := [name for name, limit in limits.items() if not limit]:
+        machines = Counter(map(_machine, workers))
+        found = client.run(*_ASK_MEMORY, workers=unlimited)
+        limits |= {name: memory / max(1, machines[_machine(name)]) for name, memory in found.items()}
+    return int(sum(limits.values()) / max(1, len(limits)) * len(workers)) // 2
+
+
+def _machine(worker: str) -> str:
+    """Of an address such as tcp://10.0.0.1:41234."""
+    return worker.rsplit(":", 1)[0]
 
 
 def check_workers(client: Any) -> None:
