@@ -43,10 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def encode(prelude: str = "", *more: str) -> subprocess.Popen[str]:
-    """The command in a process of its own, which makes what it writes safe every hundredth of a second."""
-    code = (
-        f"import manihash.growing as g; g._SECONDS = 0.01\n{prelude}\nfrom manihash.cli import main; main()"
-    )
+    """The command in a process of its own, which makes what it has safe every hundredth of a second."""
+    often = "import manihash.growing as g, manihash.rows as r; g._SECONDS = r._TURN_SECONDS = 0.01"
+    code = f"{often}\n{prelude}\nfrom manihash.cli import main; main()"
     arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy", "--json", *more]
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

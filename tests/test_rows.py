@@ -7,6 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from manihash import arrays
+from manihash import rows as rows_module
 from manihash.rows import Rows, far_origin
 
 WIDE = 20_000  # so wide that a block has 419 rows
@@ -171,6 +172,22 @@ def test_a_visit_that_is_broken_off_leaves_no_thread_and_no_limit():
     assert pool_threads() == []
 
 
+@pytest.mark.parametrize("seconds", [0, 10])
+def test_in_turns_blocks_are_the_same_and_between_them_there_is_no_limit_and_no_thread(seconds, monkeypatch):
+    monkeypatch.setattr(rows_module, "_TURN_SECONDS", seconds)
+    X = normal(LONG, 3)
+    with threadpool_limits(2, user_api="blas"):
+        before = threadpool_info()
+        for start in (0, 700):
+            blocks = Rows(X).in_turns(np.copy, start=start)
+            made = [next(blocks)]
+            assert threadpool_info() == before
+            assert pool_threads() == []
+            made += blocks
+            wanted = list(Rows(X).map(np.copy, start=start))
+            assert [block.tobytes() for block in made] == [block.tobytes() for block in wanted]
+
+
 def test_rows_may_be_visited_inside_a_visit_and_from_several_threads():
     X = normal(LONG, 3)
     expected = X.sum()
@@ -189,9 +206,10 @@ def test_rows_may_be_visited_inside_a_visit_and_from_several_threads():
     assert len(totals) == 4
 
 
-def test_progress_is_logged_from_nothing_to_all(caplog):
+@pytest.mark.parametrize("visit", ["map", "in_turns"])
+def test_progress_is_logged_from_nothing_to_all(caplog, visit):
     caplog.set_level("DEBUG", "manihash.progress")
-    list(Rows(normal(LONG, 3)).map(len, "counting"))
+    list(getattr(Rows(normal(LONG, 3)), visit)(len, "counting"))
     steps = [(r.done, r.total) for r in caplog.records if getattr(r, "stage", "") == "counting"]
     assert steps == sorted(steps)
     assert steps[-1] == (LONG, LONG)

@@ -72,6 +72,8 @@ class DaskRows(Rows):
         for results in rows._visit(lambda chunk: list(chunk.map(f)), stage, start):
             yield from results
 
+    in_turns = map
+
     def fold(self, f: Callable[[Floats], tuple[Arrays, Arrays]], stage: str = "") -> tuple[Arrays, Arrays]:
         """As that of ``Rows``; a span is added up by one worker."""
         return joined(self._visit(lambda chunk: chunk.fold(f), stage))

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
+from math import inf
+from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +27,8 @@ Arrays = tuple[Any, ...]
 KEEP_BYTES = 2**29
 # Numbers in a span: some blocks whose sums are added up where they are made (see ``Rows.fold``).
 _SPAN_NUMBERS = 2**24
+# How long blocks are made before a user is given them (see ``Rows.in_turns``).
+_TURN_SECONDS = 1.0
 # How many times the spread of the rows their mean may be, in squares, before it is subtracted.
 _FAR = 100
 # Rows that tell where the rows lie.
@@ -75,12 +79,23 @@ class Rows:
         """
         return self._mapped(f, self._reading, stage, start)
 
+    def in_turns(self, f: Callable[[Floats], Result], stage: str = "", *, start: int = 0) -> Iterator[Result]:
+        """As ``map``, for a loop of the user's: blocks are made for a second, and then handed over.
+
+        So BLAS is on one thread while they are made, and not while the user does something with them.
+        """
+        while start < len(self):
+            made = list(self._mapped(f, self._reading, stage, start, until=monotonic() + _TURN_SECONDS))
+            start += len(made) * self.together * arrays.block_rows(self.width)
+            yield from made
+
     def _mapped(
         self,
         f: Callable[[Floats], Result],
         reading: Callable[[int, int], Callable[[], Floats]],
         stage: str = "",
         start: int = 0,
+        until: float = inf,
     ) -> Iterator[Result]:
         size, n = self.together * arrays.block_rows(self.width), len(self)
         starts = range(start, n, size)
@@ -97,9 +112,11 @@ class Rows:
                             yield pending.popleft().result()
                         if stage:
                             advance(stage, done, n)
+                        if monotonic() > until:
+                            break
                     while pending:
                         yield pending.popleft().result()
-                    if stage:
+                    if stage and done + size >= n:
                         advance(stage, n, n)
                 finally:
                     for future in pending:

@@ -85,6 +85,8 @@ class TensorRows(Rows):
         for _, result in self._visits(f, stage, start):
             yield tensors.to_numpy(result)
 
+    in_turns = map
+
     def fold(self, f: Callable[[Tensor], tuple[Arrays, Arrays]], stage: str = "") -> tuple[Arrays, Arrays]:
         """As that of ``Rows``, over the blocks of a card."""
         return joined(self.map(f, stage))

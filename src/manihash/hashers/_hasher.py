@@ -65,7 +65,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
         """The codes of ``encode``, some rows at a time, from row ``start`` on: all of them are never held."""
         rows = self._by_kernel(self._rows_to_map(X), pack=True)
-        return rows.map(self._now()._code, "encode", start=start)
+        return rows.in_turns(self._now()._code, "encode", start=start)
 
     def _now(self) -> Self:
         """The model as it is now, for what is computed later: another ``fit`` does not change it."""
