@@ -5,14 +5,12 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from manihash import checks
 from manihash.arrays import Floats
-from manihash.base_set import BaseSet, KMeansBase, distinct, fill_empty, sampled
+from manihash.base_set import Assign, Assigned, BaseSet, KMeansBase, distinct, lloyd, sampled
 from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
-from manihash.progress import advance
 from manihash.reduction import ReducedNeighbors
 from manihash.rows import Rows
 
@@ -66,16 +64,8 @@ class LargeBase(BaseSet):
         # In the order of their cells rows that look at the same centres come in one block.
         rows = Rows(X[np.argsort(nearest_cell(X, cells), kind="stable")]).kept()
         centres = rows.take(rng.choice(n, size, replace=False))
-        labels = np.full(n, -1)
-        for done in range(max_iter):
-            advance("k-means", done, max_iter)
-            before, lists = labels, CellLists(centres, cells, members_near(centres, cells, probes))
-            centres, labels, self.inertia_ = listed_round(rows, centres, lists)
-            self.n_iter_ = done + 1
-            _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
-            if np.array_equal(before, labels):
-                break
-        advance("k-means", max_iter, max_iter)
+        assign = among_listed(rows, cells, probes)
+        centres, labels, self.inertia_, self.n_iter_ = lloyd(rows, centres, max_iter, assign)
         points = distinct(centres[np.unique(labels)])
         self.neighbors_ = CoarseNeighbors() if self.neighbors is None else clone(self.neighbors)
         return points[self.neighbors_.arrange(points, rng)]
@@ -95,33 +85,34 @@ class LargeBase(BaseSet):
         return self.neighbors_
 
 
-def listed_round(rows: Rows, centres: Floats, lists: CellLists) -> tuple[Floats, NDArray[np.int32], float]:
-    """``base_set.lloyd_round`` where rows look only at the centres listed for their cell.
+def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:
+    """The rows go to the nearest of the centres in the ``probes`` cells nearest to their own.
 
     A block touches few of many centres: only their sums are handed over.
     """
-    m, n = len(centres), len(rows)
-    sums, counts = np.zeros((m, rows.width)), np.zeros(m)
-    labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
 
-    def block(X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        distance, label = lists.k_nearest(X, 1)
-        met, place = np.unique(label, return_inverse=True)
-        order, shape = np.arange(len(X)), (len(met), len(X))
-        one_hot = sp.csr_array((np.ones(len(X), X.dtype), (place.ravel(), order)), shape=shape)
-        return label[:, 0], distance[:, 0], met, one_hot @ X
+    def assign(centres: Floats) -> Assigned:
+        lists = CellLists(centres, cells, members_near(centres, cells, probes))
+        m, n = len(centres), len(rows)
+        sums, counts = np.zeros((m, rows.width)), np.zeros(m)
+        labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
 
-    start = 0
-    for label, distance, met, partial in rows.map(block):
-        labels[start : start + len(label)], squared[start : start + len(label)] = label, distance
-        start += len(label)
-        sums[met] += partial
-        counts += np.bincount(label, minlength=m)
-    fill_empty(rows, sums, counts, labels, squared)
-    filled = counts > 0
-    new = centres.copy()
-    new[filled] = sums[filled] / counts[filled, None]
-    return new, labels, float(squared.sum(dtype=np.float64))
+        def block(X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+            distance, label = lists.k_nearest(X, 1)
+            met, place = np.unique(label, return_inverse=True)
+            order, shape = np.arange(len(X)), (len(met), len(X))
+            one_hot = sp.csr_array((np.ones(len(X), X.dtype), (place.ravel(), order)), shape=shape)
+            return label[:, 0], distance[:, 0], met, one_hot @ X
+
+        start = 0
+        for label, distance, met, partial in rows.map(block):
+            labels[start : start + len(label)], squared[start : start + len(label)] = label, distance
+            start += len(label)
+            sums[met] += partial
+            counts += np.bincount(label, minlength=m)
+        return labels, squared, sums, counts
+
+    return assign
 
 
 class ReducedBase(BaseSet):
