@@ -184,6 +184,20 @@ def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
     assert np.array_equal(held.block(100, 900), anew.block(100, 900))
 
 
+def test_only_the_rows_asked_for_are_projected(digits, monkeypatch):
+    part, made = ReducedNeighbors(10).fit(digits), []
+    monkeypatch.setattr("manihash.reduction._HELD_BYTES", 0)
+    rows = part.projected(Rows(digits))
+    project = part.project
+    monkeypatch.setattr(part, "project", lambda X: (made.append(len(X)), project(X))[1])
+    places = np.array([5, 1700, 3])
+    assert np.array_equal(rows.take(places), project(digits)[places])
+    assert sum(made) == 3
+    made.clear()
+    assert rows.drawn(100, np.random.default_rng(0)).stack(np.asarray, 10, np.float32).shape == (100, 10)
+    assert sum(made) == 100
+
+
 def small_large(neighbors=None, **options):
     base = ReducedBase(LargeBase(200, neighbors=neighbors), n_components=20)
     return IMH(16, base, TSNE(n_iter=60), rotation=ITQRotation(5), normalize=True, **options)

@@ -64,20 +64,19 @@ class ReducedNeighbors(BaseEstimator):
 
 
 class _Projected:
-    """Components of rows that are made where they are asked for: ``[start:stop]``, or by a list of places."""
+    """Components of rows that are made where they are asked for."""
 
     def __init__(self, part: ReducedNeighbors, rows: Rows) -> None:
         self.part, self.rows = part, rows
         self.shape, self.dtype = (len(rows), len(part.directions_)), rows.dtype
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def __getitem__(self, places: slice) -> Floats:
+        start, stop, _ = places.indices(len(self.rows))
+        return self.part.project(self.rows.block(start, stop))
 
-    def __getitem__(self, places: Any) -> Floats:
-        if isinstance(places, slice):
-            start, stop, _ = places.indices(len(self))
-            return self.part.project(self.rows.block(start, stop))
-        return self.part.project(self.rows.take(places))
+    def rows_at(self, ordered: Ints) -> Floats:
+        """The components of the rows at positions that ascend, and of no others."""
+        return self.rows.only(ordered).stack(self.part.project, self.shape[1], self.dtype)
 
 
 def principal_directions(X: Floats, p: int) -> Floats:

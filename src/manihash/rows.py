@@ -223,13 +223,20 @@ class Chosen:
     def __getitem__(self, part: slice) -> Any:
         return rows_at(self.X, self.index[part])
 
+    def rows_at(self, ordered: Ints) -> Any:
+        """The rows at positions among those chosen."""
+        return rows_at(self.X, self.index[ordered])
+
 
 def rows_at(X: Any, ordered: Ints) -> Any:
-    """The rows of X at positions that ascend; a file is read from the first to the last of them in blocks."""
+    """The rows of X at positions that ascend; a file is read from the first to the last of them in blocks.
+
+    What has a way of its own, ``X.rows_at``, is asked.
+    """
     if isinstance(X, np.ndarray) or hasattr(X, "toarray"):
         return X[ordered]
-    if isinstance(X, Chosen):
-        return rows_at(X.X, X.index[ordered])
+    if hasattr(X, "rows_at"):
+        return X.rows_at(ordered)
     taken = np.empty((len(ordered), X.shape[1]), X.dtype)
     size, at = arrays.block_rows(X.shape[1]), 0
     while at < len(ordered):
