@@ -1,5 +1,7 @@
 """Large base sets: k-means and neighbours through cells, a PCA before them, and models made of these."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -116,7 +118,7 @@ def test_cells_with_fewer_points_than_neighbours_are_no_trouble():
 
 def test_lists_hold_the_points_of_the_nearest_cells(digits):
     cells = coarse_cells(digits, 12, np.random.default_rng(0))
-    own = nearest_cell(digits, cells)
+    own = nearest_cell(Rows(digits), cells)
     assert np.array_equal(own, ((digits[:, None] - cells) ** 2).sum(axis=2).argmin(axis=1))
     for c, members in enumerate(members_near(digits, cells, 3)):
         nearest = np.argsort(((cells - cells[c]) ** 2).sum(axis=1))[:3]
@@ -150,12 +152,61 @@ def test_a_seed_and_the_number_of_threads_do_not_change_a_bit(digits):
     assert np.array_equal(*found)
 
 
-def test_rows_beyond_what_is_held_are_sampled(digits, monkeypatch, caplog):
-    monkeypatch.setattr("manihash.large_base._HELD_BYTES", 1000)
-    with caplog.at_level("INFO", "manihash"):
-        base = LargeBase(100, random_state=0).fit(digits)
-    assert len(base.points_) == 100
-    assert "600 of 1,797 rows" in caplog.text
+def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, monkeypatch, caplog):
+    monkeypatch.setattr("manihash.large_base.KEEP_BYTES", 1000)
+    monkeypatch.setattr("manihash.base_set._ALL_ROWS", 1000)
+    caplog.set_level("INFO", "manihash")
+    for sample in (256, None, 10):
+        assert len(LargeBase(100, sample=sample, random_state=0).fit(digits).points_) == 100
+    said = "k-means looks at 600 of 1,797 rows, as many as it holds in memory"
+    assert caplog.messages == [said] * 3
+    monkeypatch.undo()
+    caplog.clear()
+    monkeypatch.setattr("manihash.base_set._ALL_ROWS", 1000)
+    LargeBase(100, sample=10, random_state=0).fit(digits)
+    assert caplog.messages == [
+        "k-means looks at 1,000 of 1,797 rows, 10 a centre (sample=null in the base set: at all)"
+    ]
+
+
+class Drawn:
+    """Rows that are drawn when they are read: as those of a file, they take no memory until then."""
+
+    def __init__(self, n, d):
+        self.shape, self.dtype = (n, d), np.dtype(np.uint8)
+
+    def __getitem__(self, part):
+        start, stop, _ = part.indices(self.shape[0])
+        return np.random.default_rng(start).integers(0, 256, (stop - start, self.shape[1]), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("n", "sample", "neighbors"),
+    [
+        pytest.param(65_000, 1000, None, id="the components of all rows just fit"),
+        pytest.param(65_000, 500, None, id="they fit, and a sample is looked at"),
+        pytest.param(100_000, 1000, None, id="a sample of them must be cut to fit"),
+        pytest.param(4_000_000, 20, ListedNeighbors(), id="n numbers alone would not fit"),
+    ],
+)
+def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors, monkeypatch):
+    bytes_held = 2**24
+    for place in ("rows", "reduction", "large_base"):
+        monkeypatch.setattr(f"manihash.{place}.KEEP_BYTES", bytes_held)
+    monkeypatch.setattr("manihash.base_set._ALL_ROWS", 2**13)
+    monkeypatch.setattr("manihash.reduction._PCA_ROWS", 500)
+    monkeypatch.setattr("manihash.neighbors._SHOWN_ROWS", 1000)
+    monkeypatch.setattr("manihash.neighbors._RECALL_ROWS", 200)
+    monkeypatch.setattr("manihash.arrays.block_rows", lambda width: 256)
+    base = ReducedBase(LargeBase(100, neighbors, max_iter=1, sample=sample), 64)
+    rows = Rows(Drawn(n, 64))
+    tracemalloc.start()
+    try:
+        base.fit_rows(rows).finder(rows, 5, np.random.default_rng(0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.3 * bytes_held
 
 
 def test_principal_directions_are_those_of_the_covariance(digits):
@@ -177,7 +228,7 @@ def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
 def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
     part, rows = ReducedNeighbors(10).fit(digits), Rows(digits, normalize=True)
     held = part.projected(rows)
-    monkeypatch.setattr("manihash.reduction._HELD_BYTES", 0)
+    monkeypatch.setattr("manihash.reduction.KEEP_BYTES", 0)
     anew = part.projected(rows)
     places = np.array([5, 1700, 3])
     assert np.array_equal(held.take(places), anew.take(places))
@@ -186,7 +237,7 @@ def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
 
 def test_only_the_rows_asked_for_are_projected(digits, monkeypatch):
     part, made = ReducedNeighbors(10).fit(digits), []
-    monkeypatch.setattr("manihash.reduction._HELD_BYTES", 0)
+    monkeypatch.setattr("manihash.reduction.KEEP_BYTES", 0)
     rows = part.projected(Rows(digits))
     project = part.project
     monkeypatch.setattr(part, "project", lambda X: (made.append(len(X)), project(X))[1])

@@ -130,17 +130,29 @@ class KMeansBase(BaseSet):
 
 
 def sampled(
-    rows: Rows, size: int, sample: int | None, rng: np.random.Generator, all_rows: int | None = None
+    rows: Rows,
+    size: int,
+    sample: int | None,
+    rng: np.random.Generator,
+    *,
+    all_rows: int | None = None,
+    most: int | None = None,
 ) -> Rows:
-    """The rows that k-means looks at: all, or ``sample`` for each of its centres.
+    """The rows that k-means looks at: all, or ``sample`` for each of its centres, but ``most`` at most.
 
     Up to ``all_rows`` rows, unless given a million, all are looked at.
     """
     n, all_rows = len(rows), _ALL_ROWS if all_rows is None else all_rows
-    if sample is None or n <= max(all_rows, checks.positive_int(sample, "sample") * size):
+    wanted = n if sample is None else checks.positive_int(sample, "sample") * size
+    wanted = n if n <= max(all_rows, wanted) else wanted
+    if most is not None and most < wanted:
+        wanted, why = most, "as many as it holds in memory"
+    elif wanted < n:
+        why = f"{sample} a centre (sample=null in the base set: at all)"
+    else:
         return rows
-    note(f"k-means looks at {sample * size:,} of {n:,} rows, {sample} a centre (base__sample=null: at all)")
-    return rows.drawn(sample * size, rng)
+    note(f"k-means looks at {wanted:,} of {n:,} rows, {why}")
+    return rows.drawn(wanted, rng)
 
 
 def squared_norms(rows: Rows) -> Floats:

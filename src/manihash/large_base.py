@@ -1,6 +1,5 @@
 """Base sets of thousands of points, chosen and searched through a coarse level; a PCA before a base set."""
 
-import logging
 from typing import Any, Self
 
 import numpy as np
@@ -12,14 +11,10 @@ from manihash.arrays import Floats
 from manihash.base_set import Assign, Assigned, BaseSet, KMeansBase, distinct, lloyd, sampled
 from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
 from manihash.reduction import ReducedNeighbors
-from manihash.rows import Rows
-
-_log = logging.getLogger(__name__)
+from manihash.rows import KEEP_BYTES, Chosen, Rows
 
 # Rows for each base point, at least; rows that the coarse cells are learned from, for each cell.
 _ROWS_A_POINT, _ROWS_A_CELL = 6, 256
-# K-means holds up to so many bytes of rows in memory.
-_HELD_BYTES = 2**29
 
 
 class LargeBase(BaseSet):
@@ -29,7 +24,7 @@ class LargeBase(BaseSet):
     the rows of a cell look only at the centres in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
     are as in ``KMeansBase``.
 
-    sample: as in ``KMeansBase``.
+    sample: as in ``KMeansBase``, but never more rows than 512 MiB hold.
     neighbors: how the nearest points are found afterwards: None for ``CoarseNeighbors()``,
     ``ListedNeighbors()`` for more speed, ``ExactNeighbors()`` for all points.
     """
@@ -58,11 +53,12 @@ class LargeBase(BaseSet):
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         probes = checks.positive_int(self.probes, "probes")
-        X, c = self._held(sampled(rows, size, self.sample, rng), size, rng), round(size**0.5)
-        n = len(X)
-        cells = coarse_cells(X[rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)], c, rng)
+        most = max(KEEP_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_A_POINT * size)
+        rows = _held(sampled(rows, size, self.sample, rng, most=most))
+        n, c = len(rows), round(size**0.5)
+        cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)), c, rng)
         # In the order of their cells rows that look at the same centres come in one block.
-        rows = Rows(X[np.argsort(nearest_cell(X, cells), kind="stable")]).kept()
+        rows = rows.only(np.argsort(nearest_cell(rows, cells), kind="stable"))
         centres = rows.take(rng.choice(n, size, replace=False))
         assign = among_listed(rows, cells, probes)
         centres, labels, self.inertia_, self.n_iter_ = lloyd(rows, centres, max_iter, assign)
@@ -70,19 +66,17 @@ class LargeBase(BaseSet):
         self.neighbors_ = CoarseNeighbors() if self.neighbors is None else clone(self.neighbors)
         return points[self.neighbors_.arrange(points, rng)]
 
-    def _held(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
-        """The rows that k-means looks at, in memory: all, or as many as fit, but some for each centre."""
-        n, fit = len(rows), _HELD_BYTES // (rows.width * rows.dtype.itemsize)
-        most = max(fit, _ROWS_A_POINT * size)
-        if n <= most:
-            return rows.stack(np.asarray, rows.width, rows.dtype)
-        _log.info("k-means looks at %s of %s rows", f"{most:,}", f"{n:,}")
-        return rows.take(np.sort(rng.choice(n, most, replace=False)))
-
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
         """The part that finds the nearest points, which has seen the rows."""
         self.neighbors_.learn(rows, self.points_, k, rng)
         return self.neighbors_
+
+
+def _held(rows: Rows) -> Rows:
+    """The rows in memory, to be visited in any order: where they lie, if it is there, or copied once."""
+    lie = rows.X.X if isinstance(rows.X, Chosen) else rows.X
+    ready = type(lie) is np.ndarray and lie.dtype == rows.dtype and not rows.normalize and rows.origin is None
+    return rows if ready else Rows(rows.stack(np.asarray, rows.width, rows.dtype))
 
 
 def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:

@@ -64,7 +64,7 @@ class CoarseNeighbors(BaseEstimator):
         checks.positive_int(self.probes, "probes")
         wanted = round(len(B) ** 0.5) if self.cells is None else checks.positive_int(self.cells, "cells")
         cells = coarse_cells(B, min(wanted, len(B)), rng)
-        own = nearest_cell(B, cells)
+        own = nearest_cell(Rows(B), cells)
         held, own = np.unique(own, return_inverse=True)
         self.cells_ = cells[held]
         self.bounds_ = np.concatenate([[0], np.bincount(own).cumsum()])
@@ -112,11 +112,11 @@ class ListedNeighbors(CoarseNeighbors):
     def learn(self, rows: Rows, B: Floats, k: int, rng: np.random.Generator) -> None:
         """Make the lists from some rows, and measure the recall on others."""
         n = len(rows)
-        drawn = rng.permutation(n)[: _SHOWN_ROWS + _RECALL_ROWS]
+        drawn = rng.choice(n, min(n, _SHOWN_ROWS + _RECALL_ROWS), replace=False)  # n numbers are never held
         apart = min(_RECALL_ROWS, n // 10)
         members = members_near(B, self.cells_, self.probes, k)
         X = rows.take(np.sort(drawn[apart:]))
-        cell = nearest_cell(X, self.cells_)
+        cell = nearest_cell(Rows(X), self.cells_)
         order = np.argsort(cell, kind="stable")
         shown, cell = Rows(X[order]), cell[order]
         thorough = CoarseNeighbors(max(8, self.probes))
@@ -141,19 +141,17 @@ def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
     """Centres (c, d) of some rounds of k-means on the points of X: the coarse level."""
     cells = X[np.sort(rng.choice(len(X), c, replace=False))]
     for _ in range(_CELL_ROUNDS):
-        own = nearest_cell(X, cells)
+        own = nearest_cell(Rows(X), cells)
         sums = np.asarray(sp.csr_array((np.ones(len(X)), (own, np.arange(len(X)))), shape=(c, len(X))) @ X)
         counts = np.bincount(own, minlength=c)[:, None]
         cells = np.where(counts > 0, sums / np.maximum(counts, 1), cells).astype(X.dtype)
     return cells
 
 
-def nearest_cell(X: Floats, cells: Floats) -> Ints:
-    """The cell (b,) whose centre is nearest to each row, in blocks of rows."""
-    cells = cells.astype(X.dtype, copy=False)
-    return Rows(X).stack(lambda block: arrays.closeness(block, cells).argmax(axis=1)[:, None], 1, np.intp)[
-        :, 0
-    ]
+def nearest_cell(rows: Rows, cells: Floats) -> Ints:
+    """The cell (n,) whose centre is nearest to each row."""
+    cells = cells.astype(rows.dtype, copy=False)
+    return rows.stack(lambda X: arrays.closeness(X, cells).argmax(axis=1)[:, None], 1, np.intp)[:, 0]
 
 
 def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints]:
@@ -161,7 +159,7 @@ def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints
 
     Where these hold fewer than k points, all points.
     """
-    own = nearest_cell(B, cells)
+    own = nearest_cell(Rows(B), cells)
     near = arrays.k_nearest(cells, cells, min(probes, len(cells)))[1]
     listed = [np.flatnonzero(np.isin(own, of_cell)) for of_cell in near]
     return [members if len(members) >= k else np.arange(len(B)) for members in listed]

@@ -10,10 +10,10 @@ from manihash import arrays, checks, cluster
 from manihash.arrays import Floats, Ints
 from manihash.blas import single_blas_thread
 from manihash.estimator import checked
-from manihash.rows import Rows
+from manihash.rows import KEEP_BYTES, Rows
 
-# A covariance is known well from this many rows; projected rows are held up to so many bytes.
-_PCA_ROWS, _HELD_BYTES = 20_000, 2**29
+# A covariance is known well from this many rows.
+_PCA_ROWS = 20_000
 
 
 class ReducedNeighbors(BaseEstimator):
@@ -53,7 +53,7 @@ class ReducedNeighbors(BaseEstimator):
     def projected(self, rows: Rows) -> Rows:
         """The components of the rows, as rows to visit: held if they fit, else made anew on each visit."""
         width = len(self.directions_)
-        if cluster.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= _HELD_BYTES:
+        if cluster.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= KEEP_BYTES:
             return cluster.rows_of(rows.lay(self.project, width, rows.dtype, "projection"))
         return Rows(_Projected(self, rows))
 
