@@ -25,7 +25,7 @@ from manihash import (
     recipe,
 )
 from manihash.blas import single_blas_thread
-from manihash.neighbors import coarse_cells, members_near, nearest_cell
+from manihash.neighbors import CellLists, coarse_cells, members_near, nearest_cell
 from manihash.reduction import ReducedNeighbors, principal_directions
 from manihash.rows import Rows
 
@@ -272,6 +272,54 @@ def test_a_code_does_not_depend_on_the_batch(digits, neighbors):
     whole = hasher.encode(np.tile(digits, (6, 1)))
     for size in (1, 2, 7, 50, 400):
         assert np.array_equal(hasher.encode(digits[size : 2 * size]), whole[size : 2 * size])
+
+
+def test_lists_are_made_once_for_rows_of_each_type(digits, monkeypatch):
+    hasher, made = small_large(ListedNeighbors(), random_state=0).fit(digits), []
+    gather = CellLists.__init__
+    monkeypatch.setattr(CellLists, "__init__", lambda *given: (made.append(1), gather(*given))[1])
+    with threadpool_limits(1, user_api="blas"):
+        for _ in range(2):
+            for rows in (digits, digits.astype(np.float64), np.tile(digits, (12, 1)).astype(np.float64)):
+                hasher.encode(rows)
+    assert len(made) == 1
+
+
+class Interrupted(ListedNeighbors):
+    """When its lists have been set, another question comes in between: as from another thread."""
+
+    held = question = None
+
+    @property
+    def _lists(self):
+        return self.held
+
+    @_lists.setter
+    def _lists(self, lists):
+        self.held = lists
+        if self.question is not None:
+            question, self.question = self.question, None
+            self.k_nearest(*question)
+
+
+def test_rows_of_two_types_can_be_asked_about_at_the_same_time():
+    part, X = Interrupted(), clusters(500)
+    B = learned(part, X)
+    wanted = part.k_nearest(X, B, 5)
+    part._lists, part.question = None, (X.astype(np.float64), B.astype(np.float64), 5)
+    found = part.k_nearest(X, B, 5)
+    assert part.question is None
+    assert all(map(np.array_equal, found, wanted))
+
+
+@pytest.mark.parametrize("neighbors", [None, ListedNeighbors(), ExactNeighbors()], ids=repr)
+def test_float64_rows_are_answered_by_a_float32_model_as_by_its_points_in_float64(digits, neighbors):
+    model = InductiveEmbedding(4, LargeBase(200, neighbors=neighbors), PCA(), random_state=0).fit(digits)
+    rows = digits.astype(np.float64) + 1e-9
+    wanted = model.finder_.k_nearest(rows, model.base_points_.astype(np.float64), 5)
+    found = model.finder_.k_nearest(rows, model.base_points_, 5)
+    assert found[0].dtype == np.float64
+    assert all(map(np.array_equal, found, wanted))
 
 
 def test_the_parts_serve_other_methods_too(digits):

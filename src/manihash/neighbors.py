@@ -1,7 +1,8 @@
 """How the nearest base points of a row are found: among all of them, or through a coarse level of cells.
 
 A way of finding them is a part that a base set brings along: ``k_nearest(X, B, k)`` is that of ``arrays``
-for points B in the order that ``arrange`` put them into. A row gets the same answer in every batch.
+for points B in the order that ``arrange`` put them into, which it takes in the type of X. A row gets the same
+answer in every batch.
 """
 
 from typing import Any, Self
@@ -38,7 +39,7 @@ class ExactNeighbors(BaseEstimator):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """Squared distances and indices (b, k) of the k points nearest to each row of X, nearest first."""
-        return arrays.k_nearest(X, B, k)
+        return arrays.k_nearest(X, arrays.like(B, X), k)
 
 
 class CoarseNeighbors(BaseEstimator):
@@ -76,7 +77,8 @@ class CoarseNeighbors(BaseEstimator):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """As ``ExactNeighbors.k_nearest``, among the points of the cells probed."""
-        scores = arrays.closeness(X, self.cells_.astype(X.dtype, copy=False))
+        B = arrays.like(B, X)
+        scores = arrays.closeness(X, arrays.like(self.cells_, X))
         probed = arrays.k_largest(scores, self._probes(k))[1]  # (b, p)
         pairs, ends = _grouped(probed.ravel(), len(self.cells_))
         row_of, best = pairs // probed.shape[1], np.empty(len(pairs), X.dtype)
@@ -104,7 +106,9 @@ class ListedNeighbors(CoarseNeighbors):
     list. ``members_`` are the lists one behind the other, ``ends_`` (c + 1,) where each begins.
     """
 
-    _lists: tuple[Floats, "CellLists"] | None = None  # of the points asked about last
+    _lists: dict[Any, tuple[Floats, "CellLists"]] | None = (
+        None  # by type of row, of the points asked about last
+    )
 
     def __init__(self, probes: int = 4, cells: int | None = None, random_state: Any = None) -> None:
         super().__init__(probes, cells, random_state)
@@ -129,9 +133,12 @@ class ListedNeighbors(CoarseNeighbors):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """As ``ExactNeighbors.k_nearest``, among the points in the list of the row's cell."""
-        if self._lists is None or self._lists[0] is not B:
-            self._lists = B, CellLists(B, self.cells_, np.split(self.members_, self.ends_[1:-1]))
-        return self._lists[1].k_nearest(X, k)
+        held = self._lists or {}
+        points, lists = held.get(X.dtype, (None, None))
+        if lists is None or points is not B:
+            lists = CellLists(arrays.like(B, X), self.cells_, np.split(self.members_, self.ends_[1:-1]))
+            self._lists = held | {X.dtype: (B, lists)}
+        return lists.k_nearest(X, k)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_lists"}

@@ -59,8 +59,9 @@ class ReducedNeighbors(BaseEstimator):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """As ``arrays.k_nearest``, of rows (b, d) and points B (m, p)."""
-        find = arrays.k_nearest if self.neighbors_ is None else self.neighbors_.k_nearest
-        return find(self.project(X), B, k)
+        if self.neighbors_ is None:
+            return arrays.k_nearest(self.project(X), arrays.like(B, X), k)
+        return self.neighbors_.k_nearest(self.project(X), B, k)
 
 
 class _Projected:
