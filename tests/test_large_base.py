@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
@@ -169,6 +170,17 @@ def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, mon
     ]
 
 
+def peak_of(work):
+    """The most bytes held at once by some work, on one thread."""
+    with threadpool_limits(1, user_api="blas"):
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+
 class Drawn:
     """Rows that are drawn when they are read: as those of a file, they take no memory until then."""
 
@@ -200,20 +212,48 @@ def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors,
     monkeypatch.setattr("manihash.arrays.block_rows", lambda width: 256)
     base = ReducedBase(LargeBase(100, neighbors, max_iter=1, sample=sample), 64)
     rows = Rows(Drawn(n, 64))
-    tracemalloc.start()
-    try:
-        base.fit_rows(rows).finder(rows, 5, np.random.default_rng(0))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    peak = peak_of(lambda: base.fit_rows(rows).finder(rows, 5, np.random.default_rng(0)))
     assert peak < 1.3 * bytes_held
 
 
 def test_principal_directions_are_those_of_the_covariance(digits):
-    directions = principal_directions(digits, 10)
+    directions = principal_directions(Rows(digits), 10, np.random.default_rng(0))
     values = np.linalg.eigvalsh(np.cov(digits.T.astype(float)))[::-1]
     assert np.allclose(directions @ directions.T, np.eye(10), atol=1e-5)
     assert np.allclose((digits @ directions.T).var(axis=0, ddof=1), values[:10], rtol=1e-3)
+
+
+def test_directions_of_wide_rows_are_those_of_the_covariance_that_is_never_held(monkeypatch):
+    rng = np.random.default_rng(0)
+    variances = 10.0 / np.arange(1, 501)
+    X = (rng.standard_normal((1500, 500)) * np.sqrt(variances) + 3).astype(np.float32)
+    exact = ReducedNeighbors(20, random_state=0).fit(X)
+    monkeypatch.setattr("manihash.reduction._EXACT_WIDTH", 100)
+    near = ReducedNeighbors(20, random_state=0).fit(X)
+    assert np.allclose(near.directions_ @ near.directions_.T, np.eye(20), atol=1e-5)
+    kept, most = (part.project(X).var(axis=0) for part in (near, exact))
+    assert kept.sum() > 0.99 * most.sum()
+    assert np.allclose(np.abs((near.directions_[:5] * exact.directions_[:5]).sum(axis=1)), 1, atol=1e-3)
+    again = ReducedNeighbors(20, random_state=0).fit(X)
+    assert np.array_equal(near.directions_, again.directions_)
+
+
+def test_wide_sparse_rows_are_never_dense_all_at_once(monkeypatch):
+    monkeypatch.setattr("manihash.arrays.block_rows", lambda width: 64)
+    monkeypatch.setattr("manihash.rows.KEEP_BYTES", 2**20)
+    rng = np.random.default_rng(0)
+    n, d = 1000, 20_000
+    X = sp.csr_array((np.ones(8 * n), (np.repeat(np.arange(n), 8), rng.integers(0, d, 8 * n))), shape=(n, d))
+    hasher = IMH(8, ReducedBase(LargeBase(20, max_iter=1), 8), PCA(), rotation=ITQRotation(2), random_state=0)
+    assert peak_of(lambda: hasher.fit(X)) < 0.6 * n * d * 8
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e-30])
+def test_rows_of_any_size_have_the_directions_of_their_shape(digits, scale):
+    directions = ReducedNeighbors(10, random_state=0).fit(digits).directions_
+    rows = np.tile(digits, (4, 1)) * np.float32(scale)
+    scaled = ReducedNeighbors(10, random_state=0).fit(rows).directions_
+    assert np.allclose(scaled, directions, atol=1e-3)
 
 
 def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):

@@ -106,9 +106,8 @@ class ListedNeighbors(CoarseNeighbors):
     list. ``members_`` are the lists one behind the other, ``ends_`` (c + 1,) where each begins.
     """
 
-    _lists: dict[Any, tuple[Floats, "CellLists"]] | None = (
-        None  # by type of row, of the points asked about last
-    )
+    # By type of the rows, for the points asked about last.
+    _lists: dict[Any, tuple[Floats, "CellLists"]] | None = None
 
     def __init__(self, probes: int = 4, cells: int | None = None, random_state: Any = None) -> None:
         super().__init__(probes, cells, random_state)
@@ -129,6 +128,7 @@ class ListedNeighbors(CoarseNeighbors):
         members = [np.union1d(listed, used[cell == c]) for c, listed in enumerate(members)]
         self.members_ = np.concatenate(members)
         self.ends_ = np.concatenate([[0], np.cumsum([len(listed) for listed in members])])
+        self._lists = None
         self.recall_ = recall(self, rows.take(np.sort(drawn[: max(apart, 1)])), B, k)
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
