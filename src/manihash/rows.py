@@ -146,10 +146,6 @@ class Rows:
         numbers = self._numbers_of(index)
         return Rows(Chosen(self.X, index), normalize=self.normalize, origin=self.origin, numbers=numbers)
 
-    def chosen(self, index: Any) -> "Rows":
-        """The rows at the given positions, in any order, prepared, as rows to visit."""
-        return Rows(self.take(index))
-
     def drawn(self, size: int, rng: np.random.Generator) -> "Rows":
         """So many rows to visit, one from each of ``size`` equal stretches: nothing of length n is held."""
         edges = np.arange(size + 1) * len(self) // size

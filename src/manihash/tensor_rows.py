@@ -110,10 +110,6 @@ class TensorRows(Rows):
             X = Streamed(Chosen(self.X.X, index), self.device)
         return TensorRows(X, normalize=self.normalize, origin=self.origin, numbers=self._numbers_of(index))
 
-    def chosen(self, index: Any) -> Rows:
-        """The rows at the given positions, prepared, as rows to visit where they lie."""
-        return TensorRows(self._taken(np.asarray(index)))
-
     def block(self, start: int, stop: int) -> Tensor:
         """Rows start to stop, prepared."""
         if self._kept is not None:
