@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
@@ -397,3 +398,36 @@ def test_options_that_cannot_be_are_errors_that_name_them(digits):
         ReducedBase(KMeansBase(10), n_components=0).fit(digits)
     with pytest.raises(ValueError, match="probes must be"):
         LargeBase(20, neighbors=CoarseNeighbors(probes=-3)).fit(digits)
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        (LargeBase(20, neighbors="exact"), r"neighbors must be CoarseNeighbors\(\), .*, not 'exact'"),
+        (LargeBase(20, neighbors=ExactNeighbors), r"neighbors must be an object.*give ExactNeighbors\(\)"),
+        (ReducedBase(KMeansBase), r"base must be an object, not a class: give KMeansBase\(\)"),
+        (ReducedBase(np.eye(64)), r"base must be KMeansBase\(\), .*, not ndarray of shape \(64, 64\)"),
+        (ReducedBase(400), r"base must be KMeansBase\(\), .*, not 400"),
+    ],
+)
+def test_parts_that_cannot_be_are_errors_that_name_what_can(digits, base, message):
+    with pytest.raises(ValueError, match=message):
+        base.fit(digits)
+    with pytest.raises(ValueError, match=message):
+        IMH(8, base).fit(digits)
+
+
+def test_a_reduced_base_may_go_round_another(digits):
+    twice = ReducedBase(ReducedBase(KMeansBase(30), 10), 20)
+    near = clone(twice).set_params(random_state=0).fit(digits.astype(float)).points_
+    far = clone(twice).set_params(random_state=0).fit(digits + np.float32(300)).points_
+    assert near.shape == (30, 10)
+    assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
+    hasher = IMH(8, twice, PCA(), random_state=0).fit(digits)
+    assert len(np.unique(hasher.encode(digits))) > 10
+
+
+@pytest.mark.parametrize("n", [20, 70])
+def test_too_few_rows_for_a_large_base_are_said_to_be_too_few(digits, n):
+    with pytest.raises(ValueError, match="imh-large has a sixth of the rows: give more rows"):
+        recipe("imh-large", 16, random_state=0).fit(digits[:n])

@@ -53,6 +53,9 @@ class LargeBase(BaseSet):
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         probes = checks.positive_int(self.probes, "probes")
+        such_as = "CoarseNeighbors(), ListedNeighbors() or ExactNeighbors()"
+        neighbors = CoarseNeighbors() if self.neighbors is None else self.neighbors
+        self.neighbors_ = clone(checks.part(neighbors, "neighbors", "k_nearest", such_as))
         most = max(KEEP_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_A_POINT * size)
         rows = _held(sampled(rows, size, self.sample, rng, most=most))
         n, c = len(rows), round(size**0.5)
@@ -63,7 +66,6 @@ class LargeBase(BaseSet):
         assign = among_listed(rows, cells, probes)
         centres, labels, self.inertia_, self.n_iter_ = lloyd(rows, centres, max_iter, assign)
         points = distinct(centres[np.unique(labels)])
-        self.neighbors_ = CoarseNeighbors() if self.neighbors is None else clone(self.neighbors)
         return points[self.neighbors_.arrange(points, rng)]
 
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
@@ -132,8 +134,9 @@ class ReducedBase(BaseSet):
     def fit_rows(self, rows: Rows) -> Self:
         """As ``fit``, from rows that were checked and prepared."""
         rng = checks.generator(self.random_state)
+        base = KMeansBase() if self.base is None else self.base
+        self.base_ = clone(checks.part(base, "base", "fit_rows", "KMeansBase(), LargeBase() or RandomBase()"))
         self.reduction_ = ReducedNeighbors(self.n_components, checks.seed(rng)).fit_rows(rows)
-        self.base_ = KMeansBase() if self.base is None else clone(self.base)
         if self.base_.random_state is None:
             self.base_.set_params(random_state=checks.seed(rng))
         self._projected = self.reduction_.projected(rows)
@@ -146,4 +149,4 @@ class ReducedBase(BaseSet):
         return self.reduction_
 
     def _placed(self, origin: Floats) -> Floats:
-        return self.reduction_.project(origin[None])[0]
+        return self.base_._placed(self.reduction_.project(origin[None])[0])
