@@ -1,11 +1,10 @@
-"""Large base sets: k-means and neighbours through cells, a PCA before them, and models made of these."""
+"""Large base sets: k-means through cells, its memory, and models made of these parts."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
@@ -27,107 +26,15 @@ from manihash import (
     load_dataset,
     recipe,
 )
-from manihash.blas import single_blas_thread
 from manihash.metrics import evaluate
-from manihash.neighbors import CellLists, coarse_cells, members_near, nearest_cell
-from manihash.reduction import ReducedNeighbors, principal_directions
+from manihash.neighbors import CellLists
 from manihash.rows import Rows
 from manihash.truth import LabelTruth
-
-FINDERS = [CoarseNeighbors(probes=3), ListedNeighbors(probes=3), CoarseNeighbors(cells=4, probes=2)]
 
 
 @pytest.fixture(scope="module")
 def digits():
     return load_digits().data.astype(np.float32) / 16
-
-
-def clusters(n, d=8, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.standard_normal((30, d))[rng.integers(0, 30, n)] * 4 + rng.standard_normal((n, d))).astype(
-        np.float32
-    )
-
-
-def learned(part, X, size=150, k=5):
-    """A finder over some rows of X as base points, which has seen X, and these points in its order."""
-    rng = np.random.default_rng(0)
-    B = X[rng.choice(len(X), size, replace=False)]
-    B = B[part.arrange(B, rng)]
-    part.learn(Rows(X), B, k, rng)
-    return B
-
-
-def test_probing_every_cell_finds_what_all_points_give():
-    X = clusters(1000)
-    part = CoarseNeighbors(probes=100)
-    B = learned(part, X)
-    squared, index = part.k_nearest(X[:500], B, 5)
-    exact, nearest = arrays.k_nearest(X[:500], B, 5)
-    assert np.array_equal(index, nearest)
-    assert np.allclose(squared, exact, atol=1e-4)
-    assert part.recall_ == 1
-
-
-@pytest.mark.parametrize("k", [1, 5, 30])
-@pytest.mark.parametrize("part", FINDERS, ids=repr)
-def test_the_k_points_found_are_distinct_nearest_first_and_at_their_distance(part, k):
-    X = clusters(1000)
-    B = learned(part, X, k=k)
-    squared, index = part.k_nearest(X[:300], B, k)
-    assert all(len(set(row)) == k for row in index)
-    assert (np.diff(squared, axis=1) >= 0).all()
-    assert np.allclose(squared, ((X[:300, None] - B[index]) ** 2).sum(axis=2), atol=1e-3)
-
-
-@pytest.mark.parametrize("part", FINDERS, ids=repr)
-def test_the_recall_kept_is_that_on_rows_never_seen(part):
-    X, new = clusters(3000), clusters(5000)[3000:]
-    B = learned(part, X)
-    found, nearest = part.k_nearest(new, B, 5)[1], arrays.k_nearest(new, B, 5)[1]
-    recall = np.mean([len(np.intersect1d(a, b)) / 5 for a, b in zip(found, nearest, strict=True)])
-    assert part.recall_ == pytest.approx(recall, abs=0.05)
-    assert 0.5 < recall < 1
-
-
-def test_more_probes_find_more():
-    X = clusters(3000)
-    recalls = []
-    for probes in (1, 2, 4, 8):
-        part = CoarseNeighbors(probes=probes)
-        learned(part, X, size=400)
-        recalls.append(part.recall_)
-    assert np.all(np.diff(recalls) > 0)
-    assert recalls[-1] > 0.95
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("part", FINDERS, ids=repr)
-def test_a_rows_neighbours_are_the_same_in_every_batch(part, dtype):
-    X = clusters(700).astype(dtype)
-    B = learned(part, X)
-    with single_blas_thread():
-        squared, index = part.k_nearest(X, B, 5)
-        for size in (*range(1, 12), 100, 333):
-            some = part.k_nearest(X[size : 2 * size], B, 5)
-            assert np.array_equal(some[0], squared[size : 2 * size])
-            assert np.array_equal(some[1], index[size : 2 * size])
-
-
-def test_cells_with_fewer_points_than_neighbours_are_no_trouble():
-    X = clusters(60, d=2)
-    for part in (CoarseNeighbors(cells=20, probes=1), ListedNeighbors(cells=20, probes=1)):
-        B = learned(part, X, size=40, k=12)
-        assert np.isfinite(part.k_nearest(X, B, 12)[0]).all()
-
-
-def test_lists_hold_the_points_of_the_nearest_cells(digits):
-    cells = coarse_cells(digits, 12, np.random.default_rng(0))
-    own = nearest_cell(Rows(digits), cells)
-    assert np.array_equal(own, ((digits[:, None] - cells) ** 2).sum(axis=2).argmin(axis=1))
-    for c, members in enumerate(members_near(digits, cells, 3)):
-        nearest = np.argsort(((cells - cells[c]) ** 2).sum(axis=1))[:3]
-        assert np.array_equal(members, np.flatnonzero(np.isin(own, nearest)))
 
 
 def test_k_means_through_cells_comes_near_plain_k_means(digits):
@@ -220,28 +127,6 @@ def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors,
     assert peak < 1.3 * bytes_held
 
 
-def test_principal_directions_are_those_of_the_covariance(digits):
-    directions = principal_directions(Rows(digits), 10, np.random.default_rng(0))
-    values = np.linalg.eigvalsh(np.cov(digits.T.astype(float)))[::-1]
-    assert np.allclose(directions @ directions.T, np.eye(10), atol=1e-5)
-    assert np.allclose((digits @ directions.T).var(axis=0, ddof=1), values[:10], rtol=1e-3)
-
-
-def test_directions_of_wide_rows_are_those_of_the_covariance_that_is_never_held(monkeypatch):
-    rng = np.random.default_rng(0)
-    variances = 10.0 / np.arange(1, 501)
-    X = (rng.standard_normal((1500, 500)) * np.sqrt(variances) + 3).astype(np.float32)
-    exact = ReducedNeighbors(20, random_state=0).fit(X)
-    monkeypatch.setattr("manihash.reduction._EXACT_WIDTH", 100)
-    near = ReducedNeighbors(20, random_state=0).fit(X)
-    assert np.allclose(near.directions_ @ near.directions_.T, np.eye(20), atol=1e-5)
-    kept, most = (part.project(X).var(axis=0) for part in (near, exact))
-    assert kept.sum() > 0.99 * most.sum()
-    assert np.allclose(np.abs((near.directions_[:5] * exact.directions_[:5]).sum(axis=1)), 1, atol=1e-3)
-    again = ReducedNeighbors(20, random_state=0).fit(X)
-    assert np.array_equal(near.directions_, again.directions_)
-
-
 def test_wide_sparse_rows_are_never_dense_all_at_once(monkeypatch):
     monkeypatch.setattr("manihash.arrays.block_rows", lambda width: 64)
     monkeypatch.setattr("manihash.rows.KEEP_BYTES", 2**20)
@@ -250,47 +135,6 @@ def test_wide_sparse_rows_are_never_dense_all_at_once(monkeypatch):
     X = sp.csr_array((np.ones(8 * n), (np.repeat(np.arange(n), 8), rng.integers(0, d, 8 * n))), shape=(n, d))
     hasher = IMH(8, ReducedBase(LargeBase(20, max_iter=1), 8), PCA(), rotation=ITQRotation(2), random_state=0)
     assert peak_of(lambda: hasher.fit(X)) < 0.6 * n * d * 8
-
-
-@pytest.mark.parametrize("scale", [1e18, 1e-30])
-def test_rows_of_any_size_have_the_directions_of_their_shape(digits, scale):
-    directions = ReducedNeighbors(10, random_state=0).fit(digits).directions_
-    rows = np.tile(digits, (4, 1)) * np.float32(scale)
-    scaled = ReducedNeighbors(10, random_state=0).fit(rows).directions_
-    assert np.allclose(scaled, directions, atol=1e-3)
-
-
-def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
-    B = digits[::9]
-    part = ReducedNeighbors(64).fit(digits)
-    squared, index = part.k_nearest(digits, part.project(B), 5)
-    exact, nearest = arrays.k_nearest(digits, B, 5)
-    assert np.allclose(squared, exact, atol=1e-4)
-    assert (index == nearest).mean() > 0.98  # pixels are whole numbers: many are as near as others
-
-
-def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
-    part, rows = ReducedNeighbors(10).fit(digits), Rows(digits, normalize=True)
-    held = part.projected(rows)
-    monkeypatch.setattr("manihash.reduction.KEEP_BYTES", 0)
-    anew = part.projected(rows)
-    places = np.array([5, 1700, 3])
-    assert np.array_equal(held.take(places), anew.take(places))
-    assert np.array_equal(held.block(100, 900), anew.block(100, 900))
-
-
-def test_only_the_rows_asked_for_are_projected(digits, monkeypatch):
-    part, made = ReducedNeighbors(10).fit(digits), []
-    monkeypatch.setattr("manihash.reduction.KEEP_BYTES", 0)
-    rows = part.projected(Rows(digits))
-    project = part.project
-    monkeypatch.setattr(part, "project", lambda X: (made.append(len(X)), project(X))[1])
-    places = np.array([5, 1700, 3])
-    assert np.array_equal(rows.take(places), project(digits)[places])
-    assert sum(made) == 3
-    made.clear()
-    assert rows.drawn(100, np.random.default_rng(0)).stack(np.asarray, 10, np.float32).shape == (100, 10)
-    assert sum(made) == 100
 
 
 def small_large(neighbors=None, **options):
@@ -329,55 +173,12 @@ def test_lists_are_made_once_for_rows_of_each_type(digits, monkeypatch):
     assert len(made) == 1
 
 
-class Interrupted(ListedNeighbors):
-    """When its lists have been set, another question comes in between: as from another thread."""
-
-    held = question = None
-
-    @property
-    def _lists(self):
-        return self.held
-
-    @_lists.setter
-    def _lists(self, lists):
-        self.held = lists
-        if self.question is not None:
-            question, self.question = self.question, None
-            self.k_nearest(*question)
-
-
-def test_rows_of_two_types_can_be_asked_about_at_the_same_time():
-    part, X = Interrupted(), clusters(500)
-    B = learned(part, X)
-    wanted = part.k_nearest(X, B, 5)
-    part._lists, part.question = None, (X.astype(np.float64), B.astype(np.float64), 5)
-    found = part.k_nearest(X, B, 5)
-    assert part.question is None
-    assert all(map(np.array_equal, found, wanted))
-
-
-@pytest.mark.parametrize("neighbors", [None, ListedNeighbors(), ExactNeighbors()], ids=repr)
-def test_float64_rows_are_answered_by_a_float32_model_as_by_its_points_in_float64(digits, neighbors):
-    model = InductiveEmbedding(4, LargeBase(200, neighbors=neighbors), PCA(), random_state=0).fit(digits)
-    rows = digits.astype(np.float64) + 1e-9
-    wanted = model.finder_.k_nearest(rows, model.base_points_.astype(np.float64), 5)
-    found = model.finder_.k_nearest(rows, model.base_points_, 5)
-    assert found[0].dtype == np.float64
-    assert all(map(np.array_equal, found, wanted))
-
-
 def test_the_parts_serve_other_methods_too(digits):
     base = ReducedBase(LargeBase(200, neighbors=ListedNeighbors()), n_components=20)
     Y = InductiveEmbedding(2, base, PCA(), random_state=0).fit_transform(digits)
     assert np.isfinite(Y).all()
     codes = AGH(8, base, random_state=0).fit(digits).encode(digits)
     assert len(np.unique(codes)) > 50
-
-
-def test_rows_far_from_zero_are_reduced_as_those_near_it(digits):
-    near = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits.astype(float)).points_
-    far = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits + np.float32(300)).points_
-    assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
 
 
 def mean_average_precision(name, X, y, new, new_y):
@@ -428,16 +229,6 @@ def test_parts_that_cannot_be_are_errors_that_name_what_can(digits, base, messag
         base.fit(digits)
     with pytest.raises(ValueError, match=message):
         IMH(8, base).fit(digits)
-
-
-def test_a_reduced_base_may_go_round_another(digits):
-    twice = ReducedBase(ReducedBase(KMeansBase(30), 10), 20)
-    near = clone(twice).set_params(random_state=0).fit(digits.astype(float)).points_
-    far = clone(twice).set_params(random_state=0).fit(digits + np.float32(300)).points_
-    assert near.shape == (30, 10)
-    assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
-    hasher = IMH(8, twice, PCA(), random_state=0).fit(digits)
-    assert len(np.unique(hasher.encode(digits))) > 10
 
 
 @pytest.mark.parametrize("n", [20, 70])
