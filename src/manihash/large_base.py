@@ -24,7 +24,7 @@ class LargeBase(BaseSet):
     the rows of a cell look only at the centres in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
     are as in ``KMeansBase``.
 
-    sample: as in ``KMeansBase``, but never more rows than 512 MiB hold.
+    sample: as in ``KMeansBase``, but never more rows than 512 MiB hold, or six a point where that is more.
     neighbors: how the nearest points are found afterwards: None for ``CoarseNeighbors()``,
     ``ListedNeighbors()`` for more speed, ``ExactNeighbors()`` for all points.
     """
