@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from manihash import IMH, PCA, KMeansBase, RandomBase, base_set
-from manihash.base_set import lloyd_round, squared_norms
+from manihash.base_set import among_all, lloyd_round
 from manihash.rows import Rows
 
 
@@ -43,7 +43,7 @@ def test_k_means_that_has_converged_is_where_scikit_learn_converges(digits):
 
 
 def a_round(rows, centres):
-    return lloyd_round(rows, centres, squared_norms(rows))
+    return lloyd_round(rows, centres, among_all(rows))
 
 
 def test_a_round_of_lloyds_assigns_to_the_nearest_centre_and_takes_means():

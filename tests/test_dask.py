@@ -25,6 +25,7 @@ from manihash import (
     PCA,
     InductiveEmbedding,
     KMeansBase,
+    ReducedBase,
     base_set,
     dask_client,
     recipe,
@@ -127,6 +128,17 @@ def test_a_sample_is_the_same_on_a_cluster(client, monkeypatch):
     ]
     assert vars_equal(*models)
     assert np.array_equal(models[0].transform(X), models[1].transform(chunked(X, 999)).compute())
+
+
+def test_directions_of_wide_rows_are_the_same_on_a_cluster(client, monkeypatch):
+    monkeypatch.setattr("manihash.reduction._EXACT_WIDTH", D - 1)
+    monkeypatch.setattr("manihash.reduction._PCA_ROWS", 5000)
+    X = vectors()
+    models = [
+        InductiveEmbedding(2, ReducedBase(KMeansBase(20), 4), PCA(), random_state=0).fit(rows_)
+        for rows_ in (X, chunked(X, 3000))
+    ]
+    assert vars_equal(*models)
 
 
 def test_a_classifier_of_rows_learns_from_labels_on_a_cluster(client):

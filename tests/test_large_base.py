@@ -1,7 +1,10 @@
-"""Large base sets: k-means and neighbours through cells, a PCA before them, and models made of these."""
+"""Large base sets: k-means through cells, its memory, and models made of these parts."""
+
+import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
@@ -20,107 +23,18 @@ from manihash import (
     ReducedBase,
     arrays,
     load,
+    load_dataset,
     recipe,
 )
-from manihash.blas import single_blas_thread
-from manihash.neighbors import coarse_cells, members_near, nearest_cell
-from manihash.reduction import ReducedNeighbors, principal_directions
+from manihash.metrics import evaluate
+from manihash.neighbors import CellLists
 from manihash.rows import Rows
-
-FINDERS = [CoarseNeighbors(probes=3), ListedNeighbors(probes=3), CoarseNeighbors(cells=4, probes=2)]
+from manihash.truth import LabelTruth
 
 
 @pytest.fixture(scope="module")
 def digits():
     return load_digits().data.astype(np.float32) / 16
-
-
-def clusters(n, d=8, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.standard_normal((30, d))[rng.integers(0, 30, n)] * 4 + rng.standard_normal((n, d))).astype(
-        np.float32
-    )
-
-
-def learned(part, X, size=150, k=5):
-    """A finder over some rows of X as base points, which has seen X, and these points in its order."""
-    rng = np.random.default_rng(0)
-    B = X[rng.choice(len(X), size, replace=False)]
-    B = B[part.arrange(B, rng)]
-    part.learn(Rows(X), B, k, rng)
-    return B
-
-
-def test_probing_every_cell_finds_what_all_points_give():
-    X = clusters(1000)
-    part = CoarseNeighbors(probes=100)
-    B = learned(part, X)
-    squared, index = part.k_nearest(X[:500], B, 5)
-    exact, nearest = arrays.k_nearest(X[:500], B, 5)
-    assert np.array_equal(index, nearest)
-    assert np.allclose(squared, exact, atol=1e-4)
-    assert part.recall_ == 1
-
-
-@pytest.mark.parametrize("k", [1, 5, 30])
-@pytest.mark.parametrize("part", FINDERS, ids=repr)
-def test_the_k_points_found_are_distinct_nearest_first_and_at_their_distance(part, k):
-    X = clusters(1000)
-    B = learned(part, X, k=k)
-    squared, index = part.k_nearest(X[:300], B, k)
-    assert all(len(set(row)) == k for row in index)
-    assert (np.diff(squared, axis=1) >= 0).all()
-    assert np.allclose(squared, ((X[:300, None] - B[index]) ** 2).sum(axis=2), atol=1e-3)
-
-
-@pytest.mark.parametrize("part", FINDERS, ids=repr)
-def test_the_recall_kept_is_that_on_rows_never_seen(part):
-    X, new = clusters(3000), clusters(5000)[3000:]
-    B = learned(part, X)
-    found, nearest = part.k_nearest(new, B, 5)[1], arrays.k_nearest(new, B, 5)[1]
-    recall = np.mean([len(np.intersect1d(a, b)) / 5 for a, b in zip(found, nearest, strict=True)])
-    assert part.recall_ == pytest.approx(recall, abs=0.05)
-    assert 0.5 < recall < 1
-
-
-def test_more_probes_find_more():
-    X = clusters(3000)
-    recalls = []
-    for probes in (1, 2, 4, 8):
-        part = CoarseNeighbors(probes=probes)
-        learned(part, X, size=400)
-        recalls.append(part.recall_)
-    assert np.all(np.diff(recalls) > 0)
-    assert recalls[-1] > 0.95
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("part", FINDERS, ids=repr)
-def test_a_rows_neighbours_are_the_same_in_every_batch(part, dtype):
-    X = clusters(700).astype(dtype)
-    B = learned(part, X)
-    with single_blas_thread():
-        squared, index = part.k_nearest(X, B, 5)
-        for size in (*range(1, 12), 100, 333):
-            some = part.k_nearest(X[size : 2 * size], B, 5)
-            assert np.array_equal(some[0], squared[size : 2 * size])
-            assert np.array_equal(some[1], index[size : 2 * size])
-
-
-def test_cells_with_fewer_points_than_neighbours_are_no_trouble():
-    X = clusters(60, d=2)
-    for part in (CoarseNeighbors(cells=20, probes=1), ListedNeighbors(cells=20, probes=1)):
-        B = learned(part, X, size=40, k=12)
-        assert np.isfinite(part.k_nearest(X, B, 12)[0]).all()
-
-
-def test_lists_hold_the_points_of_the_nearest_cells(digits):
-    cells = coarse_cells(digits, 12, np.random.default_rng(0))
-    own = nearest_cell(digits, cells)
-    assert np.array_equal(own, ((digits[:, None] - cells) ** 2).sum(axis=2).argmin(axis=1))
-    for c, members in enumerate(members_near(digits, cells, 3)):
-        nearest = np.argsort(((cells - cells[c]) ** 2).sum(axis=1))[:3]
-        assert np.array_equal(members, np.flatnonzero(np.isin(own, nearest)))
 
 
 def test_k_means_through_cells_comes_near_plain_k_means(digits):
@@ -150,38 +64,77 @@ def test_a_seed_and_the_number_of_threads_do_not_change_a_bit(digits):
     assert np.array_equal(*found)
 
 
-def test_rows_beyond_what_is_held_are_sampled(digits, monkeypatch, caplog):
-    monkeypatch.setattr("manihash.large_base._HELD_BYTES", 1000)
-    with caplog.at_level("INFO", "manihash"):
-        base = LargeBase(100, random_state=0).fit(digits)
-    assert len(base.points_) == 100
-    assert "600 of 1,797 rows" in caplog.text
+def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, monkeypatch, caplog):
+    monkeypatch.setattr("manihash.large_base.KEEP_BYTES", 1000)
+    monkeypatch.setattr("manihash.base_set._ALL_ROWS", 1000)
+    caplog.set_level("INFO", "manihash")
+    for sample in (256, None, 10):
+        assert len(LargeBase(100, sample=sample, random_state=0).fit(digits).points_) == 100
+    said = "k-means looks at 600 of 1,797 rows, as many as it holds in memory"
+    assert caplog.messages == [said] * 3
+    monkeypatch.undo()
+    caplog.clear()
+    monkeypatch.setattr("manihash.base_set._ALL_ROWS", 1000)
+    LargeBase(100, sample=10, random_state=0).fit(digits)
+    assert caplog.messages == [
+        "k-means looks at 1,000 of 1,797 rows, 10 a centre (sample=null in the base set: at all)"
+    ]
 
 
-def test_principal_directions_are_those_of_the_covariance(digits):
-    directions = principal_directions(digits, 10)
-    values = np.linalg.eigvalsh(np.cov(digits.T.astype(float)))[::-1]
-    assert np.allclose(directions @ directions.T, np.eye(10), atol=1e-5)
-    assert np.allclose((digits @ directions.T).var(axis=0, ddof=1), values[:10], rtol=1e-3)
+def peak_of(work):
+    """The most bytes held at once by some work, on one thread."""
+    with threadpool_limits(1, user_api="blas"):
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
 
 
-def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
-    B = digits[::9]
-    part = ReducedNeighbors(64).fit(digits)
-    squared, index = part.k_nearest(digits, part.project(B), 5)
-    exact, nearest = arrays.k_nearest(digits, B, 5)
-    assert np.allclose(squared, exact, atol=1e-4)
-    assert (index == nearest).mean() > 0.98  # pixels are whole numbers: many are as near as others
+class Drawn:
+    """Rows that are drawn when they are read: as those of a file, they take no memory until then."""
+
+    def __init__(self, n, d):
+        self.shape, self.dtype = (n, d), np.dtype(np.uint8)
+
+    def __getitem__(self, part):
+        start, stop, _ = part.indices(self.shape[0])
+        return np.random.default_rng(start).integers(0, 256, (stop - start, self.shape[1]), np.uint8)
 
 
-def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
-    part, rows = ReducedNeighbors(10).fit(digits), Rows(digits, normalize=True)
-    held = part.projected(rows)
-    monkeypatch.setattr("manihash.reduction._HELD_BYTES", 0)
-    anew = part.projected(rows)
-    places = np.array([5, 1700, 3])
-    assert np.array_equal(held.take(places), anew.take(places))
-    assert np.array_equal(held.block(100, 900), anew.block(100, 900))
+@pytest.mark.parametrize(
+    ("n", "sample", "neighbors"),
+    [
+        pytest.param(65_000, 1000, None, id="the components of all rows just fit"),
+        pytest.param(65_000, 500, None, id="they fit, and a sample is looked at"),
+        pytest.param(100_000, 1000, None, id="a sample of them must be cut to fit"),
+        pytest.param(4_000_000, 20, ListedNeighbors(), id="n numbers alone would not fit"),
+    ],
+)
+def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors, monkeypatch):
+    bytes_held = 2**24
+    for place in ("rows", "reduction", "large_base"):
+        monkeypatch.setattr(f"manihash.{place}.KEEP_BYTES", bytes_held)
+    monkeypatch.setattr("manihash.base_set._ALL_ROWS", 2**13)
+    monkeypatch.setattr("manihash.reduction._PCA_ROWS", 500)
+    monkeypatch.setattr("manihash.neighbors._SHOWN_ROWS", 1000)
+    monkeypatch.setattr("manihash.neighbors._RECALL_ROWS", 200)
+    monkeypatch.setattr("manihash.arrays.block_rows", lambda width: 256)
+    base = ReducedBase(LargeBase(100, neighbors, max_iter=1, sample=sample), 64)
+    rows = Rows(Drawn(n, 64))
+    peak = peak_of(lambda: base.fit_rows(rows).finder(rows, 5, np.random.default_rng(0)))
+    assert peak < 1.3 * bytes_held
+
+
+def test_wide_sparse_rows_are_never_dense_all_at_once(monkeypatch):
+    monkeypatch.setattr("manihash.arrays.block_rows", lambda width: 64)
+    monkeypatch.setattr("manihash.rows.KEEP_BYTES", 2**20)
+    rng = np.random.default_rng(0)
+    n, d = 1000, 20_000
+    X = sp.csr_array((np.ones(8 * n), (np.repeat(np.arange(n), 8), rng.integers(0, d, 8 * n))), shape=(n, d))
+    hasher = IMH(8, ReducedBase(LargeBase(20, max_iter=1), 8), PCA(), rotation=ITQRotation(2), random_state=0)
+    assert peak_of(lambda: hasher.fit(X)) < 0.6 * n * d * 8
 
 
 def small_large(neighbors=None, **options):
@@ -209,6 +162,17 @@ def test_a_code_does_not_depend_on_the_batch(digits, neighbors):
         assert np.array_equal(hasher.encode(digits[size : 2 * size]), whole[size : 2 * size])
 
 
+def test_lists_are_made_once_for_rows_of_each_type(digits, monkeypatch):
+    hasher, made = small_large(ListedNeighbors(), random_state=0).fit(digits), []
+    gather = CellLists.__init__
+    monkeypatch.setattr(CellLists, "__init__", lambda *given: (made.append(1), gather(*given))[1])
+    with threadpool_limits(1, user_api="blas"):
+        for _ in range(2):
+            for rows in (digits, digits.astype(np.float64), np.tile(digits, (12, 1)).astype(np.float64)):
+                hasher.encode(rows)
+    assert len(made) == 1
+
+
 def test_the_parts_serve_other_methods_too(digits):
     base = ReducedBase(LargeBase(200, neighbors=ListedNeighbors()), n_components=20)
     Y = InductiveEmbedding(2, base, PCA(), random_state=0).fit_transform(digits)
@@ -217,23 +181,27 @@ def test_the_parts_serve_other_methods_too(digits):
     assert len(np.unique(codes)) > 50
 
 
-def test_rows_far_from_zero_are_reduced_as_those_near_it(digits):
-    near = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits.astype(float)).points_
-    far = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits + np.float32(300)).points_
-    assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
+def mean_average_precision(name, X, y, new, new_y):
+    hasher = recipe(name, 32, random_state=0).fit(X)
+    return evaluate(hasher.encode(new), hasher.encode(X), LabelTruth(new_y, y), 32).map
 
 
-@pytest.mark.parametrize("name", ["imh-large", "imh-large-fast"])
-def test_the_recipes_rank_digits_better_than_400_base_points(name):
-    from manihash import load_dataset
-    from manihash.metrics import evaluate
-    from manihash.truth import LabelTruth
+def test_the_recipes_rank_rows_of_many_clusters_better_than_400_base_points():
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat(np.arange(600), 12))
+    X = (rng.standard_normal((600, 16))[y] + 0.3 * rng.standard_normal((len(y), 16))).astype(np.float32)
+    given = X[200:], y[200:], X[:200], y[:200]
+    few = max(mean_average_precision(name, *given) for name in ("imh-tsne", "imh-tsne-rotated"))
+    for name in ("imh-large", "imh-large-fast"):
+        assert mean_average_precision(name, *given) > 1.25 * few
 
+
+def test_the_recipes_rank_digits_as_400_base_points_do():
     data = load_dataset("digits")
-    truth = LabelTruth(data.y_test, data.y_train)
-    hasher = recipe(name, 32, random_state=0).fit(data.X_train)
-    found = evaluate(hasher.encode(data.X_test), hasher.encode(data.X_train), truth, 32)
-    assert found.map > 0.75
+    given = data.X_train, data.y_train, data.X_test, data.y_test
+    few = mean_average_precision("imh-tsne-rotated", *given)
+    for name in ("imh-large", "imh-large-fast"):
+        assert mean_average_precision(name, *given) == pytest.approx(few, abs=0.05)
 
 
 def test_options_that_cannot_be_are_errors_that_name_them(digits):
@@ -244,3 +212,26 @@ def test_options_that_cannot_be_are_errors_that_name_them(digits):
         ReducedBase(KMeansBase(10), n_components=0).fit(digits)
     with pytest.raises(ValueError, match="probes must be"):
         LargeBase(20, neighbors=CoarseNeighbors(probes=-3)).fit(digits)
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        (LargeBase(20, neighbors="exact"), r"neighbors must be CoarseNeighbors\(\), .*, not 'exact'"),
+        (LargeBase(20, neighbors=ExactNeighbors), r"neighbors must be an object.*give ExactNeighbors\(\)"),
+        (ReducedBase(KMeansBase), r"base must be an object, not a class: give KMeansBase\(\)"),
+        (ReducedBase(np.eye(64)), r"base must be KMeansBase\(\), .*, not ndarray of shape \(64, 64\)"),
+        (ReducedBase(400), r"base must be KMeansBase\(\), .*, not 400"),
+    ],
+)
+def test_parts_that_cannot_be_are_errors_that_name_what_can(digits, base, message):
+    with pytest.raises(ValueError, match=message):
+        base.fit(digits)
+    with pytest.raises(ValueError, match=message):
+        IMH(8, base).fit(digits)
+
+
+@pytest.mark.parametrize("n", [20, 70])
+def test_too_few_rows_for_a_large_base_are_said_to_be_too_few(digits, n):
+    with pytest.raises(ValueError, match="imh-large has a sixth of the rows: give more rows"):
+        recipe("imh-large", 16, random_state=0).fit(digits[:n])

@@ -57,14 +57,7 @@ def make_many(monkeypatch):
 @pytest.fixture
 def many(monkeypatch):
     """Fewer points than the tests have are already many."""
-    for module in (
-        "weights",
-        "embeddings._sampled",
-        "embeddings.diffusion",
-        "embeddings.isomap",
-        "embeddings.lle",
-    ):
-        monkeypatch.setattr(f"manihash.{module}.MANY", 100)
+    make_many(monkeypatch)
 
 
 def joint(m, seed=0):

@@ -285,7 +285,9 @@ def test_k_means_looks_at_a_sample_of_many_rows_and_says_so(small_limit, caplog)
         KMeansBase(10, sample=None, random_state=0).fit(X)
         KMeansBase(10, sample=500, random_state=0).fit(X)
     assert set(seen) == {200, N}
-    assert caplog.messages == [f"k-means looks at 200 of {N:,} rows, 20 a centre (base__sample=null: at all)"]
+    assert caplog.messages == [
+        f"k-means looks at 200 of {N:,} rows, 20 a centre (sample=null in the base set: at all)"
+    ]
 
 
 def test_the_same_seed_gives_the_same_sample_from_an_array_and_a_file(small_limit, tmp_path):

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,10 @@ _log = logging.getLogger(__name__)
 _ROUNDING = 64
 # Up to this many rows k-means looks at all of them.
 _ALL_ROWS = 2**20
+
+# Which centre each row goes to (n,), its squared distance; sum (m, d) and number (m,) of the rows of each.
+Assigned = tuple[NDArray[np.int32], Floats, Floats, Floats]
+Assign = Callable[[Floats], Assigned]
 
 
 class BaseSet(BaseEstimator):
@@ -116,39 +121,38 @@ class KMeansBase(BaseSet):
         full_rounds = checks.positive_int(self.full_rounds, "full_rounds", least=0)
         some = sampled(rows, size, self.sample, rng, all_rows=0 if full_rounds else None).kept()
         centres = some.take(rng.choice(len(some), size, replace=False))
-        self.n_iter_ = 0
-        centres, labels = self._rounds(some, centres, max_iter)
+        centres, labels, self.inertia_, self.n_iter_ = lloyd(some, centres, max_iter, among_all(some))
         if full_rounds and some is not rows:
-            centres, labels = self._rounds(rows.kept(), centres, full_rounds)
+            every = rows.kept()
+            centres, labels, self.inertia_, done = lloyd(every, centres, full_rounds, among_all(every))
+            self.n_iter_ += done
         return distinct(centres[np.unique(labels)])
-
-    def _rounds(self, rows: Rows, centres: Floats, max_iter: int) -> tuple[Floats, NDArray[np.int32]]:
-        """Centres and labels after so many rounds, or when nothing changes any more."""
-        labels, norms = np.full(len(rows), -1, np.int32), squared_norms(rows)
-        for done in range(max_iter):
-            advance("k-means", done, max_iter)
-            before = labels
-            centres, labels, self.inertia_ = lloyd_round(rows, centres, norms)
-            self.n_iter_ += 1
-            _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
-            if np.array_equal(before, labels):
-                break
-        advance("k-means", max_iter, max_iter)
-        return centres, labels
 
 
 def sampled(
-    rows: Rows, size: int, sample: int | None, rng: np.random.Generator, all_rows: int | None = None
+    rows: Rows,
+    size: int,
+    sample: int | None,
+    rng: np.random.Generator,
+    *,
+    all_rows: int | None = None,
+    most: int | None = None,
 ) -> Rows:
-    """The rows that k-means looks at: all, or ``sample`` for each of its centres.
+    """The rows that k-means looks at: all, or ``sample`` for each of its centres, but ``most`` at most.
 
     Up to ``all_rows`` rows, unless given a million, all are looked at.
     """
     n, all_rows = len(rows), _ALL_ROWS if all_rows is None else all_rows
-    if sample is None or n <= max(all_rows, checks.positive_int(sample, "sample") * size):
+    wanted = n if sample is None else checks.positive_int(sample, "sample") * size
+    wanted = n if n <= max(all_rows, wanted) else wanted
+    if most is not None and most < wanted:
+        wanted, why = most, "as many as it holds in memory"
+    elif wanted < n:
+        why = f"{sample} a centre (sample=null in the base set: at all)"
+    else:
         return rows
-    note(f"k-means looks at {sample * size:,} of {n:,} rows, {sample} a centre (base__sample=null: at all)")
-    return rows.drawn(sample * size, rng)
+    note(f"k-means looks at {wanted:,} of {n:,} rows, {why}")
+    return rows.drawn(wanted, rng)
 
 
 def squared_norms(rows: Rows) -> Floats:
@@ -157,23 +161,55 @@ def squared_norms(rows: Rows) -> Floats:
     return norms
 
 
-def lloyd_round(rows: Rows, centres: Floats, norms: Floats) -> tuple[Floats, NDArray[np.int32], float]:
+def lloyd(
+    rows: Rows, centres: Floats, max_iter: int, assign: Assign
+) -> tuple[Floats, NDArray[np.int32], float, int]:
+    """Lloyd's rounds, so many or until nothing changes any more: k-means from the given centres (m, d).
+
+    What the last round gave, as ``lloyd_round``, and the number of rounds.
+    """
+    labels, inertia, rounds = np.full(len(rows), -1, np.int32), np.inf, 0
+    while rounds < max_iter:
+        advance("k-means", rounds, max_iter)
+        before = labels
+        centres, labels, inertia = lloyd_round(rows, centres, assign)
+        rounds += 1
+        _log.debug("k-means round %d: inertia %.6g", rounds, inertia)
+        if np.array_equal(before, labels):
+            break
+    advance("k-means", max_iter, max_iter)
+    return centres, labels, inertia, rounds
+
+
+def lloyd_round(rows: Rows, centres: Floats, assign: Assign) -> tuple[Floats, NDArray[np.int32], float]:
     """One round of Lloyd's: new centres (m, d), the labels (n,) they are means of, the sum of squares before.
 
-    The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
+    ``assign`` says which centre a row goes to.
     """
-
-    def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        label, closeness, sums, counts = arrays.nearest_sums(X, centres)
-        return (label, closeness), (sums, counts)
-
-    (labels, closeness), (sums, counts) = rows.fold(block)
-    squared = np.maximum(norms - 2 * closeness, 0)
+    labels, squared, sums, counts = assign(centres)
     fill_empty(rows, sums, counts, labels, squared)
     filled = counts > 0
     new = centres.copy()
     new[filled] = sums[filled] / counts[filled, None]
     return new, labels, float(squared.sum(dtype=np.float64))
+
+
+def among_all(rows: Rows) -> Assign:
+    """The rows go to the nearest of all centres.
+
+    The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
+    """
+    norms = squared_norms(rows)
+
+    def assign(centres: Floats) -> Assigned:
+        def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+            label, closeness, sums, counts = arrays.nearest_sums(X, centres)
+            return (label, closeness), (sums, counts)
+
+        (labels, closeness), (sums, counts) = rows.fold(block)
+        return labels, np.maximum(norms - 2 * closeness, 0), sums, counts
+
+    return assign
 
 
 def fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int32], squared: Floats) -> None:

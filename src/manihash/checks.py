@@ -8,6 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# What to do where base points are too few.
+LARGER_BASE = (
+    "enlarge the base set (that of imh-large has a sixth of the rows: give more rows, or take imh-tsne)"
+)
+
 
 class BadRowsError(ValueError):
     """Rows that hold what cannot be computed with: NaN, infinity, numbers whose squares overflow."""
@@ -33,10 +38,18 @@ def neighbours_of(k: Any, m: int, name: str = "n_neighbors") -> int:
     """k as an int if a base set of m points has that many neighbours to give."""
     k = positive_int(k, name)
     if k > m:
-        raise ValueError(
-            f"{k} neighbours asked of a base set of {m} points: lower {name} or enlarge the base"
-        )
+        raise ValueError(f"{k} neighbours asked of a base set of {m} points: lower {name} or {LARGER_BASE}")
     return k
+
+
+def part(given: Any, name: str, ability: str, such_as: str) -> Any:
+    """What was given, if it is an object that has a method called ``ability``."""
+    if isinstance(given, type):
+        raise ValueError(f"{name} must be an object, not a class: give {given.__name__}()")
+    if not hasattr(given, ability):
+        came = f"{type(given).__name__} of shape {given.shape}" if hasattr(given, "shape") else repr(given)
+        raise ValueError(f"{name} must be {such_as}, not {came}")
+    return given
 
 
 def generator(random_state: Any) -> np.random.Generator:

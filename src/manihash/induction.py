@@ -36,12 +36,12 @@ class Induction:
 
     def __call__(self, X: Floats) -> Floats:
         """Y = W̄_XB Y_B for a block of rows: (b, d) -> (b, r)."""
-        B, Y_B = arrays.like(self.B, X), arrays.like(self.Y_B, X)
+        Y_B = arrays.like(self.Y_B, X)
         if self.finder is None:  # |x|² is left out of the distances: it cancels in the weights
-            closeness, index = arrays.k_closest(X, B, self.k)
+            closeness, index = arrays.k_closest(X, arrays.like(self.B, X), self.k)
             squared = -2 * closeness
         else:
-            squared, index = self.finder.k_nearest(X, B, self.k)
+            squared, index = self.finder.k_nearest(X, self.B, self.k)
         return arrays.weighted_sums(normalized_weights(squared, self.sigma), index, Y_B)
 
 

@@ -1,27 +1,20 @@
 """Base sets of thousands of points, chosen and searched through a coarse level; a PCA before a base set."""
 
-import logging
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from manihash import checks
 from manihash.arrays import Floats
-from manihash.base_set import BaseSet, KMeansBase, distinct, fill_empty, sampled
+from manihash.base_set import Assign, Assigned, BaseSet, KMeansBase, distinct, lloyd, sampled
 from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
-from manihash.progress import advance
 from manihash.reduction import ReducedNeighbors
-from manihash.rows import Rows
-
-_log = logging.getLogger(__name__)
+from manihash.rows import KEEP_BYTES, Chosen, Rows
 
 # Rows for each base point, at least; rows that the coarse cells are learned from, for each cell.
 _ROWS_A_POINT, _ROWS_A_CELL = 6, 256
-# K-means holds up to so many bytes of rows in memory.
-_HELD_BYTES = 2**29
 
 
 class LargeBase(BaseSet):
@@ -31,7 +24,7 @@ class LargeBase(BaseSet):
     the rows of a cell look only at the centres in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
     are as in ``KMeansBase``.
 
-    sample: as in ``KMeansBase``.
+    sample: as in ``KMeansBase``, but never more rows than 512 MiB hold, or six a point where that is more.
     neighbors: how the nearest points are found afterwards: None for ``CoarseNeighbors()``,
     ``ListedNeighbors()`` for more speed, ``ExactNeighbors()`` for all points.
     """
@@ -60,34 +53,20 @@ class LargeBase(BaseSet):
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         probes = checks.positive_int(self.probes, "probes")
-        X, c = self._held(sampled(rows, size, self.sample, rng), size, rng), round(size**0.5)
-        n = len(X)
-        cells = coarse_cells(X[rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)], c, rng)
+        such_as = "CoarseNeighbors(), ListedNeighbors() or ExactNeighbors()"
+        neighbors = CoarseNeighbors() if self.neighbors is None else self.neighbors
+        self.neighbors_ = clone(checks.part(neighbors, "neighbors", "k_nearest", such_as))
+        most = max(KEEP_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_A_POINT * size)
+        rows = _held(sampled(rows, size, self.sample, rng, most=most))
+        n, c = len(rows), round(size**0.5)
+        cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)), c, rng)
         # In the order of their cells rows that look at the same centres come in one block.
-        rows = Rows(X[np.argsort(nearest_cell(X, cells), kind="stable")]).kept()
+        rows = rows.only(np.argsort(nearest_cell(rows, cells), kind="stable"))
         centres = rows.take(rng.choice(n, size, replace=False))
-        labels = np.full(n, -1)
-        for done in range(max_iter):
-            advance("k-means", done, max_iter)
-            before, lists = labels, CellLists(centres, cells, members_near(centres, cells, probes))
-            centres, labels, self.inertia_ = listed_round(rows, centres, lists)
-            self.n_iter_ = done + 1
-            _log.debug("k-means round %d: inertia %.6g", self.n_iter_, self.inertia_)
-            if np.array_equal(before, labels):
-                break
-        advance("k-means", max_iter, max_iter)
+        assign = among_listed(rows, cells, probes)
+        centres, labels, self.inertia_, self.n_iter_ = lloyd(rows, centres, max_iter, assign)
         points = distinct(centres[np.unique(labels)])
-        self.neighbors_ = CoarseNeighbors() if self.neighbors is None else clone(self.neighbors)
         return points[self.neighbors_.arrange(points, rng)]
-
-    def _held(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
-        """The rows that k-means looks at, in memory: all, or as many as fit, but some for each centre."""
-        n, fit = len(rows), _HELD_BYTES // (rows.width * rows.dtype.itemsize)
-        most = max(fit, _ROWS_A_POINT * size)
-        if n <= most:
-            return rows.stack(np.asarray, rows.width, rows.dtype)
-        _log.info("k-means looks at %s of %s rows", f"{most:,}", f"{n:,}")
-        return rows.take(np.sort(rng.choice(n, most, replace=False)))
 
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
         """The part that finds the nearest points, which has seen the rows."""
@@ -95,33 +74,41 @@ class LargeBase(BaseSet):
         return self.neighbors_
 
 
-def listed_round(rows: Rows, centres: Floats, lists: CellLists) -> tuple[Floats, NDArray[np.int32], float]:
-    """``base_set.lloyd_round`` where rows look only at the centres listed for their cell.
+def _held(rows: Rows) -> Rows:
+    """The rows in memory, to be visited in any order: where they lie, if it is there, or copied once."""
+    lie = rows.X.X if isinstance(rows.X, Chosen) else rows.X
+    ready = type(lie) is np.ndarray and lie.dtype == rows.dtype and not rows.normalize and rows.origin is None
+    return rows if ready else Rows(rows.stack(np.asarray, rows.width, rows.dtype))
+
+
+def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:
+    """The rows go to the nearest of the centres in the ``probes`` cells nearest to their own.
 
     A block touches few of many centres: only their sums are handed over.
     """
-    m, n = len(centres), len(rows)
-    sums, counts = np.zeros((m, rows.width)), np.zeros(m)
-    labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
 
-    def block(X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        distance, label = lists.k_nearest(X, 1)
-        met, place = np.unique(label, return_inverse=True)
-        order, shape = np.arange(len(X)), (len(met), len(X))
-        one_hot = sp.csr_array((np.ones(len(X), X.dtype), (place.ravel(), order)), shape=shape)
-        return label[:, 0], distance[:, 0], met, one_hot @ X
+    def assign(centres: Floats) -> Assigned:
+        lists = CellLists(centres, cells, members_near(centres, cells, probes))
+        m, n = len(centres), len(rows)
+        sums, counts = np.zeros((m, rows.width)), np.zeros(m)
+        labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
 
-    start = 0
-    for label, distance, met, partial in rows.map(block):
-        labels[start : start + len(label)], squared[start : start + len(label)] = label, distance
-        start += len(label)
-        sums[met] += partial
-        counts += np.bincount(label, minlength=m)
-    fill_empty(rows, sums, counts, labels, squared)
-    filled = counts > 0
-    new = centres.copy()
-    new[filled] = sums[filled] / counts[filled, None]
-    return new, labels, float(squared.sum(dtype=np.float64))
+        def block(X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+            distance, label = lists.k_nearest(X, 1)
+            met, place = np.unique(label, return_inverse=True)
+            order, shape = np.arange(len(X)), (len(met), len(X))
+            one_hot = sp.csr_array((np.ones(len(X), X.dtype), (place.ravel(), order)), shape=shape)
+            return label[:, 0], distance[:, 0], met, one_hot @ X
+
+        start = 0
+        for label, distance, met, partial in rows.map(block):
+            labels[start : start + len(label)], squared[start : start + len(label)] = label, distance
+            start += len(label)
+            sums[met] += partial
+            counts += np.bincount(label, minlength=m)
+        return labels, squared, sums, counts
+
+    return assign
 
 
 class ReducedBase(BaseSet):
@@ -147,8 +134,9 @@ class ReducedBase(BaseSet):
     def fit_rows(self, rows: Rows) -> Self:
         """As ``fit``, from rows that were checked and prepared."""
         rng = checks.generator(self.random_state)
+        base = KMeansBase() if self.base is None else self.base
+        self.base_ = clone(checks.part(base, "base", "fit_rows", "KMeansBase(), LargeBase() or RandomBase()"))
         self.reduction_ = ReducedNeighbors(self.n_components, checks.seed(rng)).fit_rows(rows)
-        self.base_ = KMeansBase() if self.base is None else clone(self.base)
         if self.base_.random_state is None:
             self.base_.set_params(random_state=checks.seed(rng))
         self._projected = self.reduction_.projected(rows)
@@ -161,4 +149,4 @@ class ReducedBase(BaseSet):
         return self.reduction_
 
     def _placed(self, origin: Floats) -> Floats:
-        return self.reduction_.project(origin[None])[0]
+        return self.base_._placed(self.reduction_.project(origin[None])[0])

@@ -1,7 +1,8 @@
 """How the nearest base points of a row are found: among all of them, or through a coarse level of cells.
 
 A way of finding them is a part that a base set brings along: ``k_nearest(X, B, k)`` is that of ``arrays``
-for points B in the order that ``arrange`` put them into. A row gets the same answer in every batch.
+for points B in the order that ``arrange`` put them into, which it takes in the type of X. A row gets the same
+answer in every batch.
 """
 
 from typing import Any, Self
@@ -38,7 +39,7 @@ class ExactNeighbors(BaseEstimator):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """Squared distances and indices (b, k) of the k points nearest to each row of X, nearest first."""
-        return arrays.k_nearest(X, B, k)
+        return arrays.k_nearest(X, arrays.like(B, X), k)
 
 
 class CoarseNeighbors(BaseEstimator):
@@ -64,7 +65,7 @@ class CoarseNeighbors(BaseEstimator):
         checks.positive_int(self.probes, "probes")
         wanted = round(len(B) ** 0.5) if self.cells is None else checks.positive_int(self.cells, "cells")
         cells = coarse_cells(B, min(wanted, len(B)), rng)
-        own = nearest_cell(B, cells)
+        own = nearest_cell(Rows(B), cells)
         held, own = np.unique(own, return_inverse=True)
         self.cells_ = cells[held]
         self.bounds_ = np.concatenate([[0], np.bincount(own).cumsum()])
@@ -76,7 +77,8 @@ class CoarseNeighbors(BaseEstimator):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """As ``ExactNeighbors.k_nearest``, among the points of the cells probed."""
-        scores = arrays.closeness(X, self.cells_.astype(X.dtype, copy=False))
+        B = arrays.like(B, X)
+        scores = arrays.closeness(X, arrays.like(self.cells_, X))
         probed = arrays.k_largest(scores, self._probes(k))[1]  # (b, p)
         pairs, ends = _grouped(probed.ravel(), len(self.cells_))
         row_of, best = pairs // probed.shape[1], np.empty(len(pairs), X.dtype)
@@ -104,7 +106,8 @@ class ListedNeighbors(CoarseNeighbors):
     list. ``members_`` are the lists one behind the other, ``ends_`` (c + 1,) where each begins.
     """
 
-    _lists: tuple[Floats, "CellLists"] | None = None  # of the points asked about last
+    # By type of the rows, for the points asked about last.
+    _lists: dict[Any, tuple[Floats, "CellLists"]] | None = None
 
     def __init__(self, probes: int = 4, cells: int | None = None, random_state: Any = None) -> None:
         super().__init__(probes, cells, random_state)
@@ -112,11 +115,11 @@ class ListedNeighbors(CoarseNeighbors):
     def learn(self, rows: Rows, B: Floats, k: int, rng: np.random.Generator) -> None:
         """Make the lists from some rows, and measure the recall on others."""
         n = len(rows)
-        drawn = rng.permutation(n)[: _SHOWN_ROWS + _RECALL_ROWS]
+        drawn = rng.choice(n, min(n, _SHOWN_ROWS + _RECALL_ROWS), replace=False)  # n numbers are never held
         apart = min(_RECALL_ROWS, n // 10)
         members = members_near(B, self.cells_, self.probes, k)
         X = rows.take(np.sort(drawn[apart:]))
-        cell = nearest_cell(X, self.cells_)
+        cell = nearest_cell(Rows(X), self.cells_)
         order = np.argsort(cell, kind="stable")
         shown, cell = Rows(X[order]), cell[order]
         thorough = CoarseNeighbors(max(8, self.probes))
@@ -125,13 +128,17 @@ class ListedNeighbors(CoarseNeighbors):
         members = [np.union1d(listed, used[cell == c]) for c, listed in enumerate(members)]
         self.members_ = np.concatenate(members)
         self.ends_ = np.concatenate([[0], np.cumsum([len(listed) for listed in members])])
+        self._lists = None
         self.recall_ = recall(self, rows.take(np.sort(drawn[: max(apart, 1)])), B, k)
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """As ``ExactNeighbors.k_nearest``, among the points in the list of the row's cell."""
-        if self._lists is None or self._lists[0] is not B:
-            self._lists = B, CellLists(B, self.cells_, np.split(self.members_, self.ends_[1:-1]))
-        return self._lists[1].k_nearest(X, k)
+        held = self._lists or {}
+        points, lists = held.get(X.dtype, (None, None))
+        if lists is None or points is not B:
+            lists = CellLists(arrays.like(B, X), self.cells_, np.split(self.members_, self.ends_[1:-1]))
+            self._lists = held | {X.dtype: (B, lists)}
+        return lists.k_nearest(X, k)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_lists"}
@@ -141,19 +148,17 @@ def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
     """Centres (c, d) of some rounds of k-means on the points of X: the coarse level."""
     cells = X[np.sort(rng.choice(len(X), c, replace=False))]
     for _ in range(_CELL_ROUNDS):
-        own = nearest_cell(X, cells)
+        own = nearest_cell(Rows(X), cells)
         sums = np.asarray(sp.csr_array((np.ones(len(X)), (own, np.arange(len(X)))), shape=(c, len(X))) @ X)
         counts = np.bincount(own, minlength=c)[:, None]
         cells = np.where(counts > 0, sums / np.maximum(counts, 1), cells).astype(X.dtype)
     return cells
 
 
-def nearest_cell(X: Floats, cells: Floats) -> Ints:
-    """The cell (b,) whose centre is nearest to each row, in blocks of rows."""
-    cells = cells.astype(X.dtype, copy=False)
-    return Rows(X).stack(lambda block: arrays.closeness(block, cells).argmax(axis=1)[:, None], 1, np.intp)[
-        :, 0
-    ]
+def nearest_cell(rows: Rows, cells: Floats) -> Ints:
+    """The cell (n,) whose centre is nearest to each row."""
+    cells = cells.astype(rows.dtype, copy=False)
+    return rows.stack(lambda X: arrays.closeness(X, cells).argmax(axis=1)[:, None], 1, np.intp)[:, 0]
 
 
 def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints]:
@@ -161,7 +166,7 @@ def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints
 
     Where these hold fewer than k points, all points.
     """
-    own = nearest_cell(B, cells)
+    own = nearest_cell(Rows(B), cells)
     near = arrays.k_nearest(cells, cells, min(probes, len(cells)))[1]
     listed = [np.flatnonzero(np.isin(own, of_cell)) for of_cell in near]
     return [members if len(members) >= k else np.arange(len(B)) for members in listed]

@@ -1,5 +1,6 @@
 """A PCA of the input: base points are looked for among the first principal components of the rows."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -10,10 +11,13 @@ from manihash import arrays, checks, cluster
 from manihash.arrays import Floats, Ints
 from manihash.blas import single_blas_thread
 from manihash.estimator import checked
-from manihash.rows import Rows
+from manihash.rows import KEEP_BYTES, Rows
 
-# A covariance is known well from this many rows; projected rows are held up to so many bytes.
-_PCA_ROWS, _HELD_BYTES = 20_000, 2**29
+# A covariance is known well from this many rows.
+_PCA_ROWS = 20_000
+# Up to this width all of a covariance is computed; beyond, its main directions, from so many more than are
+# wanted, in so many rounds.
+_EXACT_WIDTH, _MORE, _ROUNDS = 2_048, 32, 3
 
 
 class ReducedNeighbors(BaseEstimator):
@@ -37,7 +41,7 @@ class ReducedNeighbors(BaseEstimator):
         p = checks.positive_int(self.n_components, "n_components")
         n, rng = len(rows), checks.generator(self.random_state)
         some = np.arange(n) if n <= _PCA_ROWS else np.sort(rng.choice(n, _PCA_ROWS, replace=False))
-        self.directions_ = principal_directions(rows.take(some), p)
+        self.directions_ = principal_directions(rows.only(some).kept(), p, rng)
         self.neighbors_ = None
         return self
 
@@ -53,39 +57,91 @@ class ReducedNeighbors(BaseEstimator):
     def projected(self, rows: Rows) -> Rows:
         """The components of the rows, as rows to visit: held if they fit, else made anew on each visit."""
         width = len(self.directions_)
-        if cluster.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= _HELD_BYTES:
+        if cluster.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= KEEP_BYTES:
             return cluster.rows_of(rows.lay(self.project, width, rows.dtype, "projection"))
         return Rows(_Projected(self, rows))
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """As ``arrays.k_nearest``, of rows (b, d) and points B (m, p)."""
-        find = arrays.k_nearest if self.neighbors_ is None else self.neighbors_.k_nearest
-        return find(self.project(X), B, k)
+        if self.neighbors_ is None:
+            return arrays.k_nearest(self.project(X), arrays.like(B, X), k)
+        return self.neighbors_.k_nearest(self.project(X), B, k)
 
 
 class _Projected:
-    """Components of rows that are made where they are asked for: ``[start:stop]``, or by a list of places."""
+    """Components of rows that are made where they are asked for."""
 
     def __init__(self, part: ReducedNeighbors, rows: Rows) -> None:
         self.part, self.rows = part, rows
         self.shape, self.dtype = (len(rows), len(part.directions_)), rows.dtype
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def __getitem__(self, places: slice) -> Floats:
+        start, stop, _ = places.indices(len(self.rows))
+        return self.part.project(self.rows.block(start, stop))
 
-    def __getitem__(self, places: Any) -> Floats:
-        if isinstance(places, slice):
-            start, stop, _ = places.indices(len(self))
-            return self.part.project(self.rows.block(start, stop))
-        return self.part.project(self.rows.take(places))
+    def rows_at(self, ordered: Ints) -> Floats:
+        """The components of the rows at positions that ascend, and of no others."""
+        return self.rows.only(ordered).stack(self.part.project, self.shape[1], self.dtype)
 
 
-def principal_directions(X: Floats, p: int) -> Floats:
-    """The p directions (p, d) of largest variance, or all d; signs fixed so that machines agree."""
-    centred = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-    d = X.shape[1]
+def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats:
+    """The p directions (p, d) of largest variance, or all d; signs fixed so that machines agree.
+
+    Rows are visited in blocks. Where they are wide the covariance (d, d) is never held, and the directions
+    are near the best.
+    """
+    d, centred = rows.width, _centring(rows)
     with single_blas_thread():
-        covariance = (centred.T @ centred).astype(np.float64)
-        vectors = eigh(covariance, subset_by_index=(max(d - p, 0), d - 1))[1].T[::-1]
-    sign = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
-    return np.ascontiguousarray(vectors * np.where(sign == 0, 1, sign)[:, None], X.dtype)
+        if d <= _EXACT_WIDTH:
+            vectors = _main_axes(rows, centred, p)
+        else:
+            Q = _main_subspace(rows, centred, min(p + _MORE, d), rng)
+            vectors = Q @ _main_axes(rows, lambda X: centred(X) @ Q, p)
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.ascontiguousarray((vectors * np.where(largest < 0, -1, 1)).T, rows.dtype)
+
+
+def _centring(rows: Rows) -> Callable[[Floats], Floats]:
+    """Subtracts the mean of the rows from a block, and scales it so that no square overflows or vanishes."""
+    (largest,), (total,) = rows.fold(
+        lambda X: ((np.abs(X).max(axis=1),), (X.sum(axis=0, dtype=np.float64),)), "mean"
+    )
+    mean, limits = (total / len(rows)).astype(rows.dtype), np.finfo(rows.dtype)
+    # A power of two: no digit changes.
+    exponent = np.clip(-np.frexp(largest.max())[1], limits.minexp, limits.maxexp - 1)
+    scale = np.ldexp(rows.dtype.type(1), exponent)
+
+    def centred(X: Floats) -> Floats:
+        Z = X - mean
+        Z *= scale
+        return Z
+
+    return centred
+
+
+def _main_axes(rows: Rows, f: Callable[[Floats], Floats], p: int) -> Floats:
+    """The p eigenvectors (q, p) of the largest eigenvalues of ZᵀZ, where Z (n, q) is f of the rows."""
+
+    def block(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
+        Z = f(X)
+        return (), (Z.T @ Z,)
+
+    _, (scatter,) = rows.fold(block, "covariance")
+    q = len(scatter)
+    return eigh(scatter, subset_by_index=(max(q - p, 0), q - 1))[1][:, ::-1]
+
+
+def _main_subspace(
+    rows: Rows, centred: Callable[[Floats], Floats], q: int, rng: np.random.Generator
+) -> Floats:
+    """An orthonormal basis (d, q) of nearly the directions of largest variance: subspace iteration."""
+    Q = rng.standard_normal((rows.width, q)).astype(rows.dtype)
+    for _ in range(_ROUNDS):
+
+        def block(X: Floats, Q: Floats = Q) -> tuple[tuple[()], tuple[Floats]]:
+            Z = centred(X)
+            return (), (Z.T @ (Z @ Q),)
+
+        _, (image,) = rows.fold(block, "covariance")
+        Q = np.linalg.qr(image)[0].astype(rows.dtype)
+    return Q

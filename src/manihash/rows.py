@@ -163,10 +163,6 @@ class Rows:
         numbers = self._numbers_of(index)
         return Rows(Chosen(self.X, index), normalize=self.normalize, origin=self.origin, numbers=numbers)
 
-    def chosen(self, index: Any) -> "Rows":
-        """The rows at the given positions, in any order, prepared, as rows to visit."""
-        return Rows(self.take(index))
-
     def drawn(self, size: int, rng: np.random.Generator) -> "Rows":
         """So many rows to visit, one from each of ``size`` equal stretches: nothing of length n is held."""
         edges = np.arange(size + 1) * len(self) // size
@@ -240,13 +236,20 @@ class Chosen:
     def __getitem__(self, part: slice) -> Any:
         return rows_at(self.X, self.index[part])
 
+    def rows_at(self, ordered: Ints) -> Any:
+        """The rows at positions among those chosen."""
+        return rows_at(self.X, self.index[ordered])
+
 
 def rows_at(X: Any, ordered: Ints) -> Any:
-    """The rows of X at positions that ascend; a file is read from the first to the last of them in blocks."""
+    """The rows of X at positions that ascend; a file is read from the first to the last of them in blocks.
+
+    What has a way of its own, ``X.rows_at``, is asked.
+    """
     if isinstance(X, np.ndarray) or hasattr(X, "toarray"):
         return X[ordered]
-    if isinstance(X, Chosen):
-        return rows_at(X.X, X.index[ordered])
+    if hasattr(X, "rows_at"):
+        return X.rows_at(ordered)
     taken = np.empty((len(ordered), X.shape[1]), X.dtype)
     size, at = arrays.block_rows(X.shape[1]), 0
     while at < len(ordered):

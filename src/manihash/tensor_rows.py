@@ -10,7 +10,7 @@ import numpy as np
 from manihash import arrays, checks, cluster, tensors
 from manihash.arrays import Floats, Ints
 from manihash.progress import advance
-from manihash.rows import Arrays, Chosen, Result, Rows, joined, largest_square, rows_at
+from manihash.rows import KEEP_BYTES, Arrays, Chosen, Result, Rows, joined, largest_square, rows_at
 from manihash.tensors import Tensor
 
 _log = logging.getLogger(__name__)
@@ -111,10 +111,6 @@ class TensorRows(Rows):
         else:
             X = Streamed(Chosen(self.X.X, index), self.device)
         return TensorRows(X, normalize=self.normalize, origin=self.origin, numbers=self._numbers_of(index))
-
-    def chosen(self, index: Any) -> Rows:
-        """The rows at the given positions, prepared, as rows to visit where they lie."""
-        return TensorRows(self._taken(np.asarray(index)))
 
     def block(self, start: int, stop: int) -> Tensor:
         """Rows start to stop, prepared."""
@@ -221,7 +217,7 @@ class TensorRows(Rows):
     def _room(self) -> float:
         """Bytes that prepared rows may be kept in."""
         if self.device.type != "cuda":
-            return 2.0**29
+            return KEEP_BYTES
         return _KEEP * float(tensors.torch().cuda.mem_get_info(self.device)[0])
 
     def _empty(self, shape: tuple[int, int], dtype: Any) -> Any:

@@ -49,5 +49,5 @@ def too_many(r: int, most: int, what: str) -> ValueError:
     """The error where more dimensions are asked of an embedding than it can give."""
     return ValueError(
         f"{r} dimensions (bits) asked of an embedding of {what}, which gives at most {most}: "
-        "lower n_bits (n_components; --bits) or enlarge the base set"
+        f"lower n_bits (n_components; --bits) or {checks.LARGER_BASE}"
     )

@@ -53,7 +53,7 @@ def check_perplexity(perplexity: float, m: int) -> None:
     if not 1 <= checks.positive_number(perplexity, "perplexity") <= m - 1:
         raise ValueError(
             f"perplexity {perplexity:g} asked of {m} points: "
-            f"it counts neighbours, so give 1 to {m - 1}, or enlarge the base set"
+            f"it counts neighbours, so give 1 to {m - 1}, or {checks.LARGER_BASE}"
         )
 
 

@@ -71,8 +71,11 @@ class IMH(Inductive, Hasher):
     def _rotate(self, rows: Rows, rng: np.random.Generator) -> None:
         """Centre and rotate the induced embedding, in that of the base set: W̄ Y_B - mean = W̄ (Y_B - mean)."""
         n = len(rows)
-        sample = np.arange(n) if n <= _ROTATION_ROWS else rng.choice(n, _ROTATION_ROWS, replace=False)
-        Y = rows.chosen(sample).stack(self._induction, self.n_bits, np.float64)
+        if n > _ROTATION_ROWS:
+            rows = rows.only(np.sort(rng.choice(n, _ROTATION_ROWS, replace=False)))
+        Y = rows.stack(self._induction, self.n_bits, np.float64)
+        if rows.device is not None and isinstance(Y, np.ndarray):
+            Y = tensors.on(rows.device, Y)
         mean = Y.mean(axis=0)
         part = clone(self.rotation)
         hand_down(checks.seed(rng), part)
