@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Threads of FAISS that spin between calls slow everything else down on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-extras check format bench profile bench-baselines bench-search bench-scale bench-gpu clean
+.PHONY: help setup demo test test-extras check format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -50,8 +50,11 @@ format: .venv/.check-ready ## put the code into the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## fit and encode as multiples of the bare product, beside scikit-learn and FAISS (needs MNIST)
+bench: setup ## fit and encode as multiples of the bare product, beside scikit-learn and FAISS (needs MNIST, photo-sift1m)
 	$(BIN)/python benchmarks/fit.py
+
+bench-quality: setup ## MAP and SVM of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)
+	$(BIN)/python benchmarks/quality.py
 
 profile: setup ## where the time of fit and encode goes (needs MNIST)
 	$(BIN)/python benchmarks/profiling.py --recipe imh-tsne

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash import IMH, TSNE, ExactNeighbors, LargeBase, ReducedBase, load_dataset, recipe
+from manihash import IMH, TSNE, ExactNeighbors, KMeansBase, LargeBase, ReducedBase, load_dataset, recipe
 from manihash.experiments.classify import LinearSVM, chosen_cost
 from manihash.metrics import evaluate
 from manihash.truth import LabelTruth
@@ -52,11 +52,13 @@ PARTS: dict[str, dict[str, Make]] = {
     },
     "svm": {
         "rotated: imh-large, m = 4,000": named("imh-large", base__base__size=POINTS),
-        "plain, m = 4,000": plain(LargeBase(POINTS), turns=0),
-        "plain, m = 4,000, PCA": plain(ReducedBase(LargeBase(POINTS))),
-        "plain, m = 4,000, PCA, perplexity 5": plain(ReducedBase(LargeBase(POINTS)), perplexity=5),
-        "plain, m = 4,000, PCA, perplexity 5, all pairs": plain(
+        "plain, m = 4,000, by cells": plain(LargeBase(POINTS), turns=0),
+        "plain, m = 4,000, by cells, PCA, perplexity 5, all pairs": plain(
             ReducedBase(LargeBase(POINTS)), perplexity=5, sampled=None
+        ),
+        "plain, m = 4,000, PCA, perplexity 5": plain(ReducedBase(KMeansBase(POINTS)), perplexity=5),
+        "plain, m = 4,000, PCA, perplexity 5, all pairs": plain(
+            ReducedBase(KMeansBase(POINTS)), perplexity=5, sampled=None
         ),
     },
 }

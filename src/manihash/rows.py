@@ -32,7 +32,7 @@ _TURN_SECONDS = 1.0
 # How many times the spread of the rows their mean may be, in squares, before it is subtracted.
 _FAR = 100
 # Rows that tell where the rows lie.
-_STRETCHES, _STRETCH_ROWS = 8, 64
+_STRETCHES, _STRETCH_ROWS, _STRETCH_NUMBERS = 8, 64, 2**17
 
 
 class Rows:
@@ -300,16 +300,17 @@ def far_origin(rows: Rows) -> Floats | None:
     """
     if rows.dtype == np.float64:
         return None
-    some = rows.take(_stretches(len(rows))).astype(np.float64)
+    some = rows.take(_stretches(len(rows), rows.width)).astype(np.float64)
     mean = some.mean(axis=0)
     spread = float(arrays.squared_norms(some - mean).mean())
     return mean if float(mean @ mean) > _FAR * spread > 0 else None
 
 
-def _stretches(n: int) -> Ints:
+def _stretches(n: int, width: int) -> Ints:
     """Places of some rows out of n: a few stretches, evenly apart, since files are read in stretches."""
-    starts = np.linspace(0, max(n - _STRETCH_ROWS, 0), _STRETCHES).astype(np.intp)
-    places = np.unique(starts[:, None] + np.arange(_STRETCH_ROWS))
+    rows = min(_STRETCH_ROWS, 2 + _STRETCH_NUMBERS // max(width, 1))
+    starts = np.linspace(0, max(n - rows, 0), _STRETCHES).astype(np.intp)
+    places = np.unique(starts[:, None] + np.arange(rows))
     return places[places < n]
 
 
