@@ -304,3 +304,9 @@ def test_a_memory_map_has_the_codes_of_its_array(digits, small, tmp_path):
 def test_a_rotation_that_is_none_is_refused_before_any_work(digits, rotation):
     with pytest.raises(ValueError, match=r"rotation must be None or an object such as ITQRotation\(\)"):
         IMH(8, rotation=rotation).fit(digits)
+
+
+@pytest.mark.parametrize("given", ["no", "False", 0, None])
+def test_a_flag_that_is_neither_true_nor_false_is_refused(given):
+    with pytest.raises(ValueError, match="normalize must be true or false"):
+        IMH(8, normalize=given).fit(np.eye(30))

@@ -190,3 +190,12 @@ def test_supervised_imh_learns_the_same_labels_from_a_sparse_coupling(monkeypatc
     dense = hasher.fit(X, y).base_labels_
     monkeypatch.setattr("manihash.weights.MANY", 100)
     assert np.allclose(hasher.fit(X, y).base_labels_, dense, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", [TSNE, SNE, ElasticEmbedding])
+def test_neighbours_too_far_for_a_probability_leave_the_loss_finite(method, many):
+    """Clusters of a few points, far apart: most of the 30 nearest of a point have the probability 0."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(1e3 * rng.standard_normal((30, 8)), 5, axis=0) + rng.standard_normal((150, 8))
+    assert (near_probabilities(X, 3.0, 64).astype(np.float32).data == 0).any()
+    assert np.isfinite(method(4, perplexity=3.0, n_iter=20, random_state=0).fit(X.astype(np.float32)).loss_)

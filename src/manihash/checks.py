@@ -25,6 +25,13 @@ def positive_int(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def flag(value: Any, name: str) -> bool:
+    """The value as a bool if it is true or false."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    return bool(value)
+
+
 def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
     """The value as a float if it is finite and above zero (``zero``: or zero)."""
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0:

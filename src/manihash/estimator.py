@@ -97,7 +97,7 @@ class RowEstimator(BaseEstimator):
         """Learn from the rows of X (n, d)."""
         self._check()
         X = checked(self, X, fitting=True, least=2)
-        self.normalize_ = bool(getattr(self, "normalize", False))
+        self.normalize_ = checks.flag(getattr(self, "normalize", False), "normalize")
         rows = rows_of(X, normalize=self.normalize_)
         rows.origin = self.origin_ = far_origin(rows) if self._by_distance else None
         self._fit(rows, y, checks.generator(self.random_state))

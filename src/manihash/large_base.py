@@ -10,6 +10,7 @@ from manihash import checks
 from manihash.arrays import Floats
 from manihash.base_set import Assign, Assigned, BaseSet, KMeansBase, distinct, lloyd, sampled
 from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
+from manihash.progress import note
 from manihash.reduction import ReducedNeighbors
 from manihash.rows import KEEP_BYTES, Chosen, Rows
 
@@ -48,7 +49,12 @@ class LargeBase(BaseSet):
         self.random_state = random_state
 
     def _size(self, n: int) -> int:
-        return min(super()._size(n), max(n // _ROWS_A_POINT, 2))
+        asked, most = super()._size(n), max(n // _ROWS_A_POINT, 2)
+        if asked > most:
+            note(
+                f"a base set of {most:,} points, one for {_ROWS_A_POINT} rows, where {asked:,} were asked for"
+            )
+        return min(asked, most)
 
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")

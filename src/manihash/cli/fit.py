@@ -80,6 +80,7 @@ def fit(
         "seconds": round(seconds, 3),
         "file_bytes": out.stat().st_size,
         "loss": None if loss is None else float(loss),
+        "neighbor_recall": getattr(hasher, "neighbor_recall_", None),
     }
     show_json(learned) if as_json else show(facts(_in_words(learned)))
 
@@ -114,4 +115,6 @@ def _in_words(learned: dict[str, Any]) -> dict[str, str]:
     }
     if learned["loss"] is not None:
         lines["loss"] = f"{learned['loss']:.4f}"
+    if learned["neighbor_recall"] is not None:
+        lines["recall"] = f"{learned['neighbor_recall']:.1%} of a row's nearest base points are found"
     return lines

@@ -75,6 +75,7 @@ class SampledLoss:
 
     def __init__(self, kernel: Kernel, P: sp.csr_array, s: int, seed: int) -> None:
         m = P.shape[0]
+        P.eliminate_zeros()  # what underflowed: such pairs are not near, and 0 log 0 is 0
         self.kernel, self.P, self.s, self.pace = kernel, P, s, m / _PACE_POINTS
         self.rng = np.random.default_rng(seed)
         self.both = sp.csr_array((P + P.T) / 2).astype(P.dtype)
