@@ -60,6 +60,9 @@ PARTS: dict[str, dict[str, Make]] = {
         "plain, m = 4,000, PCA, perplexity 5, all pairs": plain(
             ReducedBase(KMeansBase(POINTS)), perplexity=5, sampled=None
         ),
+        "plain, m = 4,000, PCA to 32, perplexity 7, k = 4": lambda: plain(
+            ReducedBase(KMeansBase(POINTS), 32), perplexity=7
+        )().set_params(n_neighbors=4),
     },
 }
 
