@@ -22,6 +22,7 @@ ORDER = [
     {"blas"},
     {"arrays"},
     {"fused"},
+    {"places"},
     {"rows"},
     {"dask_client"},
     {"cluster"},
@@ -50,8 +51,19 @@ ORDER = [
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
-WITHOUT_SKLEARN = {"codes", "checks", "progress", "blas", "arrays", "rows", "persist", "metrics", "truth"}
-WITHOUT_SKLEARN |= {"datasets", "search", "cli"}
+WITHOUT_SKLEARN = {
+    "codes",
+    "checks",
+    "progress",
+    "blas",
+    "arrays",
+    "places",
+    "rows",
+    "persist",
+    "metrics",
+    "truth",
+}
+WITHOUT_SKLEARN |= {"persist", "metrics", "truth", "datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from manihash import checks, cluster, persist
 from manihash.arrays import Floats
 from manihash.persist import Arrays, ModelFileError
-from manihash.rows import Rows, can_be_sliced, far_origin
+from manihash.places import can_be_sliced
+from manihash.rows import Rows, far_origin
 from manihash.tensor_rows import in_numpy, is_on_torch, rows_of
 
 _log = logging.getLogger(__name__)

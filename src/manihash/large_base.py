@@ -10,9 +10,10 @@ from manihash import checks
 from manihash.arrays import Floats
 from manihash.base_set import Assign, Assigned, BaseSet, KMeansBase, distinct, lloyd, sampled
 from manihash.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
+from manihash.places import Chosen
 from manihash.progress import note
 from manihash.reduction import ReducedNeighbors
-from manihash.rows import KEEP_BYTES, Chosen, Rows
+from manihash.rows import KEEP_BYTES, Rows
 
 # Rows for each base point, at least; rows that the coarse cells are learned from, for each cell.
 _ROWS_A_POINT, _ROWS_A_CELL = 6, 256

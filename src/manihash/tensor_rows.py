@@ -9,8 +9,9 @@ import numpy as np
 
 from manihash import arrays, checks, cluster, tensors
 from manihash.arrays import Floats, Ints
+from manihash.places import Chosen, rows_at
 from manihash.progress import advance
-from manihash.rows import KEEP_BYTES, Arrays, Chosen, Result, Rows, joined, largest_square, rows_at
+from manihash.rows import KEEP_BYTES, Arrays, Result, Rows, joined, largest_square
 from manihash.tensors import Tensor
 
 _log = logging.getLogger(__name__)
