@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from manihash import KMeansBase, load_dataset, recipe
-from manihash.metrics import evaluate
-from manihash.truth import LabelTruth
+from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.truth import LabelTruth
 
 REFERENCES = json.loads((Path(__file__).parent / "references.json").read_text())
 # Methods without a public reference of ours stand beside LSH at these lengths.

@@ -94,8 +94,9 @@ def warm_start(X: np.ndarray) -> dict[str, float]:
 
     In products, and their sum of squares over that of the ten rounds.
     """
-    from manihash import KMeansBase, arrays
-    from manihash.rows import Rows
+    from manihash import KMeansBase
+    from manihash.compute import numpy as arrays
+    from manihash.rows.local import Rows
 
     F = X.astype(np.float32)
     C, rows, found, least = F[:1000].copy(), Rows(F), {}, 0.0

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from manihash import IMH, TSNE, ExactNeighbors, KMeansBase, LargeBase, ReducedBase, load_dataset, recipe
-from manihash.experiments.classify import LinearSVM, chosen_cost
-from manihash.metrics import evaluate
-from manihash.truth import LabelTruth
+from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.truth import LabelTruth
+from manihash.paper.tasks.classify import LinearSVM, chosen_cost
 
 BITS, POINTS = 64, 4_000
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "large.json"

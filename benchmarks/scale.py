@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from manihash import cluster, load, load_dataset
+from manihash import load, load_dataset
 from manihash.datasets import open_vectors, read_rows
+from manihash.rows import dask as cluster
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "scale.json"
 MILLION = 1_000_000

@@ -21,11 +21,11 @@ import numpy as np
 
 from manihash import HammingIndex, load_dataset, recipe
 from manihash.codes import pack
-from manihash.metrics import average_precision, recall_at_k
+from manihash.evaluation.metrics import average_precision, recall_at_k
+from manihash.evaluation.truth import LabelTruth, euclidean_truth
 from manihash.search import asymmetric_distances, engines
 from manihash.search.buckets import aligned
 from manihash.search.routes import Routes
-from manihash.truth import LabelTruth, euclidean_truth
 
 N = 1_000_000
 QUERIES = 1000

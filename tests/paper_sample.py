@@ -5,19 +5,8 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.experiments.section import (
-    Cell,
-    Claim,
-    Curve,
-    Pictures,
-    Plot,
-    Row,
-    Section,
-    Strip,
-    Table,
-    Value,
-)
 from manihash.hashers.recipes import RECIPES
+from manihash.report.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
 
 MADE_UP = "Made-up values, to look at the page: nothing here was measured."
 NINE = ("imh-tsne", "imh-le", "agh", "sth", "itq", "bre", "sph", "sh", "pcah")

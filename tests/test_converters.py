@@ -127,7 +127,7 @@ def test_usearch_keeps_and_compares_these_bytes(n_bits):
 @pytest.mark.extra
 def test_postgres_reads_and_writes_this_text():
     import psycopg
-    from test_stores_engines import postgres_url
+    from store_engines import postgres_url
 
     codes = pack(np.random.default_rng(0).random((20, 13)) < 0.5)
     with psycopg.connect(postgres_url()) as connection:

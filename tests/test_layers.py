@@ -13,57 +13,29 @@ SOURCE = Path(manihash.__file__).parent
 
 # What stands left imports nothing that stands right; those in one place may import each other.
 ORDER = [
-    {"codes"},
-    {"progress"},
-    {"checks"},
-    {"kernels"},
-    {"tensors"},
-    {"arrow"},
-    {"blas"},
-    {"arrays"},
-    {"fused"},
-    {"places"},
+    {"codes", "progress", "checks"},
+    {"compute"},
+    {"files"},
     {"rows"},
-    {"dask_client"},
-    {"cluster"},
-    {"tensor_rows"},
-    {"persist"},
-    {"growing"},
     {"estimator"},
-    {"metrics", "truth"},
-    {"neighbors"},
-    {"reduction"},
-    {"base_set"},
-    {"large_base"},
-    {"weights"},
     {"rotation"},
+    {"evaluation"},
+    {"base"},
     {"embeddings"},
     {"induction"},
-    {"nystrom"},
-    {"prototype"},
     {"hashers"},
     {"search"},
     {"stores"},
     {"datasets"},
-    {"experiments"},
     {"report"},
+    {"paper"},
+    {"demo"},
     {"cli"},
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
-WITHOUT_SKLEARN = {
-    "codes",
-    "checks",
-    "progress",
-    "blas",
-    "arrays",
-    "places",
-    "rows",
-    "persist",
-    "metrics",
-    "truth",
-}
-WITHOUT_SKLEARN |= {"persist", "metrics", "truth", "datasets", "search", "cli"}
+WITHOUT_SKLEARN = {"codes", "checks", "progress", "compute", "files", "rows"}
+WITHOUT_SKLEARN |= {"evaluation", "datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -128,8 +100,8 @@ def test_an_optional_library_is_imported_in_one_file_and_not_at_its_top(library)
 
 def test_triton_is_imported_in_one_file_that_is_itself_imported_late():
     users = [path.name for path in FILES if "triton" in {name.split(".")[0] for name in imports(path)}]
-    assert users == ["kernels.py"]
-    assert not [path for path in FILES if "manihash.kernels" in imports(path, top_level_only=True)]
+    assert users == ["triton.py"]
+    assert not [path for path in FILES if "manihash.compute.triton" in imports(path, top_level_only=True)]
 
 
 @pytest.mark.parametrize("path", named(path for path in FILES if part_of(path) in WITHOUT_SKLEARN))
@@ -140,12 +112,17 @@ def test_the_lower_layers_and_the_command_do_without_scikit_learn(path):
 def test_the_reader_of_imports_sees_what_it_should(tmp_path):
     (tmp_path / "module.py").write_text(
         "import numpy as np\n"
-        "from manihash import arrays, checks, IMH\n"
-        "from manihash.rows import Rows\n"
+        "from manihash import checks, IMH\n"
+        "from manihash.rows.local import Rows\n"
         "def f():\n    import faiss\n    h5py = checks.extra('h5py', 'hdf5')\n"
         "if TYPE_CHECKING:\n    import torch\n"
     )
-    top = {"numpy", "manihash.arrays", "manihash.checks", "manihash.rows", "manihash.hashers.imh"}
+    top = {
+        "numpy",
+        "manihash.checks",
+        "manihash.rows.local",
+        "manihash.hashers.imh",
+    }
     assert imports(tmp_path / "module.py", top_level_only=True) == top
     assert imports(tmp_path / "module.py") == top | {"faiss", "h5py"}
 
@@ -175,7 +152,10 @@ def test_every_public_name_can_be_had():
     ("statement", "absent"),
     [
         ("import manihash", {"sklearn", "scipy", "pandas", *OPTIONAL}),
-        ("import manihash.codes, manihash.metrics, manihash.persist, manihash.rows", {"sklearn", *OPTIONAL}),
+        (
+            "import manihash.codes, manihash.evaluation.metrics, manihash.files.model, manihash.rows.local",
+            {"sklearn", *OPTIONAL},
+        ),
         ("from manihash import IMH, recipe", OPTIONAL - {"pyarrow"}),  # pandas loads it
     ],
 )

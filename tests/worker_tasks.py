@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from manihash.experiments.trial import Found
+from manihash.paper.run.trial import Found
 
 
 def bits_as_map(t):

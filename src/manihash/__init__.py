@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from manihash.base_set import KMeansBase, RandomBase
+    from manihash.base.kmeans import KMeansBase, RandomBase
+    from manihash.base.large import LargeBase, ReducedBase
+    from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors, ListedNeighbors
+    from manihash.base.reduced import ReducedNeighbors
+    from manihash.compute.fused import precision
     from manihash.datasets import load_dataset, open_vectors
     from manihash.embeddings.diffusion import DiffusionMaps
     from manihash.embeddings.ee import ElasticEmbedding
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
     from manihash.embeddings.sne import SNE
     from manihash.embeddings.tsne import TSNE
     from manihash.estimator import load
-    from manihash.fused import precision
     from manihash.hashers._hasher import Hasher
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
@@ -44,15 +47,12 @@ if TYPE_CHECKING:
     from manihash.hashers.sth import STH
     from manihash.hashers.supervised_imh import SupervisedIMH
     from manihash.induction import InductiveEmbedding
-    from manihash.large_base import LargeBase, ReducedBase
-    from manihash.neighbors import CoarseNeighbors, ExactNeighbors, ListedNeighbors
-    from manihash.reduction import ReducedNeighbors
     from manihash.rotation import ITQRotation
+    from manihash.rows.torch import on_device
     from manihash.search import HammingIndex, Rescore, dedup
-    from manihash.search.tables import LSHTables
+    from manihash.search.lsh_tables import LSHTables
     from manihash.search.tensor_index import TensorIndex
     from manihash.stores import open_store
-    from manihash.tensor_rows import on_device
 
 _HOMES = {
     "IMH": "manihash.hashers.imh",
@@ -74,20 +74,20 @@ _HOMES = {
     "E2LSH": "manihash.hashers.e2lsh",
     "RMMH": "manihash.hashers.rmmh",
     "MahalanobisLSH": "manihash.hashers.mahalanobis",
-    "LSHTables": "manihash.search.tables",
+    "LSHTables": "manihash.search.lsh_tables",
     "KSH": "manihash.hashers.ksh",
     "SSH": "manihash.hashers.ssh",
     "LDAHash": "manihash.hashers.ldahash",
     "SupervisedIMH": "manihash.hashers.supervised_imh",
     "InductiveEmbedding": "manihash.induction",
-    "KMeansBase": "manihash.base_set",
-    "RandomBase": "manihash.base_set",
-    "LargeBase": "manihash.large_base",
-    "ReducedBase": "manihash.large_base",
-    "CoarseNeighbors": "manihash.neighbors",
-    "ExactNeighbors": "manihash.neighbors",
-    "ListedNeighbors": "manihash.neighbors",
-    "ReducedNeighbors": "manihash.reduction",
+    "KMeansBase": "manihash.base.kmeans",
+    "RandomBase": "manihash.base.kmeans",
+    "LargeBase": "manihash.base.large",
+    "ReducedBase": "manihash.base.large",
+    "CoarseNeighbors": "manihash.base.neighbors",
+    "ExactNeighbors": "manihash.base.neighbors",
+    "ListedNeighbors": "manihash.base.neighbors",
+    "ReducedNeighbors": "manihash.base.reduced",
     "ITQRotation": "manihash.rotation",
     "TSNE": "manihash.embeddings.tsne",
     "SNE": "manihash.embeddings.sne",
@@ -102,8 +102,8 @@ _HOMES = {
     "Rescore": "manihash.search",
     "dedup": "manihash.search",
     "TensorIndex": "manihash.search.tensor_index",
-    "on_device": "manihash.tensor_rows",
-    "precision": "manihash.fused",
+    "on_device": "manihash.rows.torch",
+    "precision": "manihash.compute.fused",
     "open_store": "manihash.stores",
     "load_dataset": "manihash.datasets",
     "open_vectors": "manihash.datasets",

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
-from manihash import arrays, checks, fused, tensors
-from manihash.arrays import Floats
-from manihash.base_set import KMeansBase
-from manihash.blas import single_blas_thread
+from manihash import checks
+from manihash.base.kmeans import KMeansBase
+from manihash.base.weights import Find, bandwidth, coupling, normalized_weights
+from manihash.compute import fused
+from manihash.compute import numpy as arrays
+from manihash.compute import torch as tensors
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
-from manihash.rows import Rows
-from manihash.tensor_rows import FusedRows, TensorRows
-from manihash.weights import Find, bandwidth, coupling, normalized_weights
+from manihash.rows.local import Rows
+from manihash.rows.torch import FusedRows, TensorRows
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ import numpy as np
 from scipy.linalg import svd
 from sklearn.base import BaseEstimator
 
-from manihash import arrays, checks
-from manihash.arrays import Floats
-from manihash.blas import single_blas_thread
+from manihash import checks
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.progress import advance
-from manihash.rows import Rows
-from manihash.tensor_rows import rows_of
+from manihash.rows.local import Rows
+from manihash.rows.torch import rows_of
 
 
 class ITQRotation(BaseEstimator):

@@ -61,7 +61,8 @@ def read_vectors(path: str) -> "NDArray[Any]":
 @contextmanager
 def opened(path: str, dask: str | None) -> Iterator[Any]:
     """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask cluster."""
-    from manihash import cluster, datasets
+    from manihash import datasets
+    from manihash.rows import dask as cluster
 
     X = datasets.open_vectors(path)
     if dask is None:
@@ -81,7 +82,7 @@ def check_device(device: str | None, dask: str | None) -> None:
         raise typer.BadParameter(
             "--device and --dask came: the workers of a cluster compute in numpy, give one"
         )
-    from manihash.tensors import checked_device
+    from manihash.compute.torch import checked_device
 
     checked_device(device)
 

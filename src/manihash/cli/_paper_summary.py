@@ -10,10 +10,10 @@ from rich.text import Text
 from manihash.cli._output import say, show, show_json
 
 if TYPE_CHECKING:
-    from manihash.experiments.experiment import Experiment
-    from manihash.experiments.scope import Held, Scope
-    from manihash.experiments.section import Section
-    from manihash.experiments.trial import Results, Trial
+    from manihash.paper.experiment import Experiment
+    from manihash.paper.run.trial import Results, Trial
+    from manihash.paper.scope import Held, Scope
+    from manihash.report.section import Section
 
 
 QUICK = (
@@ -39,7 +39,7 @@ def with_failures(
 
 def about(held: "Held", scope: "Scope") -> dict[str, str]:
     """Where, when and with what the figures of a report were measured."""
-    from manihash.experiments.provenance import machine, now
+    from manihash.paper.run.provenance import machine, now
 
     def all_of(name: str) -> str:
         return ", ".join(sorted({result.about.get(name, "unknown") for result in held.values()})) or "none"
@@ -102,7 +102,7 @@ def show_summary(sections: Sequence["Section"], found: dict[str, Any], scope: "S
 
 def show_list(experiments: Sequence["Experiment"], scope: "Scope", results: "Results", as_json: bool) -> None:
     """What there is to run, what of it is done, and what cannot be run here."""
-    from manihash.experiments.catalogue import is_possible, trials_of
+    from manihash.paper.catalogue import is_possible, trials_of
 
     rows: list[dict[str, Any]] = []
     for experiment in experiments:

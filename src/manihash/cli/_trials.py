@@ -10,8 +10,8 @@ from manihash.cli import _inputs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from manihash.evaluation.truth import Truth
     from manihash.hashers._hasher import Hasher
-    from manihash.truth import Truth
 
 NEAREST = 0.02  # of the database is relevant to a query, where there are no labels
 
@@ -91,7 +91,7 @@ def _size(X: "NDArray[Any]") -> str:
 
 def truth_of(material: Material) -> "Truth":
     """Rows of the query's label, or without labels the nearest 2 % by Euclidean distance."""
-    from manihash.truth import LabelTruth, euclidean_truth
+    from manihash.evaluation.truth import LabelTruth, euclidean_truth
 
     if material.y is not None and material.y_queries is not None:
         return LabelTruth(material.y_queries, material.y)
@@ -100,14 +100,14 @@ def truth_of(material: Material) -> "Truth":
 
 def scan_map(material: Material, truth: "Truth") -> float:
     """MAP of the exhaustive l2 scan; 1 by definition where the scan itself is the truth."""
-    from manihash.metrics import evaluate_scan
+    from manihash.evaluation.metrics import evaluate_scan
 
     return evaluate_scan(material.Q, material.X, truth) if material.has_labels else 1.0
 
 
 def trial(hasher: "Hasher", material: Material, truth: "Truth", radius: int) -> Measures:
     """Fit, encode and measure once."""
-    from manihash.metrics import evaluate
+    from manihash.evaluation.metrics import evaluate
 
     start = perf_counter()
     hasher.fit(material.X, material.y)

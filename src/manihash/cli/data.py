@@ -29,7 +29,7 @@ def list_sets(as_json: _inputs.Json = False) -> None:
       manihash data list
     """
     from manihash.datasets.catalogue import CATALOGUE
-    from manihash.datasets.files import cache_folder, data_folder
+    from manihash.datasets.locations import cache_folder, data_folder
 
     entries = CATALOGUE.values()
     folders = {"data_folder": _text(data_folder()), "cache": _text(cache_folder())}

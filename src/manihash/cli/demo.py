@@ -12,7 +12,7 @@ from manihash.cli._output import say, show, show_json
 from manihash.cli._progress import watched
 
 if TYPE_CHECKING:
-    from manihash.report.demo import Demo, Material, Scan, Score
+    from manihash.demo.measure import Demo, Material, Scan, Score
 
 _PAGE = "index.html"
 
@@ -41,7 +41,7 @@ def demo(
       manihash demo
       manihash demo --data mnist --out mnist-demo --bits 16,32,64 --open
     """
-    from manihash.report import demo as measure
+    from manihash.demo import measure
 
     start = perf_counter()
     measure.check_pictured(data)
@@ -80,7 +80,7 @@ def _target(out: Path) -> Path:
 
 def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, quiet: bool) -> "Demo":
     """All trials; with ``table``, each line is shown as soon as its numbers are there."""
-    from manihash.report import demo as measure
+    from manihash.demo import measure
 
     with watched(quiet) as watch:
         watch.begin("reading")
@@ -107,7 +107,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
 def _write(result: "Demo", target: Path) -> None:
     from datetime import date
 
-    from manihash.report.demo_page import demo_page
+    from manihash.demo.page import demo_page
 
     demo_page(result, date.today()).write(target)
 
@@ -128,7 +128,7 @@ def _line(name: str, *groups: list[float | None]) -> Text:
 
 
 def _show_end(result: "Demo", document: dict[str, Any]) -> None:
-    from manihash.report.demo_page import headline
+    from manihash.demo.page import headline
 
     for text in dict.fromkeys(f"{score.title}: {score.reason}" for score in result.scores if score.reason):
         say("note", text, "yellow")

@@ -54,9 +54,10 @@ def encode(
     with watched(quiet) as watch:
         watch.begin("encoding")
         import manihash
-        from manihash import checks, cluster, codes, datasets
+        from manihash import checks, codes, datasets
         from manihash.datasets.download import sha256_of
-        from manihash.growing import GrowingRows
+        from manihash.files.resumable import GrowingRows
+        from manihash.rows import dask as cluster
 
         with manihash.precision(precision), _inputs.opened(vectors, dask) as X:
             made_from = {

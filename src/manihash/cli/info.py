@@ -56,7 +56,8 @@ def info(
 
 def _model(file: Path) -> dict[str, Any]:
     """What a model file holds, verified: the numbers that describe it, not the arrays."""
-    from manihash import load, persist
+    from manihash import load
+    from manihash.files import model as persist
     from manihash.hashers.recipes import recipe_of
 
     model = load(file)
@@ -112,7 +113,7 @@ def _in_words(held: dict[str, Any]) -> dict[str, str]:
 
 
 def _installation() -> dict[str, Any]:
-    from manihash.datasets.files import cache_folder, data_folder
+    from manihash.datasets.locations import cache_folder, data_folder
     from manihash.hashers.recipes import RECIPES
 
     folder = data_folder()

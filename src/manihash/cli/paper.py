@@ -16,7 +16,7 @@ from manihash.cli._progress import watched
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from manihash.experiments.scope import Scope
+    from manihash.paper.scope import Scope
 
 _QUICK_ROWS, _QUICK_QUERIES, _QUICK_BITS = 5000, 200, (32, 64)
 
@@ -75,11 +75,11 @@ def paper(
       manihash paper --seeds 3 --jobs 2 --out report
     """
     from manihash.checks import positive_int
-    from manihash.experiments import catalogue
-    from manihash.experiments.runner import run
-    from manihash.experiments.tasks import measure
-    from manihash.experiments.trial import Results
-    from manihash.report.paper import check_target, write_report
+    from manihash.paper import catalogue
+    from manihash.paper.report import check_target, write_report
+    from manihash.paper.run.runner import run
+    from manihash.paper.run.trial import Results
+    from manihash.paper.tasks.table import measure
 
     start = perf_counter()
     scope = _scope(quick, bits, seeds, queries)
@@ -121,8 +121,8 @@ def paper(
 
 def _scope(quick: bool, bits: str | None, seeds: int | None, queries: int | None) -> "Scope":
     from manihash.checks import positive_int
-    from manihash.experiments.catalogue import sets_at_hand
-    from manihash.experiments.scope import Scope
+    from manihash.paper.catalogue import sets_at_hand
+    from manihash.paper.scope import Scope
 
     scope = Scope(at_hand=sets_at_hand())
     if quick:

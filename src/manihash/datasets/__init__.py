@@ -1,9 +1,9 @@
 """Data: sets by name, files by extension, GIST descriptors of images."""
 
 from manihash.datasets.catalogue import CATALOGUE, Dataset, dataset_names, load_dataset
-from manihash.datasets.errors import DataFileError, MissingDataError
-from manihash.datasets.formats import open_vectors, read, read_rows, split_key, write
 from manihash.datasets.gist import gist
+from manihash.files.errors import DataFileError, MissingDataError
+from manihash.files.formats import open_vectors, read, read_rows, split_key, write
 
 __all__ = [
     "CATALOGUE",

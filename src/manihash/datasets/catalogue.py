@@ -8,7 +8,7 @@ import numpy as np
 
 from manihash.checks import positive_int
 from manihash.datasets import sources
-from manihash.datasets.files import File, find
+from manihash.datasets.locations import File, find
 from manihash.datasets.sources import Array, Labelled, WithQueries
 from manihash.datasets.splits import PAPER_SEED, Rows, balanced_split, database_order
 

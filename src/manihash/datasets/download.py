@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from manihash.datasets.errors import DataFileError, MissingDataError
-from manihash.persist import whole_file
+from manihash.files.errors import DataFileError, MissingDataError
+from manihash.files.model import whole_file
 from manihash.progress import advance
 
 CHUNK = 1 << 20

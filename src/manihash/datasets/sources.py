@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.datasets.download import make_folder
-from manihash.datasets.errors import DataFileError
-from manihash.datasets.files import File, cache_folder, find, locate, locate_all, unpacked
-from manihash.datasets.formats import read, write
 from manihash.datasets.gist import gist
+from manihash.datasets.locations import File, cache_folder, find, locate, locate_all, unpacked
+from manihash.files.errors import DataFileError
+from manihash.files.formats import read, write
 
 Array = NDArray[Any]
 

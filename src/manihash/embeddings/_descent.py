@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from manihash import checks
-from manihash.arrays import Floats
-from manihash.blas import single_blas_thread, thread_map
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread, thread_map
 from manihash.progress import advance
 from manihash.rotation import random_rotation
 

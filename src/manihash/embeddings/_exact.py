@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from manihash import arrays
-from manihash.arrays import Floats
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
 from manihash.embeddings._descent import Each
 
 _CHUNK_NUMBERS = 2**18

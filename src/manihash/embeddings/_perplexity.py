@@ -4,12 +4,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manihash import arrays, checks
-from manihash.arrays import Floats, Ints
-from manihash.blas import single_blas_thread
+from manihash import checks
+from manihash.base.weights import sparse
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats, Ints
+from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.pca import principal_components
-from manihash.rows import Rows
-from manihash.weights import sparse
+from manihash.rows.local import Rows
 
 _BISECTIONS = 60
 

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from manihash import arrays, checks
-from manihash.arrays import Floats, Ints
+from manihash import checks
+from manihash.base.weights import MANY
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import Each, Loss
 from manihash.embeddings._exact import ExactLoss, Objective
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
-from manihash.weights import MANY
 
 _PACE_POINTS = 2_000  # for so many points the learning rate is that of all pairs; it grows with them
 _PIECE = 64  # points whose near pairs are looked at together

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
-from manihash.arrays import Floats
+from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import too_many
 
 # The authors drop every eigenvector with an eigenvalue up to this: the trivial one, and those of a graph that

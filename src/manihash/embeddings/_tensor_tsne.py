@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from manihash import checks, tensors
+from manihash import checks
+from manihash.compute import torch as tensors
+from manihash.compute.torch import Tensor
 from manihash.embeddings import _descent
 from manihash.embeddings._descent import Schedule
 from manihash.embeddings._perplexity import check_perplexity
 from manihash.progress import advance
 from manihash.rotation import random_rotation
-from manihash.tensors import Tensor
 
 _log = logging.getLogger(__name__)
 

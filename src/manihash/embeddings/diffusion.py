@@ -3,12 +3,13 @@
 import numpy as np
 from scipy.linalg import eigh
 
-from manihash import arrays, checks
-from manihash.arrays import Floats
-from manihash.blas import single_blas_thread
+from manihash import checks
+from manihash.base.weights import MANY
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import extreme_eigenvectors, fixed_signs
-from manihash.weights import MANY
 
 
 class DiffusionMaps(Embedding):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.arrays import Floats, Ints
+from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._sampled import SampledLoss, neighbour_loss

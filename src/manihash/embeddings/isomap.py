@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 
 from manihash import checks
-from manihash.arrays import Floats
+from manihash.base.weights import MANY
+from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings._spectral import fixed_signs
-from manihash.weights import MANY
 
 
 class Isomap(Embedding):

@@ -6,10 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from manihash import checks
-from manihash.arrays import Floats
+from manihash.base.weights import affinity
+from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors
-from manihash.weights import affinity
 
 
 class LaplacianEigenmaps(Embedding):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import svd
 
-from manihash.arrays import Floats
+from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding, too_many
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.arrays import Floats
+from manihash.base.weights import bandwidth, coupling
+from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors
 from manihash.embeddings.le import laplacian
-from manihash.rows import Rows
-from manihash.weights import bandwidth, coupling
+from manihash.rows.local import Rows
 
 
 class RelaxedLE(Embedding):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.arrays import Floats, Ints
+from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import Loss, minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._exact import Objective, row_sums

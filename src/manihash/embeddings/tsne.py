@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from manihash import checks, tensors
-from manihash.arrays import Floats, Ints
+from manihash import checks
+from manihash.compute import torch as tensors
+from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import Schedule, minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._exact import row_sums

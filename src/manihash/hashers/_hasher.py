@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from manihash import arrays, checks, codes
-from manihash.arrays import Floats
+from manihash import checks, codes
 from manihash.codes import Codes
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
 from manihash.estimator import RowEstimator
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from manihash import arrays, checks
-from manihash.arrays import Floats, Ints
+from manihash import checks
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats, Ints
 from manihash.hashers._hasher import Hasher
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 # The scale of the rows is measured from some of a sample of them to all of the sample.
 _SAMPLE, _MEASURED, _NEIGHBOURS = 2000, 500, 50

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from manihash import checks
-from manihash.arrays import Floats, Ints
+from manihash.compute.numpy import Floats, Ints
 from manihash.hashers._hasher import Hasher
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from manihash import arrays
-from manihash.arrays import Floats
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._hasher import Hasher
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 class LinearHasher(Hasher):

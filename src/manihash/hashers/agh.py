@@ -7,13 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from manihash import arrays, checks
-from manihash.arrays import Floats
+from manihash import checks
+from manihash.base.weights import Find, bandwidth, sparse_weights
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
 from manihash.embeddings._spectral import TRIVIAL, fixed_signs
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Induction, base_points, finding
-from manihash.rows import Rows
-from manihash.weights import Find, bandwidth, sparse_weights
+from manihash.rows.local import Rows
 
 
 class AGH(Hasher):

@@ -7,12 +7,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manihash import arrays, checks
-from manihash.arrays import Floats, Ints
-from manihash.blas import single_blas_thread
+from manihash import checks
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats, Ints
+from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, mean_of
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 _log = logging.getLogger(__name__)
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from manihash import arrays, checks
-from manihash.arrays import Floats
+from manihash import checks
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel import look_through, neighbour_distance
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 class E2LSH(Hasher):

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from manihash import checks, tensors
-from manihash.arrays import Floats
+from manihash import checks
+from manihash.compute import torch as tensors
+from manihash.compute.numpy import Floats
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Inductive, hand_down
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 # A rotation has r² numbers: this many rows tell them.
 _ROTATION_ROWS = 20_000

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from manihash import arrays, checks
+from manihash import checks
+from manihash.compute import numpy as arrays
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
 from manihash.progress import note
 from manihash.rotation import ITQRotation
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 # Of more rows than this a sample of so many learns the rotation.
 _ROTATION_ROWS = 2**20

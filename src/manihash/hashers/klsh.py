@@ -6,9 +6,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.arrays import Floats
+from manihash.compute.numpy import Floats
 from manihash.hashers._kernel import KernelHasher, drawn, look_through
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 # Of the directions that the sampled points span, those of less than this share of the largest are rounding.
 _ROUNDING = 1e-10

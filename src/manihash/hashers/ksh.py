@@ -8,13 +8,13 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.arrays import Floats
-from manihash.blas import single_blas_thread
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import KernelHasher
 from manihash.hashers._labels import Labelled, LabelledHasher
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 _log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.arrays import Floats, Ints
-from manihash.blas import single_blas_thread
+from manihash.compute.numpy import Floats, Ints
+from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import look_through
 from manihash.hashers._labels import Labelled, LabelledHasher, turn
 from manihash.hashers._linear import LinearHasher
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 class LDAHash(LabelledHasher, LinearHasher):

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.arrays import Floats
+from manihash.compute.numpy import Floats
 from manihash.hashers._linear import LinearHasher, mean_of, moments
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 _ROUNDING = 1e-8
 

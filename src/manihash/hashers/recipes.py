@@ -8,7 +8,9 @@ from typing import Any
 
 from sklearn.base import clone
 
-from manihash.base_set import KMeansBase, RandomBase
+from manihash.base.kmeans import KMeansBase, RandomBase
+from manihash.base.large import LargeBase, ReducedBase
+from manihash.base.neighbors import CoarseNeighbors, ListedNeighbors
 from manihash.embeddings.diffusion import DiffusionMaps
 from manihash.embeddings.ee import ElasticEmbedding
 from manihash.embeddings.isomap import Isomap
@@ -38,8 +40,6 @@ from manihash.hashers.sph import SpH
 from manihash.hashers.ssh import SSH
 from manihash.hashers.sth import STH
 from manihash.hashers.supervised_imh import SupervisedIMH
-from manihash.large_base import LargeBase, ReducedBase
-from manihash.neighbors import CoarseNeighbors, ListedNeighbors
 from manihash.rotation import ITQRotation
 
 

@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.svm import SVC
 
 from manihash import checks
-from manihash.arrays import Floats
+from manihash.compute.numpy import Floats
 from manihash.hashers._kernel import KernelHasher, drawn, look_through
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 # A variance below this share of the mean square is rounding.
 _ROUNDING = 1e-12

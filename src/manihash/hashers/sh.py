@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from manihash import arrays
-from manihash.arrays import Floats, Ints
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats, Ints
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import moments, principal_directions
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 class SH(Hasher):

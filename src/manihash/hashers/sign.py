@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from manihash import arrays
-from manihash.arrays import Floats
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import mean_of
 from manihash.rotation import random_rotation
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 class SignQuantizer(Hasher):

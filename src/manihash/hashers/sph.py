@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash import arrays, checks
-from manihash.arrays import Floats
-from manihash.blas import single_blas_thread
+from manihash import checks
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread
 from manihash.hashers._hasher import Hasher
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 _log = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.arrays import Floats
-from manihash.blas import single_blas_thread
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread
 from manihash.hashers._labels import Labelled, LabelledHasher
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 
 class SSH(LabelledHasher, LinearHasher):

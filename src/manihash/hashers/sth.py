@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from manihash import arrays, checks
-from manihash.arrays import Floats, Ints
-from manihash.blas import single_blas_thread
+from manihash import checks
+from manihash.compute import numpy as arrays
+from manihash.compute.numpy import Floats, Ints
+from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._linear import LinearHasher
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows.local import Rows
 
 # Up to so many points, or where so large a share of the vectors is wanted, all eigenvectors are computed.
 _DENSE_POINTS, _DENSE_SHARE = 500, 0.25

@@ -13,13 +13,13 @@ from scipy.sparse.linalg import cg
 from sklearn.base import clone
 
 from manihash import checks
-from manihash.arrays import Floats
-from manihash.blas import single_blas_thread
+from manihash.base.weights import bandwidth, coupling, sparse_weights
+from manihash.compute.numpy import Floats
+from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.hashers._labels import LabelledHasher
 from manihash.induction import Induction, base_points, embed_base, finding
-from manihash.rows import Rows
-from manihash.weights import bandwidth, coupling, sparse_weights
+from manihash.rows.local import Rows
 
 # How much smoothness over all rows counts beside the labels; chosen on training rows of MNIST.
 _SMOOTHNESS = 0.1

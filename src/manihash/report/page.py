@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-from manihash import persist
+from manihash.files import model as persist
 
 
 class Html(str):
@@ -70,11 +70,11 @@ def code(text: str) -> Html:
 class Page:
     """A title, a lead of one or two sentences, and sections that can be linked to by their id.
 
-    ``styles`` are files of this package; the later ones go beyond the earlier.
+    ``style`` is CSS that is added to that of all pages.
     """
 
-    def __init__(self, title: str, lead: str, styles: Sequence[str] = ("page.css",)) -> None:
-        self.title, self.lead, self.styles = title, lead, styles
+    def __init__(self, title: str, lead: str, style: str = "") -> None:
+        self.title, self.lead, self.style = title, lead, style
         self._sections: dict[str, tuple[str, str, Html]] = {}
 
     def section(self, id: str, title: str, *parts: str, link: str = "") -> None:
@@ -86,7 +86,7 @@ class Page:
     def html(self) -> str:
         """The page as one document."""
         links = (tag("a", link, href=f"#{id}") for id, (_, link, _) in self._sections.items())
-        style = "".join(files(__package__).joinpath(name).read_text("utf-8") for name in self.styles)
+        style = files(__package__).joinpath("page.css").read_text("utf-8") + self.style
         head = (
             Html('<meta charset="utf-8">'),
             Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import Codes, hamming
-from manihash.truth import query_block, smallest
+from manihash.evaluation.truth import query_block, smallest
 
 Ints = NDArray[np.int64]
 # lims (q + 1,), distances, positions: the answers of query i are those from lims[i] to lims[i + 1].

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import check_codes, n_bytes
-from manihash.persist import whole_file
+from manihash.files.model import whole_file
 from manihash.search.buckets import MOST_ROWS, Buckets, DamagedIndexError, aligned_bytes
 from manihash.search.offsets import Offsets
 

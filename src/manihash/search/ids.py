@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.search.living import Living
-from manihash.search.part import Mask
+from manihash.search.parts import Mask
 
 _log = logging.getLogger(__name__)
 

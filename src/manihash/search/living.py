@@ -12,7 +12,7 @@ import numpy as np
 from manihash.codes import Codes, n_bytes
 from manihash.search.buckets import Buckets, Ints, aligned_bytes, build
 from manihash.search.engines import engine
-from manihash.search.part import Mask, Part
+from manihash.search.parts import Mask, Part
 from manihash.search.routes import Routes
 
 # The dictionary may grow to this many times the root of the number of rows: reading it after a change costs

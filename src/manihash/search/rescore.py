@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import finite_block, positive_int
 from manihash.codes import Codes, check_codes, n_bytes, unpack
+from manihash.evaluation.truth import smallest
 from manihash.search.buckets import Ints
-from manihash.truth import smallest
 
 # Codes whose bytes are looked up at once, and queries whose distances are held at once.
 _CODES = 2**16
@@ -24,8 +24,8 @@ def asymmetric_distances(Y: ArrayLike, codes: ArrayLike, n_bits: int) -> NDArray
 
     A bit of which the query is unsure counts little; none counts more than the root mean square of the
     query's values, since the row's own value, of which only the bit is left, is not known to be as large.
-    Where all |y_j| are 1 it is the Hamming distance. ``manihash.metrics.average_precision`` judges it as any
-    other distance.
+    Where all |y_j| are 1 it is the Hamming distance. ``average_precision`` takes it as any other
+    distance.
     """
     stored = check_codes(codes, positive_int(n_bits, "n_bits"))
     return _distances(byte_tables(Y, n_bits), stored)

@@ -3,10 +3,11 @@
 import logging
 from typing import Any
 
-from manihash import fused, tensors
 from manihash.checks import positive_int
 from manihash.codes import n_bytes
-from manihash.tensors import Tensor
+from manihash.compute import fused
+from manihash.compute import torch as tensors
+from manihash.compute.torch import Tensor
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class TensorIndex:
 
     def _nearer(self, signs: Tensor, distance: Tensor, start: int, stop: int) -> Tensor | None:
         """Keys (q, most) of codes start to stop that are nearer than a query's distance, by the kernel."""
-        from manihash import kernels
+        from manihash.compute import triton as kernels
 
         torch, device, q = tensors.torch(), self.codes.device, len(signs)
         rows, width = -(-q // _BQ) * _BQ, max(32, 1 << (self.n_bits - 1).bit_length())

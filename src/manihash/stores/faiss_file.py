@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from manihash.codes import Codes, n_bytes
-from manihash.persist import whole_file
+from manihash.files.model import whole_file
 from manihash.search import HammingIndex
 from manihash.stores._store import Answers, Ints, NoStore, StoreError, check_ids
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from manihash.arrow import arrow, as_lists
 from manihash.checks import extra
 from manihash.codes import Codes, n_bytes
+from manihash.files.arrow import arrow, as_lists
 from manihash.stores._store import Answers, Ints, NoStore, StoreError, in_order, where_ids, with_whole_ties
 
 _N_BITS = b"manihash.n_bits"

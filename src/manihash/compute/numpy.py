@@ -1,0 +1,267 @@
+"""Which library holds a block of numbers: the few operations on a block that every method is made of.
+
+A row's result never depends on the batch it comes in. BLAS does not give that by itself: it takes other
+kernels, which add in another order, for one column, for the last few rows, for small products and for several
+threads. ``product`` stays on one kernel (see ``_padded_rows``), and takes float64 where the kernel of float32
+treats rows by their place; ``single_blas_thread`` keeps BLAS on one thread while blocks of rows are spread
+over threads of our own.
+
+A block may be a torch tensor: then ``tensors`` does the work, where the tensor lies.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash import codes
+from manihash.compute import torch as tensors
+from manihash.compute.threads import single_blas_thread
+
+Floats = NDArray[Any]
+Ints = NDArray[np.intp]
+
+# OpenBLAS takes its small-matrix kernels up to this many multiplications.
+_SMALL_PRODUCT = 1_000_000
+# A kernel takes some rows at once, a divisor of this (by the bytes of a number), the rest another.
+_KERNEL_ROWS = {4: 16, 8: 48}
+# Up to 10,000 numbers OpenBLAS takes an inner product on one thread.
+_DOT_NUMBERS = 8_192
+_ARGMAX_PASSES = 16
+# Scores that are held at once while they are looked through: of few base points a whole block of rows.
+_HELD_SCORES = 2**22
+# From so many columns on the k largest of a row are looked for among the largest of so many groups of them.
+_MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
+
+
+def float_type(X: Any) -> np.dtype[Any]:
+    """Arithmetic follows X: float64 for float64, float32 for anything else."""
+    if tensors.is_tensor(X):
+        return tensors.float_type(X)
+    return np.dtype(np.float64 if X.dtype.newbyteorder("=") == np.float64 else np.float32)
+
+
+def block_rows(width: int) -> int:
+    """Rows in a block: a function of the width alone, so that sums over blocks are the same everywhere."""
+    return max(64, min(2048, 2**23 // max(width, 1) // 16 * 16))
+
+
+def _padded_rows(b: int, d: int, m: int, itemsize: int) -> int:
+    """Rows with which b rows are multiplied: beyond the small products, and without a rest of a kernel."""
+    least, kernel = min(block_rows(d), _SMALL_PRODUCT // (d * m) + 1), _KERNEL_ROWS[itemsize]
+    return -(-max(b, least) // kernel) * kernel
+
+
+@cache
+def _rows_alike(dtype: np.dtype[Any]) -> bool:
+    """Whether equal rows have equal products, wherever they stand: not so in float32 with AVX2."""
+    rng = np.random.default_rng(0)
+    x, C = (rng.standard_normal((rows, 64)).astype(dtype) for rows in (1, 1000))
+    with single_blas_thread():
+        Y = np.repeat(x, 96, axis=0) @ C.T
+    return dtype == np.float64 or np.array_equal(Y[:-1], Y[1:])
+
+
+def product(X: Floats, C: Floats) -> Floats:
+    """X (b, d) times the transpose of C (m, d): (b, m), each row the same whatever b is."""
+    (b, d), m = X.shape, len(C)
+    if m == 1:
+        return product(X, np.repeat(C, 2, axis=0))[:, :1]
+    if not _rows_alike(X.dtype):
+        return product(X.astype(np.float64), C.astype(np.float64)).astype(X.dtype)
+    rows = _padded_rows(b, d, m, X.dtype.itemsize)
+    if b < rows:
+        padded = np.zeros((rows, d), X.dtype)
+        padded[:b] = X
+        return (padded @ C.T)[:b]
+    return X @ C.T
+
+
+def squared_norms(X: Floats) -> Floats:
+    """The squared length of each row."""
+    if tensors.is_tensor(X):
+        return tensors.squared_norms(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        parts = (X[:, a : a + _DOT_NUMBERS] for a in range(0, X.shape[1], _DOT_NUMBERS))
+        return sum(np.vecdot(part, part) for part in parts)
+
+
+def sum_of_squares(X: Floats) -> float:
+    """Σ x² over a contiguous block: the cheapest pass that sees NaN, infinity and overflow of squares."""
+    flat = X.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(flat @ flat)
+
+
+def unit_rows(X: Floats, squared: Floats, out: Floats | None = None) -> Floats:
+    """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero.
+
+    ``out`` may be X itself.
+    """
+    if tensors.is_tensor(X):
+        return tensors.unit_rows(X, squared)
+    limits = np.finfo(X.dtype)
+    if (faint := squared < limits.tiny / limits.eps).any():  # squares that underflow: scaled up before
+        largest = np.abs(X[faint]).max(axis=1, keepdims=True)
+        X, squared = X.copy(), squared.copy()
+        X[faint] /= np.where(largest > 0, largest, 1)
+        squared[faint] = squared_norms(X[faint])
+    length = np.sqrt(squared)
+    length[length == 0] = 1
+    return np.divide(X, length[:, None], out=out)
+
+
+def closeness(X: Floats, C: Floats) -> Floats:
+    """x·c - |c|²/2 (b, m): largest where the squared distance |x|² - 2 (x·c - |c|²/2) is smallest."""
+    if tensors.is_tensor(X):
+        return tensors.closeness(X, C)
+    scores = product(X, C)
+    scores -= squared_norms(C) / 2
+    return scores
+
+
+def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
+    """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
+    if tensors.is_tensor(X):
+        return tensors.k_nearest(X, C, k)
+    best, index = k_closest(X, C, k)
+    best *= -2
+    best += squared_norms(X)[:, None]
+    return np.maximum(best, 0, out=best), index
+
+
+def k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
+    """The k largest of ``closeness`` for each row, (b, k), and where they are: the k nearest."""
+    if tensors.is_tensor(X):
+        return tensors.k_closest(X, C, k)
+    b, m, half = len(X), len(C), squared_norms(C) / 2
+    best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
+    step = max(64, _HELD_SCORES // m // 64 * 64)
+    for part in (slice(start, start + step) for start in range(0, b, step)):
+        scores = product(X[part], C)
+        scores -= half
+        best[part], index[part] = k_largest(scores, k)
+    return best, index
+
+
+def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
+    """The k largest of each row and where they are, largest first, ties to the lower index.
+
+    Overwrites the scores.
+    """
+    if k > _ARGMAX_PASSES:
+        return _many_largest(scores, k)
+    b, m = scores.shape
+    first = np.arange(0, b * m, m)
+    best, index = np.empty((b, k), scores.dtype), np.empty((b, k), np.intp)
+    flat = scores.reshape(-1)
+    for j in range(k):
+        place = scores.argmax(axis=1)
+        index[:, j] = place
+        place += first
+        best[:, j] = flat[place]
+        flat[place] = -np.inf
+    return best, index
+
+
+def _many_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
+    index = _places_of_largest(scores, k)
+    least = np.take_along_axis(scores, index, axis=1).min(axis=1, keepdims=True)
+    tied = np.flatnonzero(np.count_nonzero(scores >= least, axis=1) > k)
+    index[tied] = np.argsort(-scores[tied], axis=1, kind="stable")[:, :k]
+    index.sort(axis=1)
+    best = np.take_along_axis(scores, index, axis=1)
+    order = np.argsort(-best, axis=1, kind="stable")
+    return np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
+
+
+def _places_of_largest(scores: Floats, k: int) -> Ints:
+    """Where the k largest of each row are, in any order, ties to any."""
+    if scores.shape[1] < max(_MANY_COLUMNS, 4 * _GROUPS_EACH * k):
+        return np.argpartition(-scores, k - 1, axis=1)[:, :k]
+    columns = _columns_of_groups(scores, k)
+    some = np.take_along_axis(scores, columns, axis=1)
+    return np.take_along_axis(columns, np.argpartition(-some, k - 1, axis=1)[:, :k], axis=1)
+
+
+def _columns_of_groups(scores: Floats, k: int) -> Ints:
+    """Columns (b, c), ascending, that hold the k largest of each row: those of the k groups with the largest.
+
+    Group g has the columns g, g + G, g + 2 G, …; columns that fill no round of groups are always among them.
+    """
+    b, m = scores.shape
+    G = _GROUPS_EACH * k
+    rounds = m // G
+    largest = scores[:, : rounds * G].reshape(b, rounds, G).max(axis=1)
+    groups = np.argpartition(-largest, k - 1, axis=1)[:, :k]
+    groups.sort(axis=1)
+    held = (np.arange(0, rounds * G, G)[:, None] + groups[:, None, :]).reshape(b, rounds * k)
+    rest = np.broadcast_to(np.arange(rounds * G, m), (b, m - rounds * G))
+    return np.hstack([held, rest])
+
+
+def squared_distances(X: Floats, C: Floats) -> Floats:
+    """|x - c|² for every pair, (b, m), never below zero."""
+    if tensors.is_tensor(X):
+        return tensors.squared_distances(X, C)
+    distances = closeness(X, C)
+    distances *= -2
+    distances += squared_norms(X)[:, None]
+    return np.maximum(distances, 0, out=distances)
+
+
+def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
+    """Which row of C is nearest to each of X, and its ``closeness``, (b,); sum and number of X for each."""
+    if tensors.is_tensor(X):
+        return tensors.nearest_sums(X, like(C, X))
+    import scipy.sparse as sp
+
+    b, m = len(X), len(C)
+    best, index = k_closest(X, C, 1)
+    label = index[:, 0].astype(np.int32)
+    own = sp.csc_array((np.ones(b, X.dtype), label, np.arange(b + 1, dtype=np.int32)), shape=(m, b))
+    return label, best[:, 0], own @ X, np.bincount(label, minlength=m)
+
+
+def weighted_sums(w: Floats, index: Ints, Y: Floats) -> Floats:
+    """Σ_j w_ij Y[index_ij], (b, r): weights and indices (b, k), rows Y (m, r); added up in the order of j."""
+    (b, k), m = index.shape, len(Y)
+    if tensors.is_tensor(Y):
+        found = w[:, :1] * Y[index[:, 0]]
+        for j in range(1, k):
+            found += w[:, j : j + 1] * Y[index[:, j]]
+        return found
+    import scipy.sparse as sp
+
+    W = sp.csr_array((w.reshape(-1), index.reshape(-1), np.arange(0, b * k + 1, k)), shape=(b, m))
+    return W @ Y
+
+
+def exp(X: Floats) -> Floats:
+    """e to the power of each number."""
+    return tensors.exp(X) if tensors.is_tensor(X) else np.exp(X)
+
+
+def sum_of_roots(squared: Floats) -> Any:
+    """The sum of square roots, in float64."""
+    return (
+        tensors.sum_of_roots(squared)
+        if tensors.is_tensor(squared)
+        else np.sqrt(squared).sum(dtype=np.float64)
+    )
+
+
+def signs(V: Floats) -> Floats:
+    """1 where a number is above zero, -1 elsewhere."""
+    return tensors.signs(V) if tensors.is_tensor(V) else np.where(V > 0, V.dtype.type(1), V.dtype.type(-1))
+
+
+def pack(bits: Floats) -> Floats:
+    """Bits (b, r) to bytes, as ``codes.pack``."""
+    return tensors.pack(bits) if tensors.is_tensor(bits) else codes.pack(bits)
+
+
+def like(array: Floats, X: Floats) -> Floats:
+    """The array in the type of X, and beside it where X is a tensor."""
+    return tensors.like(array, X) if tensors.is_tensor(X) else array.astype(X.dtype, copy=False)

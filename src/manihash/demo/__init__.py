@@ -1,0 +1,1 @@
+"""The demo: what it measures, and its page."""

@@ -1,0 +1,1 @@
+"""Ground truth, and metrics of codes against it."""

@@ -1,1 +1,0 @@
-"""Every experiment of the paper, one file a table or figure."""

@@ -1,0 +1,1 @@
+"""Files: atomic writes, model files, resumable files, and the formats of data files."""

@@ -1,0 +1,75 @@
+"""Rows that stay in their file: read by slices, as ``fit`` and ``encode`` visit them."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.files.errors import DataFileError
+
+# What an OSError has where the content is to blame: none at all, or a place that no file has.
+_OF_DAMAGE = (None, 0, errno.EINVAL)
+
+
+class StoredRows:
+    """The rows (n, d) of a file, by ``X[start:stop]``; an array (n, h, w) has rows of h w numbers."""
+
+    def __init__(
+        self, path: Path, shape: tuple[int, ...], dtype: Any, read: Callable[[int, int], NDArray[Any]]
+    ) -> None:
+        self.path = path
+        self.shape = (shape[0], int(np.prod(shape[1:])))
+        self.dtype = np.dtype(dtype).newbyteorder("=")
+        self._read = read
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        start, stop, step = part.indices(self.shape[0])
+        if step != 1:
+            raise ValueError(f"rows of {self.path} are read one after the other, not in steps of {step}")
+        with parsing(self.path):
+            rows = self._read(start, max(start, stop))
+        return np.asarray(rows, self.dtype).reshape(-1, self.shape[1])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype)
+
+
+@contextmanager
+def parsing(path: Path) -> Iterator[None]:
+    """Whatever the parsers of others raise over a damaged file, told as one thing.
+
+    What the system says of a disk that cannot be read, or of a file that may not be, is not damage.
+    """
+    try:
+        yield
+    except (DataFileError, ImportError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in _OF_DAMAGE:
+            raise OSError(error.errno, f"cannot read {path}: {os.strerror(error.errno)}") from error
+        if "pickle" in str(error) or "Python objects" in str(error):
+            raise DataFileError(
+                f"{path} holds Python objects, which are never loaded: save an array of numbers"
+            ) from error
+        raise DataFileError(
+            f"{path} is not a whole {path.suffix} file ({error}): it is cut short or damaged. Copy it again"
+        ) from error
+
+
+def choose(path: Path, names: list[str], key: str | None) -> str:
+    """The array to read, of those that a file holds."""
+    if key is None and len(names) == 1:
+        return names[0]
+    if key is None or key not in names:
+        asked = "no key was given" if key is None else f"{key!r} was asked for"
+        held = ", ".join(names) or "none"
+        raise DataFileError(f"{path} holds the arrays: {held}; {asked}. Name one: {path.name}:key, or key=")
+    return key

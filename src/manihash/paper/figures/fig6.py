@@ -1,0 +1,102 @@
+"""Figure 6: a query's answers by IMH-tSNE, SH, AGH and STH at 32 bits, as pictures."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.datasets import load_dataset
+from manihash.datasets.locations import find
+from manihash.datasets.sources import CIFAR10_BATCHES, CIFAR10_RECORD
+from manihash.datasets.splits import PAPER_SEED, balanced_split
+from manihash.paper.experiment import Experiment
+from manihash.paper.lines import Line, by_method, claim, title, told
+from manihash.paper.notes import data_note
+from manihash.paper.run.trial import Trial
+from manihash.paper.scope import Held, Scope, mean
+from manihash.paper.tasks.neighbours import DEPTH
+from manihash.report.section import Cell, Part, Pictures, Row, Section, Strip, Table
+
+METHODS = ("imh-tsne", "sh", "agh", "sth")
+BITS = 32
+
+
+def trials(scope: Scope) -> list[Trial]:
+    """Four methods; the first seed is shown."""
+    return [t for method in METHODS for t in _trials(scope, method)]
+
+
+def _trials(scope: Scope, method: str) -> list[Trial]:
+    return scope.seeded("answers", _data(scope), method, scope.lengths((BITS,))[0])
+
+
+def _data(scope: Scope) -> str:
+    """CIFAR-10 where its images are on this machine, otherwise MNIST."""
+    has_images = "cifar10-gist" in scope.at_hand and all(find(name) for name in CIFAR10_BATCHES)
+    return "cifar10-gist" if has_images else "mnist"
+
+
+def section(held: Held, scope: Scope) -> Section:
+    """The first query's answers, and the precision of all queries' answers."""
+    data, bits = _data(scope), scope.lengths((BITS,))[0]
+    lines = [
+        Line(title(m), m, {float(bits): mean(held, _trials(scope, m), "precision", 100)}) for m in METHODS
+    ]
+    rows = tuple(Row(line.title, (Cell(line.at[float(bits)]),), line.method) for line in lines)
+    table = Table(
+        "fig6",
+        f"Right among the first {DEPTH} answers, all queries.",
+        (f"{bits} bits",),
+        rows,
+        "precision, %",
+        1,
+    )
+    lead = f"The first {DEPTH} answers to the test set's first query, at {bits} bits; wrong ones are framed."
+    line = by_method(lines)
+
+    def best() -> bool:
+        return max(METHODS, key=lambda m: line[m][bits]) == "imh-tsne"
+
+    missing: tuple[str, ...] = ()
+    if data == "mnist":
+        missing = (
+            "The paper shows images of CIFAR-10, which are not on this machine: digits of MNIST instead "
+            "(`manihash data get cifar10-gist` fetches the images where it must compute their GIST).",
+        )
+    parts: tuple[Part, ...] = (*_pictures(held, scope, data), table)
+    claims = (claim("fig6-tsne", told(lines), best, scope),)
+    return Section("fig6", EXPERIMENT.title, lead, data_note(data, scope), parts, claims, missing)
+
+
+def _pictures(held: Held, scope: Scope, name: str) -> list[Pictures]:
+    found = {m: held[t].figures["ids"] for m in METHODS for t in _trials(scope, m)[:1] if t in held}
+    if not found:
+        return []
+    data = load_dataset(name, n_queries=scope.queries, n_train=scope.rows)
+    assert data.y_train is not None
+    assert data.y_test is not None
+    if data.image_shape is None:
+        images, queries = _cifar_images(scope)
+    else:
+        images, queries = (part.reshape(-1, *data.image_shape) for part in (data.X_train, data.X_test))
+    strips = tuple(
+        Strip(
+            title(method),
+            (queries[0], *(images[i] for i in ids)),
+            (None, *(bool(data.y_train[i] == data.y_test[0]) for i in ids)),
+        )
+        for method, ids in found.items()
+    )
+    return [Pictures("fig6-answers", "The query comes first.", strips)]
+
+
+def _cifar_images(scope: Scope) -> tuple[NDArray[Any], NDArray[Any]]:
+    """CIFAR-10's images (n, 32, 32, 3) in the order of its descriptors' database, and of their queries."""
+    paths = [path for path in map(find, CIFAR10_BATCHES) if path is not None]
+    records = np.concatenate([np.fromfile(path, np.uint8).reshape(-1, CIFAR10_RECORD) for path in paths])
+    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    drawn, rows = balanced_split(records[:, 0], scope.queries or 1000, PAPER_SEED)
+    return images[rows], images[drawn]
+
+
+EXPERIMENT = Experiment("fig6", "Figure 6: answers as pictures", ("mnist",), trials, section)

@@ -1,0 +1,203 @@
+"""Beyond the paper: rotation, larger bases, asymmetric ranking, other methods, where plain methods win."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from manihash.hashers.recipes import RECIPES
+from manihash.paper.experiment import Experiment
+from manihash.paper.figures import large
+from manihash.paper.figures.fig8 import SETS
+from manihash.paper.lines import title
+from manihash.paper.notes import data_note
+from manihash.paper.run.trial import Trial
+from manihash.paper.scope import Held, Scope, mean
+from manihash.report.section import Cell, Row, Section, Table
+
+MNIST, CIFAR = "mnist", "cifar10-gist"
+BITS = (32, 64)
+SIZES, QUICK_SIZES = (0, 1000, 2000), (0, 1000)  # of base sets; 0 is the recipe's own
+ASYMMETRIC = ("imh-tsne", "imh-tsne-rotated", "imh-le", "agh", "itq", "pcah")
+ASYMMETRIC_QUERIES = 200  # of a large set, where every ranking is a sort of a million reals
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row of the comparison: a recipe, with options."""
+
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Its name in print, with the size of its base set where that is not the usual."""
+        size = self.options.get("base__size")
+        return title(self.method) + (f", m = {size:,}" if size else "")
+
+
+def _variants(scope: Scope) -> list[Variant]:
+    """The paper's best first, then what improves it, then others; recipes that are not there are left out."""
+    bases = [
+        Variant(method, {"base__size": size} if size else {})
+        for size in (QUICK_SIZES if scope.quick else SIZES)
+        for method in ("imh-tsne", "imh-tsne-rotated")
+    ]
+    others = ("imh-large", "imh-supervised", "ksh", "ldahash", "ssh", "agh2", "itq", "rmmh", "klsh", "lsh")
+    plain = ("sign", "e2lsh", "sklsh", "mahalanobis-lsh")
+    return bases + [Variant(method) for method in (*others, *plain) if method in RECIPES]
+
+
+def _large_variants() -> list[Variant]:
+    """On a large set, with the paper's base size there."""
+    base = {"base__size": large.BASE_SIZE, "n_neighbors": large.NEIGHBOURS}
+    on_base = [Variant(method, base) for method in ("imh-tsne", "imh-tsne-rotated")]
+    return on_base + [Variant(method) for method in ("itq", "lsh", "sign")]
+
+
+def trials(scope: Scope) -> list[Trial]:
+    """All variants on two sets with classes, asymmetric ranking on one, and the large set."""
+    return [
+        *(
+            t
+            for data in _labelled(scope)
+            for v in _variants(scope)
+            for b in _bits(scope)
+            for t in _of(scope, data, v, b)
+        ),
+        *(
+            t
+            for method in ASYMMETRIC
+            for b in _bits(scope)
+            for t in scope.seeded("asymmetric", MNIST, method, b)
+        ),
+        *(t for v in _large_variants() for b in _bits(scope) for t in _on_large(scope, v, b)),
+        *(t for v in _large_variants() for t in _asymmetric(scope, v)),
+    ]
+
+
+def section(held: Held, scope: Scope) -> Section:
+    """Tables of each of these, and in words where plain methods win."""
+    tables = [_by_class(held, scope, data) for data in _labelled(scope)]
+    tables.append(_asymmetric_table(held, scope))
+    if _has_large(scope):
+        tables.append(_by_distance(held, scope))
+    lead = "The same comparisons with what the paper does not have. " + _plain_wins(held, scope)
+    sets = [*_labelled(scope), *([_large(scope)] if _has_large(scope) else [])]
+    note = " ".join(data_note(data, scope) for data in sets)
+    return Section("ours", EXPERIMENT.title, lead, note, tuple(tables))
+
+
+def _by_class(held: Held, scope: Scope, data: str) -> Table:
+    columns = tuple(f"{name}, {b} bits" for name in ("MAP", "F1") for b in _bits(scope))
+    rows = tuple(
+        Row(
+            v.title,
+            tuple(
+                Cell(mean(held, _of(scope, data, v, b), figure, 100))
+                for figure in ("map", "f1")
+                for b in _bits(scope)
+            ),
+            v.method,
+        )
+        for v in _variants(scope)
+    )
+    caption = f"{data}: what goes beyond the paper. IMH supervised, KSH, LDAHash and SSH learn from labels."
+    return Table(f"ours-{data}", caption, columns, rows, "%", 1)
+
+
+def _asymmetric_table(held: Held, scope: Scope) -> Table:
+    bits = _bits(scope)
+    columns = tuple(f"{name}, {b} bits" for b in bits for name in ("Hamming", "asymmetric"))
+
+    def cells(method: str) -> tuple[Cell, ...]:
+        return tuple(
+            Cell(mean(held, scope.seeded("asymmetric", MNIST, method, b), figure, 100))
+            for b in bits
+            for figure in ("map_hamming", "map")
+        )
+
+    rows = tuple(Row(title(method), cells(method), method) for method in ASYMMETRIC)
+    caption = "MNIST: the query keeps its real values (asymmetric), or is a code as well (Hamming)."
+    return Table("ours-asymmetric", caption, columns, rows, "MAP, %", 1)
+
+
+def _by_distance(held: Held, scope: Scope) -> Table:
+    data, bits = _large(scope), _bits(scope)
+    last = bits[-1]
+    columns = (
+        *(f"F1, {b} bits" for b in bits),
+        *(f"MAP, {b} bits" for b in bits),
+        f"asymmetric MAP, {last} bits",
+    )
+    rows = tuple(
+        Row(
+            v.title,
+            (
+                *(Cell(mean(held, _of(scope, data, v, b), "f1", 100)) for b in bits),
+                *(Cell(mean(held, _of(scope, data, v, b), "map_ties", 100)) for b in bits),
+                Cell(mean(held, _asymmetric(scope, v), "map", 100)),
+            ),
+            v.method,
+        )
+        for v in _large_variants()
+    )
+    caption = f"{data}: truth by distance. Look-up within radius 2, and the ranking (ties in random order)."
+    return Table("ours-distance", caption, columns, rows, "%", 1)
+
+
+def _plain_wins(held: Held, scope: Scope) -> str:
+    """Every case where ITQ, LSH or sign quantisation beats IMH-tSNE, in words."""
+    found = []
+    places = [(data, _variants(scope), "map") for data in _labelled(scope)]
+    if _has_large(scope):
+        places += [(_large(scope), _large_variants(), figure) for figure in ("map_ties", "f1")]
+    for data, variants, figure in places:
+        best = next(v for v in variants if v.method == "imh-tsne")
+        for b in _bits(scope):
+            theirs = mean(held, _of(scope, data, best, b), figure, 100)
+            for v in (v for v in variants if v.method in ("itq", "sign", "lsh")):
+                plain = mean(held, _of(scope, data, v, b), figure, 100)
+                if plain and theirs and plain.mean > theirs.mean:
+                    name = "F1" if figure == "f1" else "MAP"
+                    found.append(
+                        f"{v.title} {plain.mean:.1f} against {theirs.mean:.1f} ({data}, {name}, {b} bits)"
+                    )
+    if not found:
+        return "No plain method beats IMH-tSNE here."
+    return "Where a plain method beats IMH-tSNE: " + "; ".join(found) + "."
+
+
+def _of(scope: Scope, data: str, variant: Variant, bits: int) -> list[Trial]:
+    return scope.seeded("retrieval", data, variant.method, bits, **variant.options)
+
+
+def _on_large(scope: Scope, variant: Variant, bits: int) -> list[Trial]:
+    return _of(scope, _large(scope), variant, bits) if _has_large(scope) else []
+
+
+def _asymmetric(scope: Scope, variant: Variant) -> list[Trial]:
+    if not _has_large(scope):
+        return []
+    queries = min(ASYMMETRIC_QUERIES, scope.large_queries)
+    last = _bits(scope)[-1]
+    return scope.seeded(
+        "asymmetric", _large(scope), variant.method, last, queries=queries, **variant.options
+    )[:1]
+
+
+def _bits(scope: Scope) -> tuple[int, ...]:
+    return scope.lengths(BITS)
+
+
+def _labelled(scope: Scope) -> list[str]:
+    return [MNIST, CIFAR] if CIFAR in scope.at_hand else [MNIST]
+
+
+def _large(scope: Scope) -> str:
+    return scope.first_at_hand(SETS)
+
+
+def _has_large(scope: Scope) -> bool:
+    return _large(scope) in scope.at_hand
+
+
+EXPERIMENT = Experiment("ours", "Beyond the paper", (MNIST,), trials, section)

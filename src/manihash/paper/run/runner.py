@@ -1,0 +1,137 @@
+"""Runs trials in processes of their own: what is finished is skipped, and one that dies harms no other.
+
+A worker gives back what it found; the process that started it writes the file. So a worker that is killed
+leaves nothing behind.
+"""
+
+import logging
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from time import perf_counter
+from typing import Any
+
+from manihash.paper.run import provenance
+from manihash.paper.run.trial import Found, Result, Results, Trial
+from manihash.progress import advance
+
+_log = logging.getLogger(__name__)
+_STAGE = "trials"
+
+Measure = Callable[[Trial], Found]
+
+
+def run(trials: Iterable[Trial], results: Results, measure: Measure, *, jobs: int = 1) -> dict[Trial, str]:
+    """Run what has no result yet, in the order given; the reasons of those that failed.
+
+    ``measure`` is a function of a module, by whose name a worker finds it (``tasks.measure``). Trials that
+    measure time run last, one after the other, with nothing beside them.
+    """
+    asked = list(dict.fromkeys(trials))
+    waiting = [trial for trial in asked if trial not in results.of([trial])]
+    total = len(waiting)
+    failures: dict[Trial, str] = {}
+    beside = [trial for trial in waiting if not trial.is_timed]
+    alone = [trial for trial in waiting if trial.is_timed]
+    advance(_STAGE, 0, total)
+    for group, workers in ((beside, jobs), (alone, 1)):
+        before = 0 if group is beside else len(beside)
+        failures |= _Crew(results, measure, workers).run(group, before, total)
+    return failures
+
+
+class _Crew:
+    """Some workers on one list of trials."""
+
+    def __init__(self, results: Results, measure: Measure, jobs: int) -> None:
+        self.results, self.measure, self.jobs = results, measure, jobs
+        self.failures: dict[Trial, str] = {}
+
+    def run(self, trials: list[Trial], before: int, total: int) -> dict[Trial, str]:
+        waiting, done = deque(trials), before
+        self.workers = [_Worker(self.measure, self.jobs) for _ in range(min(self.jobs, len(trials)))]
+        try:
+            while waiting or any(worker.trial for worker in self.workers):
+                for worker in self.workers:
+                    if worker.trial is None and waiting:
+                        worker.begin(waiting.popleft())
+                busy = [worker for worker in self.workers if worker.trial]
+                ready = wait([worker.connection for worker in busy])
+                for worker in [worker for worker in busy if worker.connection in ready]:
+                    self._finish(worker)
+                    done += 1
+                    advance(_STAGE, done, total)
+        finally:
+            for worker in self.workers:
+                worker.stop()
+        return self.failures
+
+    def _finish(self, worker: "_Worker") -> None:
+        """Keep what a worker found; one that has died is started anew."""
+        trial, worker.trial = worker.trial, None
+        assert trial is not None
+        seconds = perf_counter() - worker.started
+        try:
+            found = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.stop()
+            self._fail(trial, f"its process ended with exit code {worker.process.exitcode}")
+            self.workers[self.workers.index(worker)] = _Worker(self.measure, self.jobs)
+            return
+        if isinstance(found, str):
+            self._fail(trial, found)
+            return
+        about = provenance.machine() | {"date": provenance.now(), "jobs": str(self.jobs)}
+        self.results.put(Result(trial, found.figures, found.seconds | {"all": seconds}, about))
+        _log.info("%s: %.1f s", trial, seconds)
+
+    def _fail(self, trial: Trial, reason: str) -> None:
+        self.failures[trial] = reason
+        _log.warning("%s: no result: %s", trial, reason)
+
+
+class _Worker:
+    """A process that runs one trial at a time, ``trial`` now."""
+
+    trial: Trial | None = None
+
+    def __init__(self, measure: Measure, jobs: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, measure, jobs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def begin(self, trial: Trial) -> None:
+        self.trial, self.started = trial, perf_counter()
+        with suppress(OSError):  # it has died already: reading its answer says so
+            self.connection.send(trial)
+
+    def stop(self) -> None:
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+
+
+def _work(connection: Connection, measure: Measure, jobs: int) -> None:
+    """Run trials until there are no more; the cores are shared fairly with the other workers."""
+    import signal
+
+    from threadpoolctl import threadpool_limits
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    threadpool_limits(max(1, provenance.cores() // jobs))
+    with suppress(EOFError, OSError):  # there are no more, or nobody is left to ask for them
+        while True:
+            connection.send(_tried(measure, connection.recv()))
+
+
+def _tried(measure: Measure, trial: Trial) -> Any:
+    """What the trial found, or the reason why nothing."""
+    try:
+        return measure(trial)
+    except Exception as error:
+        _log.debug("%s", trial, exc_info=True)
+        return f"{type(error).__name__}: {error}"

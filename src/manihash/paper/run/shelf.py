@@ -1,0 +1,81 @@
+"""What the trials of one process share: a data set, its truth, and base sets."""
+
+from collections import OrderedDict
+from time import perf_counter
+from typing import Any
+
+from manihash import checks
+from manihash.base.kmeans import KMeansBase, RandomBase
+from manihash.compute.numpy import Floats
+from manihash.datasets import Dataset, load_dataset
+from manihash.evaluation.truth import LabelTruth, Truth, euclidean_truth
+from manihash.hashers._hasher import Hasher
+from manihash.hashers.agh import AGH
+from manihash.hashers.imh import IMH
+from manihash.hashers.recipes import recipe
+from manihash.induction import base_points
+from manihash.paper.run.trial import Trial
+from manihash.rows.local import Rows, far_origin
+
+NEAREST = 0.02  # of the database is relevant to a query, where there are no labels
+_BASES = 12  # base sets held at once; one has some megabytes
+
+
+class Shelf:
+    """One set at a time, and the last base sets. What comes from here is what a trial would make itself."""
+
+    def __init__(self) -> None:
+        self._set: tuple[Any, Dataset] | None = None
+        self._truth: tuple[Any, Truth] | None = None
+        self._bases: OrderedDict[Any, tuple[Floats, float]] = OrderedDict()
+
+    def dataset(self, trial: Trial) -> Dataset:
+        """The set that a trial is about."""
+        key = (trial.data, trial.rows, trial.queries)
+        if self._set is None or self._set[0] != key:
+            self._set = self._truth = None
+            held = load_dataset(trial.data, n_queries=trial.queries, n_train=trial.rows)
+            self._set = (key, held)
+        return self._set[1]
+
+    def truth(self, trial: Trial) -> Truth:
+        """Rows of the query's label; without labels, or on a stand-in for such a set, its nearest 2 %."""
+        data = self.dataset(trial)
+        key = (trial.data, trial.rows, trial.queries)
+        if self._truth is None or self._truth[0] != key:
+            self._truth = (key, truth_of(data))
+        return self._truth[1]
+
+    def hasher(self, trial: Trial) -> Hasher:
+        """The trial's method, not fitted; its base set is chosen already, as ``fit`` would choose it."""
+        made: Hasher = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, **dict(trial.options))
+        if isinstance(made, IMH | AGH) and isinstance(made.base, KMeansBase | RandomBase):
+            made.base = self.base(trial, made)[0]
+        return made
+
+    def base(self, trial: Trial, hasher: IMH | AGH) -> tuple[Floats, float]:
+        """The base set (m, d) of an unfitted hasher, and the seconds that it took."""
+        key = (trial.data, trial.rows, trial.queries, repr(hasher.base), hasher.normalize, trial.seed)
+        if key not in self._bases:
+            rows = Rows(self.dataset(trial).X_train, normalize=hasher.normalize)
+            rows.origin = far_origin(rows)
+            start = perf_counter()
+            points, _, _ = base_points(hasher.base, rows, 1, checks.seed(checks.generator(trial.seed)))
+            seconds = perf_counter() - start
+            self._bases[key] = (points if rows.origin is None else points + rows.origin, seconds)
+        self._bases.move_to_end(key)
+        while len(self._bases) > _BASES:
+            self._bases.popitem(last=False)
+        return self._bases[key]
+
+
+def truth_of(data: Dataset) -> Truth:
+    """The truth that the paper judges a set by: classes on MNIST and CIFAR-10, else the nearest 2 %."""
+    if data.y_train is not None and data.y_test is not None and not _is_about_distance(data):
+        return LabelTruth(data.y_test, data.y_train)
+    return euclidean_truth(data.X_test, data.X_train, fraction=NEAREST)
+
+
+def _is_about_distance(data: Dataset) -> bool:
+    """tiny-gist960 has classes, but stands in for GIST1M, which has none."""
+    return data.name == "tiny-gist960"

@@ -1,0 +1,1 @@
+"""Tasks: what one trial can measure."""

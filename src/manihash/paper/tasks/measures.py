@@ -1,0 +1,114 @@
+"""What a method's codes are worth on a set: ranking, look-up, curves; and the scan they stand beside."""
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.compute.numpy import squared_norms, unit_rows
+from manihash.evaluation.metrics import (
+    average_precision,
+    evaluate,
+    evaluate_lookup,
+    evaluate_scan,
+    f1,
+    precision_at_recall,
+)
+from manihash.evaluation.truth import LabelTruth, Truth, query_block
+from manihash.paper.run.shelf import Shelf
+from manihash.paper.run.trial import Figures, Found, Trial
+from manihash.search.rescore import asymmetric_distances
+
+RADIUS = 2
+# Numbers of points retrieved, and levels of recall, that curves are kept at.
+RANKS = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 20_000, 30_000, 50_000)
+LEVELS = (0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 11)))
+_DIGITS = 7
+
+
+def retrieval(trial: Trial, shelf: Shelf) -> Found:
+    """All that the figures of retrieval need of one fitted method, in one go.
+
+    Where the truth is Euclidean (a million rows) nothing is ranked: MAP is the tie-aware one alone.
+    """
+    data, truth, hasher = shelf.dataset(trial), shelf.truth(trial), shelf.hasher(trial)
+    start = perf_counter()
+    hasher.fit(data.X_train, data.y_train)
+    fitted = perf_counter()
+    codes, query_codes = hasher.encode(data.X_train), hasher.encode(data.X_test)
+    encoded = perf_counter()
+    judge = _ranked if isinstance(truth, LabelTruth) else _looked_up
+    figures = judge(query_codes, codes, truth, trial.bits)
+    seconds = {"fit": fitted - start, "encode": encoded - fitted, "judge": perf_counter() - encoded}
+    return Found(figures, seconds)
+
+
+def _ranked(query_codes: Any, codes: Any, truth: Truth, n_bits: int) -> Figures:
+    found = evaluate(query_codes, codes, truth, n_bits, RADIUS, curves=True)
+    curves = found.curves
+    assert curves is not None
+    ranks = [rank for rank in RANKS if rank <= len(codes)]
+    at = np.array(ranks) - 1
+    return {
+        "map": found.map,
+        "map_ties": found.map_ties,
+        "precision": found.precision,
+        "recall": found.recall,
+        "f1": found.f1,
+        "ranks": ranks,
+        "precision_at": _rounded(curves.precision_at[at]),
+        "recall_at": _rounded(curves.recall_at[at]),
+        "levels": list(LEVELS),
+        "precision_at_recall": _rounded(precision_at_recall(curves.precision_at, curves.recall_at, LEVELS)),
+        "precision_within": _rounded(curves.precision_within),
+        "recall_within": _rounded(curves.recall_within),
+    }
+
+
+def _looked_up(query_codes: Any, codes: Any, truth: Truth, n_bits: int) -> Figures:
+    found = evaluate_lookup(query_codes, codes, truth, n_bits)
+    radius = min(RADIUS, n_bits)
+    precision, recall = float(found.precision[radius]), float(found.recall[radius])
+    return {
+        "map_ties": found.map_ties,
+        "precision": precision,
+        "recall": recall,
+        "f1": f1(precision, recall),
+        "precision_within": _rounded(found.precision),
+        "recall_within": _rounded(found.recall),
+    }
+
+
+def scan(trial: Trial, shelf: Shelf) -> Found:
+    """MAP of the exhaustive l2 scan: of the vectors as they are, and of unit length."""
+    data, truth = shelf.dataset(trial), shelf.truth(trial)
+    figures = {
+        "map": evaluate_scan(data.X_test, data.X_train, truth),
+        "map_unit": evaluate_scan(_unit(data.X_test), _unit(data.X_train), truth),
+    }
+    return Found(figures)
+
+
+def _unit(X: NDArray[Any]) -> NDArray[Any]:
+    block = np.ascontiguousarray(X, np.float32)
+    return unit_rows(block, squared_norms(block))
+
+
+def asymmetric(trial: Trial, shelf: Shelf) -> Found:
+    """MAP where the query keeps its real values and the database its bits, beside plain Hamming's."""
+    data, truth, hasher = shelf.dataset(trial), shelf.truth(trial), shelf.hasher(trial)
+    hasher.fit(data.X_train, data.y_train)
+    codes, Y = hasher.encode(data.X_train), hasher.embed(data.X_test)
+    ap = np.empty(len(Y))
+    step = query_block(len(codes))
+    for start in range(0, len(Y), step):
+        stop = min(start + step, len(Y))
+        distance = asymmetric_distances(Y[start:stop], codes, trial.bits)
+        ap[start:stop] = average_precision(distance, truth.relevant(start, stop))
+    hamming = evaluate(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS)
+    return Found({"map": float(ap.mean()), "map_hamming": hamming.map})
+
+
+def _rounded(curve: NDArray[Any]) -> list[float]:
+    return [round(float(value), _DIGITS) for value in curve]

@@ -1,0 +1,67 @@
+"""Which rows a query is answered with: for the figures that show pictures."""
+
+import numpy as np
+
+from manihash.codes import hamming, pack
+from manihash.compute.numpy import Floats, Ints, squared_distances, squared_norms, unit_rows
+from manihash.embeddings.tsne import TSNE
+from manihash.evaluation.truth import smallest
+from manihash.hashers.lsh import LSH
+from manihash.paper.run.shelf import Shelf
+from manihash.paper.run.trial import Found, Trial
+from manihash.search import HammingIndex
+
+DEPTH = 20
+SAMPLE, TOP = 300, 10
+EMBEDDED, LSH_BITS = 48, 128
+
+
+def answers(trial: Trial, shelf: Shelf) -> Found:
+    """The rows nearest to the first query in Hamming space, and the precision of all queries there."""
+    data, hasher = shelf.dataset(trial), shelf.hasher(trial)
+    assert data.y_train is not None
+    assert data.y_test is not None
+    hasher.fit(data.X_train, data.y_train)
+    index = HammingIndex(hasher.encode(data.X_train), trial.bits)
+    _, ids = index.search(hasher.encode(data.X_test), DEPTH)
+    right = data.y_train[ids] == data.y_test[:, None]
+    return Found({"ids": ids[0].tolist(), "precision": float(right.mean())})
+
+
+def sample(trial: Trial, shelf: Shelf) -> Found:
+    """The paper's figure 1: on 300 rows, the ten nearest of each by four ways of searching.
+
+    ``rows`` are the sample, ``queries`` four of them of different classes (the first of each in the sample),
+    ``ids`` the answers in places of the sample, ``precision`` the mean over all 300 as queries.
+    """
+    data = shelf.dataset(trial)
+    assert data.y_train is not None
+    drawn = np.random.default_rng(trial.seed).choice(len(data.X_train), SAMPLE, replace=False)
+    X = data.X_train[drawn].astype(np.float64)
+    U = unit_rows(X, squared_norms(X))
+    y = data.y_train[drawn]
+    Y = TSNE(n_components=EMBEDDED, random_state=trial.seed).fit_transform(U)
+    lsh = LSH(LSH_BITS, normalize=True, random_state=trial.seed).fit(X).encode(X)
+    bits = pack(Y > 0)
+    ways = {
+        "pixels": squared_distances(X, X),
+        "lsh": hamming(lsh, lsh).astype(np.float64),
+        "embedded": squared_distances(Y, Y),
+        "bits": hamming(bits, bits).astype(np.float64),
+    }
+    ids = {way: _nearest_others(distance) for way, distance in ways.items()}
+    first = [int(np.flatnonzero(y == c)[0]) for c in np.unique(y)[:4]]
+    return Found(
+        {
+            "rows": drawn.tolist(),
+            "queries": first,
+            "ids": {way: found[first].tolist() for way, found in ids.items()},
+            "precision": {way: float((y[found] == y[:, None]).mean()) for way, found in ids.items()},
+        }
+    )
+
+
+def _nearest_others(distance: Floats) -> Ints:
+    """The ten nearest to each row but itself, ties by place: (n, n) -> (n, 10)."""
+    np.fill_diagonal(distance, np.inf)
+    return smallest(distance, TOP)

@@ -1,0 +1,74 @@
+"""How long a method trains and encodes, beside the bare matrix product of the same run."""
+
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from manihash import checks
+from manihash.base.kmeans import KMeansBase
+from manihash.compute import numpy as arrays
+from manihash.hashers.agh import AGH
+from manihash.hashers.imh import IMH
+from manihash.hashers.recipes import recipe
+from manihash.induction import base_points
+from manihash.paper.run.shelf import Shelf
+from manihash.paper.run.trial import Found, Trial
+from manihash.rows.local import Rows
+
+PRODUCT_COLUMNS = 400  # base points of the paper: the product is n x d x 400
+_ONCE_OVER = 5.0  # seconds of one run beyond which it is not repeated
+_REPEATS = 3
+SIZES = (0.125, 0.25, 0.5, 1.0)  # shares of the rows that the growth of the times is seen at
+
+
+def times(trial: Trial, shelf: Shelf) -> Found:
+    """Seconds to fit, of that k-means, and to encode one of the queries; medians of repeats where short."""
+    data = shelf.dataset(trial)
+    X, Q = data.X_train, data.X_test
+    made = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, **dict(trial.options))
+    product = _seconds(lambda: bare_product(X))
+    fit = _seconds(lambda: made.fit(X, data.y_train))
+    figures = {
+        "fit": fit,
+        "encode_query": _seconds(lambda: made.encode(Q)) / len(Q),
+        "encode_row": _seconds(lambda: made.encode(X)) / len(X),
+        "product": product,
+        "fit_products": fit / product,
+    }
+    if isinstance(made, IMH | AGH):
+        rows = Rows(X, normalize=made.normalize)
+        seed = checks.seed(checks.generator(trial.seed))
+        figures["kmeans"] = _seconds(lambda: base_points(made.base, rows, 1, seed))
+    return Found(figures)
+
+
+def growth(trial: Trial, shelf: Shelf) -> Found:
+    """Seconds to fit on more and more rows, and to encode a query with each of the models."""
+    data = shelf.dataset(trial)
+    sizes = [round(share * len(data.X_train)) for share in SIZES]
+    fit, query = [], []
+    for n in sizes:
+        made = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, base=KMeansBase())
+        fit.append(_seconds(partial(made.fit, data.X_train[:n])))
+        query.append(_seconds(partial(made.encode, data.X_test)) / len(data.X_test))
+    return Found({"rows": sizes, "fit": fit, "encode_query": query})
+
+
+def bare_product(X: Any) -> float:
+    """Rows of X times 400 vectors in float32, block by block: the least that finding base points can cost."""
+    C = np.ones((PRODUCT_COLUMNS, X.shape[1]), np.float32)
+    return float(sum(Rows(X).map(lambda block: float(arrays.product(block, C)[0, 0]))))
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    """Median seconds of three runs, or of one that took long."""
+    found: list[float] = []
+    while len(found) < _REPEATS and (not found or found[0] < _ONCE_OVER):
+        start = perf_counter()
+        work()
+        found.append(perf_counter() - start)
+    return median(found)

@@ -1,0 +1,1 @@
+"""The Nyström method and the prototype algorithm, which the paper relates induction to."""

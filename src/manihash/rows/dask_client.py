@@ -1,0 +1,163 @@
+"""The Dask cluster that this process works with: reaching it, and whether it can do the work.
+
+The only file that imports distributed.
+"""
+
+import asyncio
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any
+
+from manihash import __version__
+from manihash.checks import extra, positive_int
+from manihash.rows.local import KEEP_BYTES
+
+_SECONDS_TO_ANSWER = 10
+# Calls with names of builtins only: nothing that a machine without manihash could not read.
+_ASK_VERSION = (eval, "__import__('manihash').__version__")
+_ASK_MEMORY = (eval, "__import__('distributed').system.MEMORY_LIMIT")
+
+
+@contextmanager
+def connected(where: str) -> Iterator[None]:
+    """A client of the cluster at an address, or of a new one of so many workers, while the block runs."""
+    distributed = extra("distributed", "dask")
+    if where.isdecimal():
+        n = positive_int(int(where), "the number of Dask workers")
+        with (
+            distributed.LocalCluster(
+                n_workers=n, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            ) as cluster,
+            distributed.Client(cluster),
+        ):
+            yield
+        return
+    with _silenced():
+        try:
+            asyncio.run(asyncio.wait_for(_greet(where), 2 * _SECONDS_TO_ANSWER))
+            client = distributed.Client(where, timeout=_SECONDS_TO_ANSWER)
+        except Exception as error:
+            raise ConnectionError(
+                f"no Dask scheduler answered at {where} ({_why(error)}): start one with `dask scheduler`, "
+                "check its address (tcp://host:8786), or give a number for so many workers on this machine"
+            ) from error
+        with client:
+            yield
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep distributed's log from the screen, with its tracebacks: what goes wrong is raised as well."""
+    handlers = logging.getLogger("distributed").handlers
+    levels = [handler.level for handler in handlers]
+    for handler in handlers:
+        handler.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for handler, level in zip(handlers, levels, strict=True):
+            handler.setLevel(level)
+
+
+async def _greet(where: str) -> None:
+    """Raise if no scheduler is there; a client would wait without end for a server that says nothing."""
+    distributed = extra("distributed", "dask")
+    options = distributed.Security().get_connection_args("client")
+    comm = await distributed.comm.connect(where, timeout=_SECONDS_TO_ANSWER, **options)
+    try:
+        await comm.write({"op": "identity", "reply": True})
+        kind = (await comm.read())["type"]
+    finally:
+        comm.abort()
+    if kind != "Scheduler":
+        raise ValueError(f"there is a Dask {kind.lower()}")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"something listens there, and said nothing for {2 * _SECONDS_TO_ANSWER} s"
+    known = isinstance(error, OSError | ValueError | TypeError | ImportError) and str(error)
+    return str(error) if known else "what listens there does not speak as Dask does"
+
+
+def current() -> Any:
+    """The client of the cluster in use, None if there is none."""
+    distributed = sys.modules.get("distributed")
+    try:
+        return None if distributed is None else distributed.default_client()
+    except ValueError:
+        return None
+
+
+def memory() -> int:
+    """Bytes of rows that may be held between visits: half of what the workers have.
+
+    A worker without a limit has its share of its machine. A client is told of some workers only: the others
+    are taken to be like them.
+    """
+    client = current()
+    if client is None:
+        return KEEP_BYTES
+    workers = list(client.nthreads())
+    limits = {name: w["memory_limit"] for name, w in client.scheduler_info()["workers"].items()}
+    if unlimited := [name for name, limit in limits.items() if not limit]:
+        machines = Counter(map(_machine, workers))
+        found = client.run(*_ASK_MEMORY, workers=unlimited)
+        limits |= {name: memory / max(1, machines[_machine(name)]) for name, memory in found.items()}
+    return int(sum(limits.values()) / max(1, len(limits)) * len(workers)) // 2
+
+
+def _machine(worker: str) -> str:
+    """Of an address such as tcp://10.0.0.1:41234."""
+    return worker.rsplit(":", 1)[0]
+
+
+def check_workers(client: Any) -> None:
+    """Raise if there are no workers, or one or the scheduler, which reads the graph, has another manihash."""
+    scheduler = client.scheduler.address
+    try:
+        client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
+    except TimeoutError as error:
+        raise ConnectionError(
+            f"the Dask cluster at {scheduler} has no workers: start one with `dask worker {scheduler}`"
+        ) from error
+    for worker, version in client.run(*_ASK_VERSION, on_error="return").items():
+        _check_version(f"worker {worker}", version)
+    try:
+        version = client.run_on_scheduler(*_ASK_VERSION)
+    except ImportError as error:
+        version = error
+    _check_version(f"scheduler {scheduler}", version)
+
+
+def _check_version(who: str, version: Any) -> None:
+    if version != __version__:
+        came = f"manihash {version}" if isinstance(version, str) else f"no manihash ({version})"
+        raise ConnectionError(
+            f"the Dask {who} has {came}, and {__version__} is wanted: install it in the environment of the "
+            "scheduler and of every worker, and start them again"
+        )
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What a cluster that breaks down raises, in words."""
+    try:
+        yield
+    except Exception as error:
+        kind = type(error).__name__
+        if isinstance(error, CancelledError) or kind == "CommClosedError":
+            raise ConnectionError(
+                "the connection to the Dask cluster was lost: see that its scheduler runs, then start this "
+                "again"
+            ) from error
+        if kind == "KilledWorker":
+            raise ConnectionError(
+                f"several Dask workers died over the same rows ({error}): give them more memory, or X in "
+                "smaller chunks"
+            ) from error
+        raise

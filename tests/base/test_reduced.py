@@ -1,0 +1,95 @@
+"""The principal components that base points are looked for in."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from manihash import IMH, PCA, KMeansBase, ReducedBase
+from manihash.base.reduced import ReducedNeighbors, principal_directions
+from manihash.compute import numpy as arrays
+from manihash.rows.local import Rows
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data.astype(np.float32) / 16
+
+
+def test_principal_directions_are_those_of_the_covariance(digits):
+    directions = principal_directions(Rows(digits), 10, np.random.default_rng(0))
+    values = np.linalg.eigvalsh(np.cov(digits.T.astype(float)))[::-1]
+    assert np.allclose(directions @ directions.T, np.eye(10), atol=1e-5)
+    assert np.allclose((digits @ directions.T).var(axis=0, ddof=1), values[:10], rtol=1e-3)
+
+
+def test_directions_of_wide_rows_are_those_of_the_covariance_that_is_never_held(monkeypatch):
+    rng = np.random.default_rng(0)
+    variances = 10.0 / np.arange(1, 501)
+    X = (rng.standard_normal((1500, 500)) * np.sqrt(variances) + 3).astype(np.float32)
+    exact = ReducedNeighbors(20, random_state=0).fit(X)
+    monkeypatch.setattr("manihash.base.reduced._EXACT_WIDTH", 100)
+    near = ReducedNeighbors(20, random_state=0).fit(X)
+    assert np.allclose(near.directions_ @ near.directions_.T, np.eye(20), atol=1e-5)
+    kept, most = (part.project(X).var(axis=0) for part in (near, exact))
+    assert kept.sum() > 0.99 * most.sum()
+    assert np.allclose(np.abs((near.directions_[:5] * exact.directions_[:5]).sum(axis=1)), 1, atol=1e-3)
+    again = ReducedNeighbors(20, random_state=0).fit(X)
+    assert np.array_equal(near.directions_, again.directions_)
+
+
+@pytest.mark.parametrize("scale", [1e18, 1e-30])
+def test_rows_of_any_size_have_the_directions_of_their_shape(digits, scale):
+    directions = ReducedNeighbors(10, random_state=0).fit(digits).directions_
+    rows = np.tile(digits, (4, 1)) * np.float32(scale)
+    scaled = ReducedNeighbors(10, random_state=0).fit(rows).directions_
+    assert np.allclose(scaled, directions, atol=1e-3)
+
+
+def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
+    B = digits[::9]
+    part = ReducedNeighbors(64).fit(digits)
+    squared, index = part.k_nearest(digits, part.project(B), 5)
+    exact, nearest = arrays.k_nearest(digits, B, 5)
+    assert np.allclose(squared, exact, atol=1e-4)
+    assert (index == nearest).mean() > 0.98  # pixels are whole numbers: many are as near as others
+
+
+def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
+    part, rows = ReducedNeighbors(10).fit(digits), Rows(digits, normalize=True)
+    held = part.projected(rows)
+    monkeypatch.setattr("manihash.base.reduced.KEEP_BYTES", 0)
+    anew = part.projected(rows)
+    places = np.array([5, 1700, 3])
+    assert np.array_equal(held.take(places), anew.take(places))
+    assert np.array_equal(held.block(100, 900), anew.block(100, 900))
+
+
+def test_only_the_rows_asked_for_are_projected(digits, monkeypatch):
+    part, made = ReducedNeighbors(10).fit(digits), []
+    monkeypatch.setattr("manihash.base.reduced.KEEP_BYTES", 0)
+    rows = part.projected(Rows(digits))
+    project = part.project
+    monkeypatch.setattr(part, "project", lambda X: (made.append(len(X)), project(X))[1])
+    places = np.array([5, 1700, 3])
+    assert np.array_equal(rows.take(places), project(digits)[places])
+    assert sum(made) == 3
+    made.clear()
+    assert rows.drawn(100, np.random.default_rng(0)).stack(np.asarray, 10, np.float32).shape == (100, 10)
+    assert sum(made) == 100
+
+
+def test_rows_far_from_zero_are_reduced_as_those_near_it(digits):
+    near = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits.astype(float)).points_
+    far = ReducedBase(KMeansBase(30), 10, random_state=0).fit(digits + np.float32(300)).points_
+    assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
+
+
+def test_a_reduced_base_may_go_round_another(digits):
+    twice = ReducedBase(ReducedBase(KMeansBase(30), 10), 20)
+    near = clone(twice).set_params(random_state=0).fit(digits.astype(float)).points_
+    far = clone(twice).set_params(random_state=0).fit(digits + np.float32(300)).points_
+    assert near.shape == (30, 10)
+    assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
+    hasher = IMH(8, twice, PCA(), random_state=0).fit(digits)
+    assert len(np.unique(hasher.encode(digits))) > 10

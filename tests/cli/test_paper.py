@@ -1,0 +1,162 @@
+"""manihash paper: what it says about wrong input, and a small run from end to end."""
+
+import json
+
+import pytest
+from command import run, told
+from typer.testing import CliRunner
+
+from manihash.cli._app import app
+from manihash.paper import catalogue
+from manihash.paper.figures import fig4, fig7
+from manihash.paper.run.trial import Results
+
+
+@pytest.fixture
+def on_digits(monkeypatch):
+    """Figures 4 and 7 on the digits that come with scikit-learn, small enough for a test."""
+    for module in (fig4, fig7):
+        monkeypatch.setattr(module, "DATA", "digits")
+        own = catalogue.EXPERIMENTS[module.EXPERIMENT.id]
+        changed = type(own)(own.id, own.title, ("digits",), own.trials, own.section)
+        monkeypatch.setitem(catalogue.EXPERIMENTS, own.id, changed)
+
+
+def test_an_unknown_experiment_lists_the_known_ones():
+    text = told(run("paper", "--only", "fig77", code=2))
+    assert "did you mean 'fig7'" in text
+    assert "fig10, thm1, ours" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "known"), [("--methods", "imh-tsne, imh-tsne-rotated"), ("--data", "digits, mnist")]
+)
+def test_an_unknown_method_or_set_lists_the_known_ones(option, known):
+    text = told(run("paper", option, "nonsense", code=2))
+    assert "'nonsense'" in text
+    assert known in text
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--bits", "32,x"], "--bits '32,x'"),
+        (["--bits", "0"], "--bits '0'"),
+        (["--seeds", "0"], "--seeds"),
+        (["--queries", "0"], "--queries"),
+        (["--jobs", "0"], "--jobs"),
+        (["--only", ","], "--only"),
+    ],
+)
+def test_wrong_numbers_are_said_before_any_work(args, said, tmp_path):
+    assert said in told(run("paper", *args, "--results", str(tmp_path / "r"), code=2))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_that_cannot_be_written_is_said_before_any_work(tmp_path):
+    (tmp_path / "report").write_text("a file")
+    told(run("paper", "--out", str(tmp_path / "report"), "--results", str(tmp_path / "r"), code=2))
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_list_says_what_is_done_and_what_is_missing(empty_home, tmp_path):
+    rows = json.loads(run("paper", "--list", "--json", "--results", str(tmp_path)).stdout)["experiments"]
+    assert [row["id"] for row in rows] == list(catalogue.EXPERIMENTS)
+    assert not any(row["here"] for row in rows)
+    assert "(not here)" in run("paper", "--list", "--results", str(tmp_path)).stdout
+
+
+def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
+    out = tmp_path / "report"
+    args = ["paper", "--out", str(out), "--results", str(tmp_path / "r")]
+    result = CliRunner().invoke(app, args)
+    assert result.exit_code == 2
+    assert "missing: Not run: mnist is not on this machine. Get it with manihash data get mnist" in told(
+        result
+    )
+    result = CliRunner().invoke(app, [*args, "--json"])
+    assert result.exit_code == 2
+    found = json.loads(result.stdout)
+    assert found["trials"] == 0
+    assert "manihash data get mnist" in found["missing"]["fig7"][0]
+    page = (out / "index.html").read_text("utf-8")
+    assert all(f'id="{name}"' in page for name in catalogue.EXPERIMENTS)
+    assert "manihash data get mnist" in page
+
+
+def test_a_quick_report_says_that_it_tests_no_claim(empty_home, tmp_path):
+    out = tmp_path / "report"
+    result = CliRunner().invoke(
+        app, ["paper", "--quick", "--out", str(out), "--results", str(tmp_path / "r")]
+    )
+    assert "quick run: at most 5,000 rows" in told(result)
+    assert "no test of the paper" in (out / "index.html").read_text("utf-8")
+
+
+def test_options_that_leave_no_trial_are_refused(on_digits, tmp_path):
+    args = [
+        "--only",
+        "fig7",
+        "--methods",
+        "ksh",
+        "--out",
+        str(tmp_path / "o"),
+        "--results",
+        str(tmp_path / "r"),
+    ]
+    assert "no trial of these experiments" in told(run("paper", *args, code=2))
+
+
+def test_a_small_run_from_end_to_end_and_again_without_work(on_digits, tmp_path, monkeypatch):
+    args = ["paper", "--only", "fig7,fig4", "--bits", "8,16", "--seeds", "2", "--json"]
+    args += ["--methods", "imh-le,itq,pcah"]
+    args += ["--out", str(tmp_path / "report"), "--results", str(tmp_path / "r")]
+    found = json.loads(run(*args).stdout)
+    assert found["experiments"] == ["fig4", "fig7"]
+    assert found["failed"] == {}
+    assert found["trials"] == 10  # three methods at two lengths, all but PCAH with two seeds
+    assert (tmp_path / "report/figures/fig7-map.svg").is_file()
+    claims = json.loads((tmp_path / "report/claims.json").read_text("utf-8"))
+    assert "fig7-best" in json.dumps(claims)
+
+    def never(*args, **options):
+        raise AssertionError("a finished trial was run again")
+
+    monkeypatch.setattr("manihash.paper.run.runner._Worker", never)
+    assert json.loads(run(*args).stdout)["trials"] == 10
+    assert json.loads(run(*args, "--no-run").stdout)["trials"] == 10
+
+
+def test_a_method_that_cannot_is_told_in_the_report(on_digits, tmp_path):
+    out = tmp_path / "report"
+    args = ["--only", "fig4", "--bits", "80", "--seeds", "1", "--methods", "pcah"]
+    ran = CliRunner().invoke(
+        app, ["paper", *args, "--out", str(out), "--results", str(tmp_path / "r"), "--json"]
+    )
+    assert ran.exit_code == 2
+    found = json.loads(ran.stdout)
+    assert "80" in found["failed"]["retrieval, digits, pcah, 80 bits, seed 0"]
+    assert "pcah, 80 bits" in (out / "index.html").read_text("utf-8")
+    assert not [path for path in (tmp_path / "r").rglob("*") if path.is_file()]
+
+
+def test_a_full_disk_is_a_message_and_no_half_report(on_digits, tmp_path, monkeypatch):
+    def full(self, kept):
+        raise OSError(28, "No space left on device", "result.json")
+
+    monkeypatch.setattr(Results, "put", full)
+    args = ["--only", "fig7", "--bits", "8", "--seeds", "1", "--methods", "pcah"]
+    out = tmp_path / "report"
+    text = told(run("paper", *args, "--out", str(out), "--results", str(tmp_path / "r"), code=2))
+    assert "result.json: No space left" in text
+    assert not (out / "index.html").exists()
+
+
+def test_an_interrupt_says_where_what_is_finished_is_kept(on_digits, tmp_path, monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manihash.paper.run.runner.run", interrupted)
+    kept = tmp_path / "r"
+    text = told(run("paper", "--out", str(tmp_path / "report"), "--results", str(kept), code=130))
+    assert f"kept in {kept}" in text

@@ -1,0 +1,178 @@
+"""Files from their homes: whole and verified or not there at all, and a message that says what to do."""
+
+import hashlib
+import http.server
+import io
+import logging
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from manihash.datasets import CATALOGUE, DataFileError, MissingDataError, load_dataset, write
+from manihash.datasets.download import extract, fetch
+from manihash.datasets.locations import File, cache_folder, locate
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Serves CONTENT; /half promises all of it, sends half and hangs up."""
+
+    content = bytes(range(256)) * 9000
+
+    def do_GET(self) -> None:
+        if self.path == "/missing":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        self.wfile.write(self.content[: len(self.content) // 2] if self.path == "/half" else self.content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing to the terminal."""
+
+
+@pytest.fixture
+def home() -> Iterator[str]:
+    """The address of a server on this machine."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+SHA256 = hashlib.sha256(Handler.content).hexdigest()
+
+
+def test_a_download_is_whole_verified_and_reports_its_bytes(
+    home: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = tmp_path / "new folder" / "file.bin"
+    with caplog.at_level(logging.DEBUG, "manihash.progress"):
+        fetch(f"{home}/file.bin", target, SHA256)
+    assert target.read_bytes() == Handler.content
+    records = [vars(record) for record in caplog.records]
+    assert [r["done"] for r in records] == sorted(r["done"] for r in records)
+    assert records[-1]["done"] == records[-1]["total"] == len(Handler.content)
+    assert records[-1]["stage"] == "download file.bin"
+
+
+def test_a_wrong_checksum_is_told_and_nothing_is_kept(home: str, tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match=f"sha256 {SHA256}, and {'0' * 64} was wanted"):
+        fetch(f"{home}/file.bin", tmp_path / "file.bin", "0" * 64)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_connection_lost_half_way_is_told_and_nothing_is_kept(home: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        MissingDataError, match=f"after {len(Handler.content) // 2} of {len(Handler.content)}"
+    ):
+        fetch(f"{home}/half", tmp_path / "file.bin", SHA256)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_during_a_download_leaves_nothing(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(stage: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manihash.datasets.download.advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(f"{home}/file.bin", tmp_path / "file.bin", SHA256)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_home_is_tried_and_the_cache_is_used_afterwards(home: str, empty_home: Path) -> None:
+    file = File("some/file.bin", SHA256, (f"{home}/missing", f"{home}/half", f"{home}/file.bin"))
+    assert locate(file) == cache_folder() / "some/file.bin"
+    offline = replace(file, urls=("http://127.0.0.1:9/file.bin",))
+    assert locate(offline) == cache_folder() / "some/file.bin"
+
+
+def test_offline_the_message_names_the_file_its_home_and_both_places(empty_home: Path) -> None:
+    file = File("some/file.bin", SHA256, ("http://127.0.0.1:9/file.bin",))
+    with pytest.raises(MissingDataError) as caught:
+        locate(file)
+    for part in ("http://127.0.0.1:9/file.bin", str(empty_home / file.path), str(cache_folder() / file.path)):
+        assert part in str(caught.value)
+
+
+def test_the_folder_of_the_user_is_looked_at_before_the_cache(empty_home: Path) -> None:
+    for folder in (empty_home, cache_folder()):
+        folder.mkdir(exist_ok=True)
+        (folder / "file.bin").write_bytes(Handler.content)
+    assert locate(File("file.bin", SHA256)) == empty_home / "file.bin"
+
+
+def test_a_file_cut_short_in_the_folder_of_the_user_is_told(empty_home: Path) -> None:
+    (empty_home / "file.bin").write_bytes(Handler.content[:1000])
+    with pytest.raises(DataFileError, match=r"1000 bytes .* was wanted.*copy it again"):
+        locate(File("file.bin", SHA256))
+
+
+def test_an_unwritable_cache_is_told_with_the_way_out(
+    home: str, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (empty_home / "a file").touch()
+    monkeypatch.setenv("MANIHASH_CACHE", str(empty_home / "a file" / "cache"))
+    with pytest.raises(OSError, match="MANIHASH_CACHE"):
+        locate(File("file.bin", SHA256, (f"{home}/file.bin",)))
+
+
+def _tar(path: Path, files: dict[str, bytes], *, link: str | None = None) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        if link:
+            info = tarfile.TarInfo(link)
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(info)
+
+
+def test_only_wanted_members_come_out_of_an_archive(tmp_path: Path) -> None:
+    _tar(tmp_path / "a.tar.gz", {"a/x": b"1", "../evil": b"2", "a/y": b"3"})
+    extract(tmp_path / "a.tar.gz", ["a/x"], tmp_path / "out")
+    assert [p.name for p in (tmp_path / "out").rglob("*") if p.is_file()] == ["x"]
+    assert not (tmp_path / "evil").exists()
+
+
+def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
+    _tar(tmp_path / "a.tar.gz", {}, link="a/x")
+    with pytest.raises(DataFileError, match="lacks a/x"):
+        extract(tmp_path / "a.tar.gz", ["a/x"], tmp_path / "out")
+
+
+def test_an_archive_cut_short_leaves_no_half_member(tmp_path: Path) -> None:
+    _tar(tmp_path / "a.tar.gz", {"a/x": np.random.default_rng(0).bytes(50000)})
+    whole = (tmp_path / "a.tar.gz").read_bytes()
+    for size in (0, 1, 300, len(whole) // 2, len(whole) - 9000):
+        (tmp_path / "a.tar.gz").write_bytes(whole[:size])
+        with pytest.raises(DataFileError, match=r"a\.tar\.gz"):
+            extract(tmp_path / "a.tar.gz", ["a/x"], tmp_path / "out")
+        assert not [p for p in (tmp_path / "out").rglob("*") if p.is_file()]
+
+
+def test_an_archive_of_corpus_texmex_is_downloaded_unpacked_and_removed(
+    home: str, empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, rows in (("base.fvecs", 50), ("query.fvecs", 7), ("groundtruth.ivecs", 7)):
+        write(tmp_path / f"sift_{name}", np.zeros((rows, 8), np.int32))
+    made = {f"sift/{path.name}": path.read_bytes() for path in tmp_path.glob("sift_*")}
+    _tar(tmp_path / "sift.tar.gz", {**made, "sift/sift_learn.fvecs": b"not wanted"})
+    content = (tmp_path / "sift.tar.gz").read_bytes()
+    monkeypatch.setattr(Handler, "content", content)
+    file = File("sift.tar.gz", hashlib.sha256(content).hexdigest(), (f"{home}/sift.tar.gz",))
+    monkeypatch.setitem(CATALOGUE, "sift1m", replace(CATALOGUE["sift1m"], files=(file,)))
+    assert load_dataset("sift1m").X_train.shape == (50, 8)
+    assert sorted(p.name for p in cache_folder().rglob("*")) == ["sift", *sorted(Path(n).name for n in made)]
+    assert load_dataset("sift1m").X_train.shape == (50, 8)

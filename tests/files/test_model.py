@@ -1,0 +1,337 @@
+"""Model files: what is loaded is what was saved, or nothing is."""
+
+import hashlib
+import json
+import os
+import stat
+
+import numpy as np
+import pytest
+from command import full_disk
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+from sklearn.datasets import load_digits
+from sklearn.manifold import Isomap
+
+from manihash import IMH, PCA, TSNE, InductiveEmbedding, KMeansBase, load, recipe, recipe_names
+from manihash.estimator import ForeignPart
+from manihash.files import model as persist
+from manihash.files.model import ModelFileError
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    return IMH(5, KMeansBase(8), PCA(), n_neighbors=3, random_state=0).fit(digits[:200, :10])
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    model.save(tmp_path / "model.mhash")
+    return tmp_path / "model.mhash"
+
+
+def parts_of(folder):
+    return [path.name for path in folder.iterdir() if path.name.endswith(".part")]
+
+
+def write_raw(path, document, arrays=None, **metadata):
+    """A file with a right checksum and whatever document: what a forger can make."""
+    arrays = arrays or {"x": np.zeros(1)}
+    text = document if isinstance(document, str) else json.dumps(document)
+    known = {"version": 1, "document": text, "sha256": persist._checksum(text, arrays)}
+    save_file(arrays, path, {"manihash": json.dumps({**known, **metadata})})
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_recipe_comes_back_with_its_codes_and_options(digits, name, tmp_path):
+    hasher = recipe(name, n_bits=9, random_state=3)
+    options = {"base__size": 40, "embedding__n_iter": 5}
+    hasher.set_params(**{key: value for key, value in options.items() if key in hasher.get_params()})
+    hasher.fit(digits, load_digits().target)
+    hasher.save(tmp_path / "m.mhash")
+    loaded = load(tmp_path / "m.mhash")
+    assert type(loaded) is type(hasher)
+    assert repr(loaded) == repr(hasher)
+    for X in (digits, digits.astype(np.float32)):
+        assert np.array_equal(loaded.embed(X), hasher.embed(X))
+        assert np.array_equal(loaded.encode(X), hasher.encode(X))
+    assert {name for name in vars(loaded) if name.endswith("_")} == {
+        name for name in vars(hasher) if name.endswith("_")
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_inductive_embedding_comes_back_with_its_coordinates(digits, dtype, tmp_path):
+    X = digits.astype(dtype)
+    model = InductiveEmbedding(3, KMeansBase(40), TSNE(n_iter=5), bandwidth=9.5, random_state=0).fit(X)
+    model.save(tmp_path / "m.mhash")
+    loaded = load(tmp_path / "m.mhash")
+    assert repr(loaded) == repr(model)
+    assert loaded.base_points_.dtype == dtype
+    assert np.array_equal(loaded.transform(X), model.transform(X))
+    assert loaded.loss_ == model.loss_
+
+
+@pytest.mark.parametrize("given_type", [np.float64, np.float32, ">f8", np.uint8, list])
+def test_a_base_of_the_users_own_comes_back_and_can_be_fitted_again(digits, given_type, tmp_path):
+    base = digits[:20].tolist() if given_type is list else digits[:20].astype(given_type)
+    hasher = IMH(3, base, PCA(), random_state=0).fit(digits)
+    hasher.save(tmp_path / "m.mhash")
+    loaded = load(tmp_path / "m.mhash")
+    assert np.array_equal(np.asarray(loaded.base), base)
+    assert np.array_equal(loaded.fit(digits).encode(digits), hasher.encode(digits))
+
+
+def test_a_foreign_part_is_recorded_by_name_and_only_needed_to_fit_again(digits, tmp_path):
+    hasher = IMH(3, KMeansBase(40), Isomap(n_neighbors=7), random_state=0).fit(digits)
+    hasher.save(tmp_path / "m.mhash")
+    loaded = load(tmp_path / "m.mhash")
+    assert isinstance(loaded.embedding, ForeignPart)
+    assert "Isomap(n_neighbors=7)" in repr(loaded.embedding)
+    assert np.array_equal(loaded.encode(digits), hasher.encode(digits))
+    with pytest.raises(ValueError, match=r"made with Isomap.*to fit again"):
+        loaded.fit(digits)
+
+
+@pytest.mark.parametrize("seed", [np.random.default_rng(0), np.random.RandomState(0), np.int64(3), None])
+def test_any_random_state_can_be_saved(digits, seed, tmp_path):
+    hasher = IMH(3, KMeansBase(10), PCA(), random_state=seed).fit(digits)
+    hasher.save(tmp_path / "m.mhash")
+    assert np.array_equal(load(tmp_path / "m.mhash").encode(digits), hasher.encode(digits))
+
+
+def test_a_loaded_model_saved_again_has_the_same_content(saved, tmp_path):
+    load(saved).save(tmp_path / "again.mhash")
+    (document, arrays), (again, arrays_again) = persist.read(saved), persist.read(tmp_path / "again.mhash")
+    assert document == again
+    assert arrays.keys() == arrays_again.keys()
+    assert all(np.array_equal(arrays[name], arrays_again[name]) for name in arrays)
+
+
+def test_an_unfitted_model_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        IMH().save(tmp_path / "m.mhash")
+    assert list(tmp_path.iterdir()) == []
+
+
+def loads_or_says_why(path, model, X):
+    """The very model, or a ModelFileError: nothing else may happen."""
+    try:
+        loaded = load(path)
+    except ModelFileError:
+        return False
+    assert np.array_equal(loaded.embed(X), model.embed(X))
+    assert loaded.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert repr(loaded) == repr(model)
+    return True
+
+
+def test_no_flipped_bit_is_overlooked(saved, model, digits):
+    content, X = saved.read_bytes(), digits[:5, :10]
+    header = 8 + int.from_bytes(content[:8], "little")
+    places = [*range(0, header, 3), *range(header, len(content), 97)]
+    survived = 0
+    for place in places:
+        for bit in (0x01, 0x20, 0x80):
+            damaged = bytearray(content)
+            damaged[place] ^= bit
+            saved.write_bytes(damaged)
+            survived += loads_or_says_why(saved, model, X)
+    assert survived <= 2  # the version, which may be an older one
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_damage_is_overlooked(saved, model, digits, data):
+    content = bytearray(saved.read_bytes())
+    whole = bytes(content)
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+    other = saved.with_name("other.mhash")
+    other.write_bytes(content)
+    if loads_or_says_why(other, model, digits[:5, :10]):
+        differing = [i for i, (a, b) in enumerate(zip(whole, content, strict=True)) if a != b]
+        assert len(differing) <= 1
+
+
+def test_a_file_cut_short_anywhere_is_not_loaded(saved):
+    content = saved.read_bytes()
+    for length in [*range(200), *range(200, len(content), 37), len(content) - 1]:
+        saved.write_bytes(content[:length])
+        with pytest.raises(ModelFileError, match=r"model\.mhash .*(copy it again|fit anew|give one)"):
+            load(saved)
+
+
+def test_a_file_with_more_behind_it_is_not_loaded(saved):
+    saved.write_bytes(saved.read_bytes() + b"more")
+    with pytest.raises(ModelFileError, match=r"model\.mhash"):
+        load(saved)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=300))
+def test_random_bytes_are_not_loaded(tmp_path, content):
+    (tmp_path / "m.mhash").write_bytes(content)
+    with pytest.raises(ModelFileError, match=r"m\.mhash"):
+        load(tmp_path / "m.mhash")
+
+
+def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
+    save_file({"x": np.zeros(3)}, tmp_path / "a.safetensors")
+    save_file({"x": np.zeros(3)}, tmp_path / "b.safetensors", {"format": "pt"})
+    for name in "ab":
+        with pytest.raises(ModelFileError, match=r"no manihash model: give one written by save\(\)"):
+            load(tmp_path / f"{name}.safetensors")
+
+
+@pytest.mark.parametrize("version", ["2", "10", "999999", "", "one", "-1", "1.5"])
+def test_a_newer_format_asks_for_an_upgrade(tmp_path, version):
+    write_raw(tmp_path / "m.mhash", {}, version=version)
+    with pytest.raises(ModelFileError, match=r"reads up to 1: upgrade manihash"):
+        load(tmp_path / "m.mhash")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["os.system", "system", "eval", "load", "recipe", "KMeansBase", "TSNE", "HammingIndex", "__class__",
+     "import_module", "_HOMES", "manihash.IMH", "", None, 3, ["IMH"], {"IMH": 1}],
+)  # fmt: skip
+def test_a_class_that_is_no_model_of_manihash_is_refused(tmp_path, name):
+    write_raw(tmp_path / "m.mhash", {"class": name, "params": {"dict": {}}, "fitted": {"dict": {}}})
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m.mhash")
+
+
+@pytest.mark.parametrize("part", ["os.system", "load", "Popen", None])
+def test_a_part_that_is_no_class_of_manihash_is_refused(tmp_path, part):
+    params = {"dict": {"embedding": {"part": part, "params": {"dict": {}}}}}
+    write_raw(tmp_path / "m.mhash", {"class": "IMH", "params": params, "fitted": {"dict": {}}})
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m.mhash")
+
+
+@pytest.mark.parametrize(
+    "name", ["encode", "fit", "__class__", "_embed", "__dict__", "n_bits", "_x_", "save", ""]
+)
+def test_nothing_but_fitted_values_is_set_on_a_model(tmp_path, name):
+    document = {"class": "IMH", "params": {"dict": {}}, "fitted": {"dict": {name: 1}}}
+    write_raw(tmp_path / "m.mhash", document)
+    with pytest.raises(ModelFileError, match="no fitted value"):
+        load(tmp_path / "m.mhash")
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["", "{", "[]", "3", "null", "{}", '"text"', '{"class": "IMH"}', '{"class": "IMH", "params": 3}',
+     '{"class": "IMH", "params": {"dict": {"nonsense": 1}}, "fitted": {"dict": {}}}',
+     '{"class": "IMH", "params": {"dict": {}}, "fitted": []}',
+     '{"class": "IMH", "params": {"dict": {"base": {"array": "missing"}}}, "fitted": {"dict": {}}}',
+     '{"class": "IMH", "params": {"dict": {"base": {"array": ["x"]}}}, "fitted": {"dict": {}}}',
+     '{"class": "IMH", "params": {"dict": {"base": {"list": 3}}}, "fitted": {"dict": {}}}',
+     "[" * 100_000],
+    ids=lambda text: text[:60],
+)  # fmt: skip
+def test_a_document_that_describes_no_model_is_refused(tmp_path, document):
+    write_raw(tmp_path / "m.mhash", document)
+    with pytest.raises(ModelFileError, match=r"m\.mhash"):
+        load(tmp_path / "m.mhash")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no model file at .*nowhere\.mhash: give the path"):
+        load(tmp_path / "nowhere.mhash")
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, MemoryError])
+def test_a_save_that_is_broken_off_leaves_the_old_file_and_no_other(saved, model, monkeypatch, error):
+    before = saved.read_bytes()
+
+    def fail(self, content):
+        with open(self, "wb") as file:
+            file.write(content[: len(content) // 2])
+        raise error
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", fail)
+    with pytest.raises(error):
+        model.save(saved)
+    monkeypatch.undo()
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_a_disk_that_fills_is_told_and_leaves_the_old_file(saved, model):
+    before = saved.read_bytes()
+    with full_disk(1000), pytest.raises(OSError, match=r"cannot write .*\.mhash: File too large. Make room"):
+        model.save(saved)
+    assert saved.read_bytes() == before
+    assert not parts_of(saved.parent)
+
+
+def test_a_target_that_cannot_be_written_is_named_with_a_remedy(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    for target in (tmp_path / "missing" / "m.mhash", tmp_path / "file" / "m.mhash"):
+        with pytest.raises(
+            OSError, match=r"cannot write .*m\.mhash.*Give a target in a folder you can write to"
+        ):
+            model.save(target)
+
+
+def test_a_folder_is_no_target(model, tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        model.save(tmp_path / "folder")
+    assert parts_of(tmp_path) == []
+
+
+def test_a_model_file_has_the_permissions_of_any_new_file(saved):
+    other = saved.with_name("other")
+    other.touch()
+    assert stat.S_IMODE(saved.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+
+
+def test_the_checksum_covers_names_types_shapes_and_values():
+    zeros = {"x": np.zeros((2, 3))}
+    others = [
+        {"y": np.zeros((2, 3))},
+        {"x": np.zeros((3, 2))},
+        {"x": np.zeros((2, 3), np.int64)},
+        {"x": np.ones((2, 3))},
+    ]
+    sums = {persist._checksum("{}", arrays) for arrays in (zeros, *others)} | {
+        persist._checksum("{ }", zeros)
+    }
+    assert len(sums) == 6
+    assert hashlib.sha256(b"{}").hexdigest() == persist._checksum("{}", {})
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    document=st.dictionaries(
+        st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(max_size=9)
+    ),
+    shape=st.lists(st.integers(0, 4), min_size=1, max_size=3),
+    dtype=st.sampled_from(["f4", "f8", ">f8", ">i4", "u1", "i8", "?"]),
+)
+def test_any_document_and_arrays_come_back(tmp_path, document, shape, dtype):
+    array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    persist.write(tmp_path / "m", document, {"a": array, "b": array.T})
+    read, arrays = persist.read(tmp_path / "m")
+    assert read == document
+    assert np.array_equal(arrays["a"], array)
+    assert np.array_equal(arrays["b"], array.T)
+    assert arrays["a"].dtype == array.dtype.newbyteorder("=")
+
+
+def test_equal_models_are_equal_files(digits, tmp_path):
+    for name in ("a", "b"):
+        recipe("lsh", n_bits=16, random_state=0).fit(digits).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

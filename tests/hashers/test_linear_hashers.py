@@ -1,0 +1,138 @@
+"""LSH, PCAH, ITQ, SH and sign quantisation against their own papers and independent implementations."""
+
+import numpy as np
+import pytest
+import sklearn.decomposition
+from scipy.linalg import eigh
+from sklearn.datasets import load_digits
+
+from manihash import ITQ, LSH, PCAH, SH, ITQRotation, SignQuantizer
+from manihash.hashers._linear import moments
+from manihash.hashers.sh import smoothest_modes
+from manihash.rows.local import Rows
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data
+
+
+@pytest.fixture(scope="module")
+def centred(digits):
+    return digits - digits.mean(axis=0)
+
+
+def test_moments_are_those_of_numpy_even_far_from_the_origin(digits):
+    X = (digits + 5000).astype(np.float32)
+    found = moments(Rows(X))
+    assert np.allclose(found.mean, X.astype(np.float64).mean(axis=0))
+    assert np.allclose(found.covariance, np.cov(X.astype(np.float64).T, bias=True), atol=1e-3)
+
+
+def test_lsh_bits_differ_with_probability_angle_over_pi(centred):
+    bits = 4000
+    signs = LSH(bits, center=False, random_state=0).fit(centred).transform(centred[:40]).astype(int)
+    unit = centred[:40] / np.linalg.norm(centred[:40], axis=1, keepdims=True)
+    expected = np.arccos(np.clip(unit @ unit.T, -1, 1)) / np.pi
+    found = (signs[:, None] != signs).mean(axis=2)
+    assert np.abs(found - expected).max() < 5 * np.sqrt(0.25 / bits)
+
+
+def test_lsh_centres_by_default(digits, centred):
+    shifted = LSH(32, random_state=0).fit(digits)
+    plain = LSH(32, center=False, random_state=0).fit(centred)
+    assert np.mean(shifted.transform(digits) != plain.transform(centred)) < 1e-4
+
+
+def test_pcah_embeds_as_scikit_learns_pca_up_to_sign(digits):
+    ours = PCAH(20).fit(digits).embed(digits)
+    theirs = sklearn.decomposition.PCA(20).fit_transform(digits)
+    signs = np.sign((ours * theirs).sum(axis=0))
+    assert np.allclose(ours * signs, theirs, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", [PCAH, ITQ])
+def test_more_bits_than_dimensions_are_refused_with_a_way_out(digits, method):
+    with pytest.raises(
+        ValueError, match=r"65 bits asked of principal components of 64 dimensions.*lower n_bits"
+    ):
+        method(65).fit(digits)
+
+
+def test_the_error_of_itq_never_rises(centred):
+    errors = ITQRotation(60, random_state=0).fit(centred[:, :32]).errors_
+    assert np.all(np.diff(errors) <= 1e-9 * errors[0])
+    assert errors[-1] < 0.99 * errors[0]
+
+
+def test_the_rotation_of_itq_is_orthogonal_and_keeps_the_principal_space(digits):
+    itq = ITQ(24, random_state=0).fit(digits)
+    pcah = PCAH(24).fit(digits)
+    assert np.allclose(itq.projection_.T @ itq.projection_, np.eye(24), atol=1e-6)
+    inside = pcah.projection_ @ (pcah.projection_.T @ itq.projection_)
+    assert np.allclose(inside, itq.projection_, atol=1e-6)
+
+
+def test_itq_quantises_as_well_as_faiss(digits):
+    faiss = pytest.importorskip("faiss")
+    X = digits.astype(np.float32)
+    theirs = faiss.ITQTransform(64, 32, True)
+    theirs.itq.max_train_per_dim = 1000
+    theirs.train(X)
+    Z = theirs.apply(X)
+    ours = ITQ(32, random_state=0).fit(X).embed(X)
+
+    def error(Y):
+        """Quantisation error of coordinates scaled alike: FAISS scales rows before the rotation."""
+        return np.mean((np.where(Y > 0, 1, -1) - Y / np.abs(Y).mean()) ** 2)
+
+    assert error(ours) <= 1.02 * error(Z)
+
+
+def test_sh_takes_the_smoothest_modes_over_all_components():
+    component, mode = smoothest_modes(np.array([4.0, 1.9, 0.9]), 6)
+    assert list(zip(component, mode, strict=True)) == [(0, 1), (0, 2), (1, 1), (0, 3), (0, 4), (1, 2)]
+
+
+def test_sh_passes_over_components_of_no_length():
+    component, _ = smoothest_modes(np.array([0.0, 2.0]), 3)
+    assert set(component) == {1}
+
+
+def test_the_eigenfunctions_of_sh_are_those_of_a_graph_of_uniform_points():
+    """The exact relaxation on uniform points of a line: its eigenvectors are the analytical cosines."""
+    x = np.linspace(0, 1, 400)
+    W = np.exp(-((x[:, None] - x) ** 2) / 0.02**2)
+    vectors = eigh(np.diag(W.sum(axis=1)) - W, subset_by_index=[1, 4])[1]
+    Y = SH(4).fit(x[:, None]).embed(x[:, None])
+    for j in range(4):
+        assert abs(np.corrcoef(vectors[:, j], Y[:, j])[0, 1]) > 0.98
+
+
+def test_sh_equals_its_formula_written_out(digits):
+    X = digits[:300]
+    pc = PCAH(16).fit(X).embed(X)
+    lengths = np.ptp(pc, axis=0)
+    component, mode = smoothest_modes(lengths, 16)
+    omega = np.pi * mode / lengths[component]
+    expected = np.sin(np.pi / 2 + omega * (pc - pc.min(axis=0))[:, component])
+    found = SH(16).fit(X).embed(X)
+    assert np.allclose(found, expected, atol=1e-8)
+
+
+def test_sh_gives_more_bits_than_dimensions(digits):
+    assert SH(200).fit(digits).encode(digits).shape == (len(digits), 25)
+
+
+def test_sign_quantisation_of_as_many_bits_as_dimensions_is_the_sign_of_each_coordinate(digits):
+    bits = SignQuantizer(64).fit(digits).transform(digits)
+    assert np.array_equal(bits, digits > digits.mean(axis=0))
+    assert np.array_equal(SignQuantizer(64, center=False).fit(digits).transform(digits), digits > 0)
+
+
+@pytest.mark.parametrize("r", [13, 100])
+def test_sign_quantisation_to_another_length_takes_orthonormal_directions(digits, r):
+    R = SignQuantizer(r, random_state=0).fit(digits).rotation_
+    assert R.shape == (64, r)
+    first = R[:, : min(r, 64)]
+    assert np.allclose(first.T @ first, np.eye(first.shape[1]), atol=1e-10)

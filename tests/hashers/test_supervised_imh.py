@@ -1,0 +1,99 @@
+"""Supervised IMH: base points learn their labels, the embedding heeds them, and without weight it is IMH."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from manihash.base.kmeans import KMeansBase
+from manihash.base.weights import bandwidth, coupling, sparse_weights
+from manihash.datasets import load_dataset
+from manihash.embeddings.le import LaplacianEigenmaps
+from manihash.embeddings.pca import PCA
+from manihash.embeddings.tsne import TSNE
+from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.truth import LabelTruth
+from manihash.hashers.imh import IMH
+from manihash.hashers.supervised_imh import SupervisedIMH, base_labels
+from manihash.rows.local import Rows
+
+X, y = load_digits(return_X_y=True)
+B = KMeansBase(60, random_state=0).fit(X).points_
+TRUTH = LabelTruth(y[1::4], y[::2])
+
+
+def score(hasher, labels=None):
+    hasher.fit(X[::2], labels)
+    return evaluate(hasher.encode(X[1::4]), hasher.encode(X[::2]), TRUTH, hasher.n_bits).map
+
+
+def smoothness_and_weights(labelled):
+    sigma = bandwidth(Rows(X), B, 5)
+    return coupling(Rows(X), B, 5, sigma) / len(X), sparse_weights(X[labelled], B, 5, sigma)
+
+
+def test_labels_of_base_points_minimise_their_objective_and_sum_to_one():
+    labelled = np.arange(0, len(X), 20)
+    T, W = smoothness_and_weights(labelled)
+    G = np.eye(10)[y[labelled]]
+    L = base_labels(W, W.__class__(G), T)
+
+    def objective(L):
+        return ((W @ L - G) ** 2).sum() + np.trace(L.T @ T @ L)
+
+    assert L.sum(axis=1) == pytest.approx(np.ones(60), abs=1e-4)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        assert objective(L) <= objective(L + 0.01 * rng.standard_normal(L.shape))
+
+
+def test_a_tenth_of_the_labels_tell_those_of_all_rows():
+    hasher = SupervisedIMH(4, base=B, embedding=PCA(), n_labels=180, random_state=0).fit(X, y)
+    W = sparse_weights(X, B, 5, hasher.bandwidth_)
+    assert ((W @ hasher.base_labels_).argmax(axis=1) == y).mean() > 0.88
+
+
+def test_weights_are_those_of_induction():
+    W = sparse_weights(X[:7], B, 5, 20.0).toarray()
+    hasher = IMH(6, base=B, embedding=PCA(), bandwidth=20.0).fit(X)
+    assert W @ hasher.base_embedding_ == pytest.approx(hasher.embed(X[:7]))
+
+
+def test_without_weight_on_labels_it_is_imh():
+    ours = SupervisedIMH(8, base=B, embedding=LaplacianEigenmaps(n_neighbors=10), label_weight=0.0).fit(X, y)
+    imh = IMH(8, base=B, embedding=LaplacianEigenmaps(n_neighbors=10)).fit(X)
+    assert ours.bandwidth_ == imh.bandwidth_
+    assert ours.embed(X) == pytest.approx(imh.embed(X), abs=1e-6)
+
+
+def test_with_much_weight_base_points_of_one_label_are_nearest():
+    hasher = SupervisedIMH(9, base=B, embedding=PCA(), label_weight=100.0, random_state=0).fit(X, y)
+    L, Y = hasher.base_labels_.argmax(axis=1), hasher.base_embedding_
+    D = ((Y[:, None] - Y) ** 2).sum(axis=2)
+    np.fill_diagonal(D, np.inf)
+    assert (L[D.argmin(axis=1)] == L).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("embedding", "gain"), [(TSNE(n_iter=300), 0.03), (PCA(), 0.01)], ids=["tsne", "pca"]
+)
+def test_a_few_labels_help_an_embedding_of_distances(embedding, gain):
+    parts = {"base": KMeansBase(120), "embedding": embedding, "random_state": 0}
+    supervised = score(SupervisedIMH(16, n_labels=200, **parts), y[::2])
+    assert supervised > score(IMH(16, **parts)) + gain
+
+
+def test_wrong_options_are_refused():
+    for params in ({"label_weight": -1}, {"n_labels": 1}, {"n_neighbors": 0}):
+        with pytest.raises(ValueError, match=next(iter(params))):
+            SupervisedIMH(4, base=B, **params).fit(X, y)
+    with pytest.raises(ValueError, match="neighbours asked of a base set"):
+        SupervisedIMH(4, base=B, n_neighbors=61).fit(X, y)
+
+
+def test_a_thousand_labels_of_mnist_add_a_tenth_to_imh(data_folder: Path):
+    mnist = load_dataset("mnist")
+    hasher = SupervisedIMH(32, normalize=True, random_state=0).fit(mnist.X_train, mnist.y_train)
+    truth = LabelTruth(mnist.y_test, mnist.y_train)
+    assert evaluate(hasher.encode(mnist.X_test), hasher.encode(mnist.X_train), truth, 32).map > 0.731 + 0.1

@@ -1,0 +1,301 @@
+"""Reports: pages that need nothing beside them, pictures, plots, and what the demo measures."""
+
+import json
+import re
+import struct
+import sys
+import zlib
+from dataclasses import replace
+from datetime import date
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from html_elements import Elements
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+from manihash.datasets import Dataset, load_dataset
+from manihash.demo import measure
+from manihash.demo.measure import Demo
+from manihash.demo.page import demo_page, headline
+from manihash.hashers.recipes import recipe_names
+from manihash.report import page, pictures, plots
+
+METHODS = ("imh-tsne", "imh-le", "imh-pca")
+LENGTHS = (8, 64)  # PCA of 16 dimensions gives no 64 bits
+
+
+@pytest.fixture(scope="module")
+def result() -> Demo:
+    """The demo of 300 blurred pictures of three classes, 4 x 4 pixels each."""
+    rng = np.random.default_rng(0)
+    y = np.arange(330) % 3
+    X = (rng.integers(0, 60, (330, 16)) + 120 * np.eye(3, 16, dtype=int)[y]).astype(np.uint8)
+    data = Dataset("blots", X[30:], y[30:], X[:30], y[:30], "Blots, <made> up.", (4, 4))
+    material = measure.prepare(data, seed=0, base_size=70)
+    scores = [measure.score(material, method, bits) for method in METHODS for bits in LENGTHS]
+    return measure.finish(material, LENGTHS, measure.scan(material), scores)
+
+
+@pytest.fixture(scope="module")
+def html(result: Demo) -> str:
+    return demo_page(result, date(2026, 1, 2)).html()
+
+
+def test_a_page_refers_to_nothing_outside_itself(html: str) -> None:
+    for tag, attributes in Elements(html).found:
+        assert tag not in ("link", "script", "iframe", "object")
+        for name in ("src", "href", "srcset", "poster"):
+            assert attributes.get(name, "#").startswith(("#", "data:image/"))
+    assert "http" not in html
+    assert "url(" not in html
+    assert "@import" not in html
+
+
+def test_every_section_has_an_id_and_is_linked_to(html: str) -> None:
+    elements = Elements(html)
+    ids = [attributes["id"] for tag, attributes in elements.found if tag == "section"]
+    assert ids == ["results", "curves", "base-set", "plane", "answers", "own", "facts"]
+    assert [a["href"] for tag, a in elements.found if tag == "a"] == [f"#{id}" for id in ids]
+    assert elements.open == []
+
+
+def test_every_image_of_the_page_is_described_or_described_with_its_group(html: str) -> None:
+    pattern = r'<span class="tiles" role="img" aria-label="[^"]+">(?:<span class="tile">.*?</span>)*</span>'
+    ungrouped = re.sub(pattern, "", html)
+    assert all(attributes["alt"] for tag, attributes in Elements(ungrouped).found if tag == "img")
+
+
+def test_text_is_escaped_wherever_it_stands() -> None:
+    evil = '<b onclick="x">&\'</b>'
+    built = page.Page(evil, evil)
+    built.section(
+        "s",
+        evil,
+        page.table([evil], [[evil, evil]], evil),
+        page.figure(page.image("png", b"", evil), evil),
+        page.paragraph(evil),
+        page.code(evil),
+        evil,
+    )
+    elements = Elements(built.html())
+    assert not any(tag == "b" for tag, _ in elements.found)
+    assert elements.text.count(evil) == 13
+    assert page.markup(page.tag("i", evil), evil) == f"<i>{page.markup(evil)}</i>{page.markup(evil)}"
+
+
+def test_two_sections_of_one_id_are_refused() -> None:
+    built = page.Page("title", "lead")
+    built.section("s", "first")
+    with pytest.raises(ValueError, match="'s' is empty or taken"):
+        built.section("s", "second")
+
+
+def test_a_page_is_written_whole(tmp_path: Path) -> None:
+    page.Page("ünï", "lead").write(tmp_path / "index.html")
+    assert "<h1>ünï</h1>" in (tmp_path / "index.html").read_text("utf-8")
+    assert [file.name for file in tmp_path.iterdir()] == ["index.html"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (8, 8), (28, 28), (5, 7), (5, 7, 3)])
+def test_a_png_holds_the_pixels_it_was_made_of(shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+    assert np.array_equal(_decoded(pictures.png(pixels)), pixels)
+
+
+def test_another_reader_sees_the_same_pixels() -> None:
+    image = pytest.importorskip("matplotlib.image")
+    pixels = np.random.default_rng(2).integers(0, 256, (6, 9, 3), np.uint8)
+    assert np.array_equal(np.round(255 * image.imread(BytesIO(pictures.png(pixels)))), pixels)
+
+
+def _decoded(png: bytes) -> NDArray[np.uint8]:
+    """The pixels of an unfiltered PNG, its checksums verified."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, at = {}, 8
+    while at < len(png):
+        size, kind = struct.unpack(">I4s", png[at : at + 8])
+        content = png[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", png[at + 8 + size : at + 12 + size]) == (zlib.crc32(kind + content),)
+        chunks[kind] = content
+        at += 12 + size
+    width, height, depth, colour = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
+    assert depth == 8
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, -1)
+    assert not lines[:, 0].any()
+    return lines[:, 1:].reshape((height, width) if colour == 0 else (height, width, 3))
+
+
+def test_ink_is_black_where_a_row_is_largest_and_white_where_it_is_zero() -> None:
+    assert pictures.ink(np.array([0, 8, 16, 4]), (2, 2)).tolist() == [[255, 128], [0, 191]]
+    assert pictures.ink(np.zeros(4), (2, 2)).tolist() == [[255, 255], [255, 255]]
+
+
+def test_wrong_answers_are_framed_and_say_so() -> None:
+    blank = np.zeros((8, 8), np.uint8)
+    found = pictures.Answers("by code", [blank] * 3, ["4", "9", "4"], [True, False, True])
+    elements = Elements(pictures.answers_row(blank, "4", [found]))
+    assert elements.classes("wrong") == 1
+    alts = [attributes["alt"] for tag, attributes in elements.found if tag == "img"]
+    assert alts == ["query of class 4", "class 4", "class 9, wrong", "class 4"]
+    style = page.Page("", "").html()
+    assert re.search(r"\.tile\.wrong \{ border-color: var\(--wrong\)", style)
+    assert re.search(r'\.tile\.wrong::after \{ content: "\\2715"', style), "a cross, for who sees no red"
+
+
+def test_the_page_frames_exactly_the_wrong_answers(result: Demo, html: str) -> None:
+    shown = result.shown_queries
+    wrong = sum(int((~found.right[shown, :10]).sum()) for found in (result.by_pixels, result.by_code))
+    assert Elements(html).classes("wrong") == wrong
+
+
+def test_right_answers_are_those_of_the_querys_class(result: Demo) -> None:
+    material = result.material
+    for found in (result.by_pixels, result.by_code):
+        for query, ids in enumerate(found.ids):
+            same = [material.y_train[i] == material.y_test[query] for i in ids]
+            assert found.right[query].tolist() == same
+
+
+def test_the_queries_shown_are_the_first_of_each_class(result: Demo) -> None:
+    assert result.shown_queries.tolist() == [0, 1, 2]
+
+
+def test_a_method_that_cannot_give_a_length_says_why_on_the_page(result: Demo, html: str) -> None:
+    pca = [score for score in result.scores if score.method == "imh-pca"]
+    assert pca[0].map is not None
+    assert pca[1].map is None
+    assert pca[1].reason is not None
+    assert "at most 16" in pca[1].reason
+    text = Elements(html).text
+    assert pca[1].reason in text
+    assert text.count("–1") == 2
+
+
+def test_the_headline_holds_the_numbers_measured(result: Demo) -> None:
+    own = next(score for score in result.scores if (score.method, score.n_bits) == ("imh-tsne", 64))
+    assert own is result.shown
+    assert own.map is not None
+    for part in (f"{100 * own.map:.1f} %", f"{100 * result.scan.raw:.1f} %", "8 bytes", "16 bytes an image"):
+        assert part in headline(result)
+    none = replace(result, shown=measure.Score("imh-tsne", 64, reason="no"))
+    assert "IMH-tSNE gave no codes of 64 bits" in headline(none)
+
+
+def test_base_points_take_the_class_of_most_of_their_rows(result: Demo) -> None:
+    material = result.material
+    distance = ((material.U[:, None] - material.base) ** 2).sum(axis=2)
+    nearest = distance.argmin(axis=1)
+    for j, name in enumerate(result.base_classes):
+        counts = np.bincount(material.y_train[nearest == j], minlength=3)
+        assert counts[name] == counts.max()
+
+
+def test_the_same_results_give_the_same_page(result: Demo, html: str) -> None:
+    assert demo_page(result, date(2026, 1, 2)).html() == html
+    assert "2026-01-02" in html
+
+
+def test_every_recipe_has_a_look_of_its_own() -> None:
+    looks = [plots.look(name) for name in recipe_names()]
+    assert len(set(looks)) == len(looks)
+    assert plots.look("imh-tsne") == looks[recipe_names().index("imh-tsne")]
+
+
+def test_names_of_lines_keep_their_distance_and_their_order() -> None:
+    places = plots.spread([0.1, 0.2, 50, 50, 99.5, 100], 6, 0, 100)
+    assert all(b - a >= 6 - 1e-9 for a, b in pairwise(places))
+    assert places[0] >= 0
+    assert places[-1] <= 100
+    assert plots.spread([10, 40, 80], 6, 0, 100) == [10, 40, 80]
+
+
+def test_plots_name_their_axes_and_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(plots._SETTINGS, "svg.fonttype", "none")
+    lines = [plots.Line("imh-tsne", "IMH-tSNE", [16, 32], [80.0, 85.0])]
+    svg = plots.against_length(lines, "MAP, %", {"l2 scan": 66.0}).decode()
+    for name in ("code length, bits", "MAP, %", "IMH-tSNE", "l2 scan"):
+        assert f"{name}</text>" in svg
+    points = np.random.default_rng(0).normal(size=(4, 2))
+    svg = plots.plane(points, ["cat", "dog", "cat", "$%"], points[:1], ["cat"], "t-SNE").decode()
+    for name in ("t-SNE, dimension 1", "t-SNE, dimension 2", "class", "query", "dog"):
+        assert f"{name}</text>" in svg
+
+
+def test_drawing_leaves_the_users_settings_of_matplotlib_alone() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    before = dict(matplotlib.rcParams)
+    plots.against_length([plots.Line("imh-pca", "IMH-PCA", [8], [1.0])], "MAP, %")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_without_matplotlib_a_plot_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"manihash\[plot\]"):
+        plots.against_length([], "MAP, %")
+
+
+def _run(*arguments: str) -> tuple[int, str, str]:
+    from manihash.cli._app import app
+
+    done = CliRunner().invoke(app, ["demo", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_command_writes_a_page_and_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = load_dataset("digits", n_train=600)
+    monkeypatch.setattr(measure, "load", lambda _, seed: measure.prepare(few, seed, base_size=150))
+    monkeypatch.setattr(measure, "METHODS", ("imh-tsne", "imh-pca"))
+    code, out, _ = _run("--out", str(tmp_path / "new" / "demo"), "--bits", "65,8", "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert [row["bits"] for row in document["rows"]] == [8, 65, 8, 65]
+    assert "at most 64" in document["rows"][3]["error"]
+    assert document["rows"][1]["map"] > document["l2_scan"]["map"]
+    assert Path(document["page"]).read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_the_command_prints_the_table_and_where_the_page_is(
+    result: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {(score.method, score.n_bits): score for score in result.scores}
+    monkeypatch.setattr(measure, "METHODS", METHODS)
+    monkeypatch.setattr(measure, "load", lambda *_: result.material)
+    monkeypatch.setattr(measure, "scan", lambda _: result.scan)
+    monkeypatch.setattr(measure, "score", lambda _, method, bits: known[method, bits])
+    monkeypatch.setattr(measure, "finish", lambda *_: result)
+    code, out, error = _run("--out", str(tmp_path), "--bits", "8,64")
+    assert code == 0
+    lines = {line[:22].strip(): line[22:].split() for line in out.splitlines()}
+    assert lines["bits"] == ["8", "64", "8", "64"]
+    assert lines["l2 scan, raw pixels"][1] == f"{100 * result.scan.raw:.1f}"
+    assert lines["IMH-PCA"][1] == lines["IMH-PCA"][3] == "–"
+    assert "note: IMH-PCA: 64 dimensions" in error
+    assert headline(result) in out
+    assert f"page {tmp_path / 'index.html'}" in out
+    assert (tmp_path / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--data", "sift1m"), "choose digits or mnist"),
+        (("--data", "nothing"), "choose digits or mnist"),
+        (("--bits", "16;32"), "whole numbers with commas"),
+        (("--bits", "0"), "whole numbers with commas"),
+        (("--seed", "-1"), "--seed"),
+        (("--out", __file__), "Give another one with --out"),
+    ],
+)
+def test_what_cannot_work_is_said_before_the_work(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measure, "load", lambda *_: pytest.fail("work was begun"))
+    code, out, error = _run(*arguments)
+    assert code == 2
+    assert message in " ".join(error.split())
+    assert out == ""

@@ -1,0 +1,340 @@
+"""Rows that stay in files, sparse rows and samples: the same models and codes as of an array in memory."""
+
+import errno
+import logging
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from command import run
+
+import manihash
+from manihash import IMH, LSH, PCA, InductiveEmbedding, KMeansBase, open_vectors, recipe
+from manihash.base import kmeans as base_set
+from manihash.datasets import DataFileError, read, write
+from manihash.files.stored import StoredRows
+from manihash.rows.local import Rows, span_rows
+
+N, D = 5000, 12
+X = np.random.default_rng(0).poisson(2, (N, D)).astype(np.uint8) + (np.arange(N)[:, None] % 7 == np.arange(D))
+X = X.astype(np.uint8)
+
+
+def hasher(**options):
+    return IMH(n_bits=6, base=KMeansBase(30), embedding=PCA(), random_state=0, **options)
+
+
+@pytest.fixture
+def wanted():
+    return hasher().fit(X).encode(X)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.fvecs", "x.bvecs", "x.idx", "x.hdf5", "x.parquet", "x.npz"])
+def test_every_format_gives_the_codes_of_the_array(name, tmp_path, wanted):
+    write(tmp_path / name, X)
+    vectors = open_vectors(tmp_path / name)
+    assert vectors.shape == (N, D)
+    assert np.array_equal(hasher().fit(vectors).encode(vectors), wanted)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.idx"])
+@pytest.mark.parametrize("shape", [(N, D), (N, 3, 4)])
+def test_big_endian_rows_stay_in_their_file_and_give_the_same_codes(name, shape, tmp_path, monkeypatch):
+    path, floats = tmp_path / name, X.astype(np.float32)
+    np.save(path, floats.reshape(shape).astype(">f4")) if name == "x.npy" else write(
+        path, floats.reshape(shape)
+    )
+    rows = open_vectors(path)
+    assert rows.shape == (N, D)
+    assert rows.dtype == np.float32
+    read_at_once = []
+    monkeypatch.setattr(StoredRows, "__getitem__", counted(read_at_once))
+    assert np.array_equal(hasher().fit(rows).encode(rows), hasher().fit(floats).encode(floats))
+    assert 0 < max(read_at_once) <= 2048
+
+
+def counted(lengths, read=StoredRows.__getitem__):
+    def some(self, part):
+        rows = read(self, part)
+        assert rows.dtype.isnative
+        lengths.append(len(rows))
+        return rows
+
+    return some
+
+
+def test_images_are_rows_of_pixels(tmp_path, wanted):
+    for name in ("x.npy", "x.hdf5"):
+        write(tmp_path / name, X.reshape(N, 3, 4))
+        vectors = open_vectors(tmp_path / name)
+        assert vectors.shape == (N, D)
+        assert np.array_equal(hasher().fit(vectors).encode(vectors), wanted)
+
+
+def test_an_h5py_dataset_is_taken_as_it_is(tmp_path, wanted):
+    write(tmp_path / "x.hdf5", X)
+    with h5py.File(tmp_path / "x.hdf5") as file:
+        assert np.array_equal(hasher().fit(file["train"]).encode(file["train"]), wanted)
+        with pytest.raises(ValueError, match="12 features, but IMH is expecting 7"):
+            hasher().fit(X[:, :7]).encode(file["train"])
+
+
+def test_rows_of_a_file_are_read_in_blocks_and_never_all_at_once(monkeypatch):
+    asked = []
+
+    class Watched:
+        shape, dtype = (300_000, 4), np.dtype(np.uint8)
+
+        def __getitem__(self, part):
+            asked.append(part.stop - part.start)
+            return np.arange(part.start, part.stop)[:, None] % np.array([251, 241, 239, 233])
+
+    LSH(n_bits=8, random_state=0).fit(Watched())
+    assert sum(asked) >= 300_000
+    assert max(asked) <= 2048
+
+
+@pytest.mark.parametrize("layout", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array])
+def test_sparse_rows_give_the_codes_of_dense_ones(layout, wanted):
+    S = layout(X)
+    model = hasher().fit(S)
+    assert np.array_equal(model.encode(S), wanted)
+    assert np.array_equal(model.transform(S), hasher().fit(X).transform(X))
+    assert np.array_equal(model.embed(S), hasher().fit(X).embed(X))
+
+
+@pytest.mark.parametrize(
+    "name", ["imh-le", "agh", "itq", "pcah", "lsh", "sh", "sph", "sklsh", "klsh", "bre", "sth"]
+)
+def test_every_hasher_takes_sparse_rows_and_rows_of_files(name, tmp_path):
+    few = X[:600].astype(np.float32)
+    write(tmp_path / "x.parquet", few)
+    options = {"base__size": 30} if name in ("imh-le", "agh") else {}
+    codes = [
+        recipe(name, n_bits=6, random_state=0, **options).fit(rows).encode(rows)
+        for rows in (few, sp.csr_array(few), open_vectors(tmp_path / "x.parquet"))
+    ]
+    assert np.array_equal(codes[0], codes[1])
+    assert np.array_equal(codes[0], codes[2])
+
+
+def test_a_sparse_file_goes_through_the_command(tmp_path, monkeypatch, wanted):
+    monkeypatch.chdir(tmp_path)
+    sp.save_npz("x.npz", sp.csr_array(X))
+    hasher().fit(X).save("model.mhash")
+    run("encode", "model.mhash", "x.npz", "-o", "codes.npy")
+    assert np.array_equal(np.load("codes.npy"), wanted)
+    run("fit", "x.npz", "--recipe=lsh", "--bits=8", "-o", "lsh.mhash")
+
+
+def test_nan_in_a_sparse_matrix_is_named_by_its_row():
+    S = sp.csr_array(X.astype(np.float32))
+    S.data[S.indptr[4321]] = np.nan
+    with pytest.raises(ValueError, match="first such row is 4321"):
+        hasher().fit(S)
+
+
+def test_encode_blocks_are_the_codes_from_any_row_on(wanted):
+    model = hasher().fit(X)
+    for start in (0, 1, 2048, 3000, N - 1, N):
+        parts = list(model.encode_blocks(X, start))
+        assert np.array_equal(np.concatenate([wanted[:0], *parts]), wanted[start:])
+
+
+def test_encode_blocks_are_of_the_model_that_was_asked():
+    model = LSH(8, random_state=0).fit(X)
+    wanted, blocks = model.encode(X), model.encode_blocks(X)
+    model.set_params(random_state=1).fit(X)
+    assert np.array_equal(np.concatenate(list(blocks)), wanted)
+
+
+def test_encode_blocks_check_their_input_at_once():
+    with pytest.raises(ValueError, match="expecting 12 features"):
+        hasher().fit(X).encode_blocks(X[:, :5])
+
+
+def test_an_inductive_embedding_takes_rows_of_a_file(tmp_path):
+    write(tmp_path / "x.hdf5", X)
+    models = [
+        InductiveEmbedding(2, KMeansBase(30), PCA(), random_state=0).fit(rows).transform(rows)
+        for rows in (X, open_vectors(tmp_path / "x.hdf5"))
+    ]
+    assert np.array_equal(*models)
+
+
+# Parquet
+
+
+def test_parquet_is_read_in_any_order(tmp_path):
+    write(tmp_path / "x.parquet", np.arange(200_000, dtype=np.int32).reshape(-1, 2))
+    vectors = open_vectors(tmp_path / "x.parquet")
+    for start, stop in [
+        (0, 10),
+        (5, 30_000),
+        (99_990, 100_000),
+        (65_530, 65_540),
+        (0, 0),
+        (70_000, 90_000),
+        (3, 4),
+    ]:
+        assert np.array_equal(vectors[start:stop][:, 0], 2 * np.arange(start, stop))
+
+
+def test_parquet_takes_lists_of_any_kind_and_a_column_by_name(tmp_path):
+    path = tmp_path / "x.parquet"
+    table = {
+        "id": [1, 2, 3],
+        "a": [[1.0, 2.0]] * 3,
+        "b": [[1, 2, 3], [4, 5, 6], [7, 8, 9]],
+        "t": ["x", "y", "z"],
+    }
+    pq.write_table(pa.table(table), path)
+    assert np.array_equal(open_vectors(f"{path}:b")[1:], [[4, 5, 6], [7, 8, 9]])
+    assert np.array_equal(read(f"{path}:id"), [1, 2, 3])
+    with pytest.raises(
+        DataFileError, match=r"holds the arrays: a, b; no key was given. Name one: x.parquet:key"
+    ):
+        open_vectors(path)
+    with pytest.raises(DataFileError, match="one number a row"):
+        open_vectors(f"{path}:id")
+    with pytest.raises(DataFileError, match="t holds text"):
+        open_vectors(f"{path}:t")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[1.0, 2.0], None], r"row 9001 of v is empty \(null\)"),
+        ([[1.0, 2.0], [1.0, None]], r"row 9001 of v has a gap \(null\)"),
+        ([[1.0, 2.0], [1.0]], "row 9001 of v has 1 numbers, and row 0 has 2"),
+    ],
+)
+def test_a_gap_in_parquet_is_named_by_its_row(rows, message, tmp_path):
+    pq.write_table(pa.table({"v": [[0.0, 0.0]] * 9000 + rows}), tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match=message):
+        LSH(n_bits=4).fit(open_vectors(tmp_path / "x.parquet"))
+
+
+def test_a_gap_in_the_first_row_of_parquet_is_no_damage(tmp_path):
+    pq.write_table(pa.table({"v": [None, [1.0, 2.0]]}), tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match=r"row 0 of v is empty \(null\)"):
+        open_vectors(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (":caption", "caption holds text; numbers were wanted: name one of v, uneven, id$"),
+        (":words", "words holds list<.*string>; numbers were wanted: name one of v, uneven, id$"),
+        (":id", "id holds one number a row: a column of lists was wanted"),
+        (":uneven", "row 1 of uneven has 2 numbers, and row 0 has 1"),
+        (":nowhere", "holds the arrays: v, uneven, id; 'nowhere' was asked for"),
+    ],
+)
+def test_a_parquet_column_of_something_else_is_told_as_such(key, message, tmp_path):
+    columns = {"caption": ["a", "b"], "words": [["a"], ["b"]], "id": [1, 2]}
+    vectors = {"v": [[1.0, 2.0], [0.0, 1.0]], "uneven": [[1.0], [0.0, 1.0]]}
+    pq.write_table(pa.table({**vectors, **columns}), tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match=message):
+        LSH(n_bits=4).fit(open_vectors(f"{tmp_path}/x.parquet{key}"))
+
+
+def test_a_parquet_file_without_vectors_says_what_it_holds(tmp_path):
+    pq.write_table(pa.table({"caption": ["a", "b"], "id": [1, 2]}), tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match="caption holds text, id holds int64; numbers were wanted: write"):
+        open_vectors(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.hdf5"])
+def test_a_damaged_file_is_told_as_such(name, tmp_path):
+    write(tmp_path / name, X)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataFileError, match="cut short or damaged"):
+        open_vectors(tmp_path / name)
+
+
+def test_a_disk_that_cannot_be_read_is_not_told_as_damage():
+    def read(start, stop):  # as h5py
+        raise OSError(errno.EIO, "Can't synchronously read data (file read failed: time = ..., errno = 5)")
+
+    rows = StoredRows(Path("x.hdf5"), (9, 2), np.float32, read)
+    with pytest.raises(OSError, match=r"cannot read x\.hdf5: Input/output error$") as raised:
+        rows[:5]
+    assert raised.value.errno == errno.EIO
+
+
+# Samples and sums
+
+
+@pytest.fixture
+def small_limit(monkeypatch):
+    monkeypatch.setattr(base_set, "_ALL_ROWS", 1000)
+
+
+def test_k_means_looks_at_a_sample_of_many_rows_and_says_so(small_limit, caplog):
+    caplog.set_level(logging.INFO, "manihash.note")
+    seen = []
+    lloyd = base_set.lloyd_round
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base_set, "lloyd_round", lambda rows, *C: (seen.append(len(rows)), lloyd(rows, *C))[1])
+        KMeansBase(10, sample=20, random_state=0).fit(X)
+        KMeansBase(10, sample=None, random_state=0).fit(X)
+        KMeansBase(10, sample=500, random_state=0).fit(X)
+    assert set(seen) == {200, N}
+    assert caplog.messages == [
+        f"k-means looks at 200 of {N:,} rows, 20 a centre (sample=null in the base set: at all)"
+    ]
+
+
+def test_the_same_seed_gives_the_same_sample_from_an_array_and_a_file(small_limit, tmp_path):
+    write(tmp_path / "x.parquet", X)
+    found = [
+        KMeansBase(10, sample=20, random_state=seed).fit(rows).points_
+        for seed, rows in [(0, X), (0, open_vectors(tmp_path / "x.parquet")), (1, X)]
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+def test_nan_in_a_sample_is_named_by_its_row_in_the_file():
+    bad = X.astype(np.float32)
+    bad[4000] = np.nan
+    with pytest.raises(ValueError, match="first such row is 4000"):
+        list(Rows(bad).only(np.array([3, 10, 4000, 4500])).map(len))
+
+
+def test_a_pass_over_all_rows_finds_the_nan_that_no_sample_has(small_limit):
+    rows = X.astype(np.float32)
+    rows[4001] = np.nan
+    options = {"base": KMeansBase(10, sample=20), "embedding": PCA(), "random_state": 0}
+    with pytest.raises(ValueError, match="first such row is 4001"):
+        InductiveEmbedding(2, **options).fit(rows)
+    model = InductiveEmbedding(2, **options, bandwidth=1.0).fit(rows)  # no pass, and the sample has it not
+    with pytest.raises(ValueError, match="first such row is 4001"):
+        model.transform(rows)
+
+
+def test_rows_chosen_are_those_rows(tmp_path):
+    write(tmp_path / "x.hdf5", X)
+    index = np.array([0, 7, 2047, 2048, 4999])
+    for source in (X, sp.csr_array(X), open_vectors(tmp_path / "x.hdf5")):
+        assert np.array_equal(Rows(source).only(index).take([1, 4, 0]), X[[7, 4999, 0]])
+
+
+def test_a_fold_adds_up_spans_in_row_order():
+    width = 2**13  # a span is 2,048 rows: two blocks
+    wide = np.random.default_rng(0).standard_normal((5000, width)).astype(np.float32)
+    assert span_rows(width) == 2048
+    (each,), (total,) = Rows(wide).fold(lambda B: ((B[:, 0],), (B.sum(axis=0),)))
+    blocks = [wide[i : i + 1024].sum(axis=0).astype(np.float64) for i in range(0, 5000, 1024)]
+    assert np.array_equal(each, wide[:, 0])
+    assert np.array_equal(total, (blocks[0] + blocks[1]) + (blocks[2] + blocks[3]) + blocks[4])
+
+
+def test_open_vectors_is_public():
+    assert manihash.open_vectors is open_vectors

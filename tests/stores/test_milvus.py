@@ -1,0 +1,98 @@
+"""Milvus, by milvus-lite: what belongs to it alone."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from store_engines import milvus_folder, new_address
+
+from manihash.stores import NoStore, StoreDown, StoreError, create_store, open_store
+
+pytestmark = pytest.mark.extra
+
+
+def client_of(address):
+    from pymilvus import MilvusClient
+
+    return MilvusClient(address.partition("?")[0])
+
+
+def test_answers_beyond_what_milvus_gives_at_once_are_whole(tmp_path):
+    codes = np.zeros((40_000, 1), np.uint8)
+    codes[::8] = 1
+    ids = np.random.default_rng(0).permutation(40_000)
+    query = np.zeros((1, 1), np.uint8)
+    with create_store(new_address("milvus", tmp_path), 8) as store:
+        for i in range(0, len(codes), 10_000):
+            store.add(codes[i : i + 10_000], ids[i : i + 10_000])
+        lims, distances, found = store.within(query, 0)
+        np.testing.assert_array_equal(found, np.sort(ids[codes[:, 0] == 0]))
+        assert lims.tolist() == [0, 35_000]
+        assert not distances.any()
+        np.testing.assert_array_equal(store.search(query, 20)[1][0], np.sort(ids[codes[:, 0] == 0])[:20])
+        with pytest.raises(StoreError, match="20,000 nearest asked: Milvus gives at most 16,384"):
+            store.search(query, 20_000)
+
+
+def test_too_many_rows_for_one_message_are_refused(tmp_path):
+    with create_store(new_address("milvus", tmp_path), 32_768) as store:
+        with pytest.raises(StoreError, match="8,200 rows are too many for one message"):
+            store.add(np.zeros((8_200, 4_096), np.uint8), range(8_200))
+        assert store.count() == 0
+
+
+def test_a_width_that_milvus_does_not_take_leaves_no_half_collection(tmp_path):
+    address = new_address("milvus", tmp_path)
+    with pytest.raises(StoreError, match="Milvus refused: invalid dimension"):
+        create_store(address, 80_000)
+    with pytest.raises(NoStore):
+        open_store(address)
+
+
+def test_a_collection_of_other_fields_is_refused(tmp_path):
+    address = new_address("milvus", tmp_path)
+    create_store(new_address("milvus", tmp_path), 8).close()
+    client_of(address).create_collection(address.rpartition("=")[2], dimension=4)
+    with pytest.raises(StoreError, match="has the fields id INT64, vector FLOAT_VECTOR: id INT64 and code"):
+        open_store(address)
+
+
+def test_a_collection_that_somebody_else_made_has_all_bits_of_its_bytes(tmp_path):
+    from pymilvus import DataType
+
+    address = new_address("milvus", tmp_path)
+    client = client_of(address)
+    schema = client.create_schema()
+    schema.add_field("id", DataType.INT64, is_primary=True)
+    schema.add_field("code", DataType.BINARY_VECTOR, dim=16)
+    index = client.prepare_index_params()
+    index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
+    client.create_collection(address.rpartition("=")[2], schema=schema, index_params=index)
+    with open_store(address) as store:
+        assert store.n_bits == 16
+        store.add(np.array([[255, 255]], np.uint8), [1])
+        assert store.get([1]).tolist() == [[255, 255]]
+
+
+def test_a_cluster_that_is_down_is_told_in_a_line(capfd):
+    with pytest.raises(StoreDown, match="Milvus does not answer") as caught:
+        open_store("milvus://me:secret@127.0.0.1:1?timeout=2", 16)
+    assert "secret" not in str(caught.value)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_file_that_another_process_holds_is_refused(tmp_path):
+    address = new_address("milvus", tmp_path)
+    create_store(address, 8).close()
+    code = f"from manihash.stores import open_store; open_store({address!r})"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "StoreError: Milvus refused: Open local milvus failed" in other.stderr
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # milvus-lite's own
+def test_a_name_that_milvus_lite_does_not_take_is_told_in_a_line():
+    with pytest.raises(StoreError, match="refused"):
+        create_store(str(milvus_folder() / f"{'x' * 40}.db"), 8)
+    with pytest.raises(StoreError, match="refused"):
+        create_store(f"{milvus_folder() / 'shared.db'}?table=no-such name", 8)
