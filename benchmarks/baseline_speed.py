@@ -59,7 +59,7 @@ def itq_training(X: np.ndarray, bits: int, repeats: int, threads: int) -> None:
     found = ratio(lambda: ITQ(bits, random_state=0).fit(X), theirs, repeats)
     print(f"| ITQ fit, {bits} bits / FAISS ITQTransform, all rows | {found:.2f} |")
     ours = ITQ(bits, random_state=0).fit(X).embed(X)
-    print(f"| quantisation error, ours / FAISS | {error(ours) / error(theirs().apply(X)):.3f} |")
+    print(f"| quantization error, ours / FAISS | {error(ours) / error(theirs().apply(X)):.3f} |")
 
 
 def error(Y: np.ndarray) -> float:

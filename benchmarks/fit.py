@@ -1,7 +1,7 @@
 """Fitting and encoding as multiples of the bare product they are made of, beside peers: ``make bench``.
 
 The product is float32, 69,000 x 784 x 400, in blocks: ten of them are what ten rounds of k-means on MNIST
-with 400 centres cannot do without. Each repeat measures product and work one after the other, so that a busy
+with 400 centers cannot do without. Each repeat measures product and work one after the other, so that a busy
 machine slows both; the median ratio counts. Each number of threads runs in a process of its own.
 """
 
@@ -83,9 +83,9 @@ def k_means(F: np.ndarray, C: np.ndarray, repeats: int) -> dict[str, float]:
 
     found = {"k-means, m = 400": ratio(lambda s: KMeansBase(M, random_state=s).fit(F), F, C, ROUNDS, repeats)}
     wide = np.random.default_rng(0).standard_normal((1_000_000, 128), np.float32)
-    centres = wide[:1000].copy()
+    centers = wide[:1000].copy()
     work = KMeansBase(1000, max_iter=2, random_state=0)
-    found["k-means 1M x 128, m = 1,000"] = ratio(lambda _: work.fit(wide), wide, centres, 2, 1)
+    found["k-means 1M x 128, m = 1,000"] = ratio(lambda _: work.fit(wide), wide, centers, 2, 1)
     return found
 
 
@@ -113,7 +113,7 @@ def warm_start(X: np.ndarray) -> dict[str, float]:
 
 
 def peers(F: np.ndarray, C: np.ndarray, threads: int, repeats: int) -> dict[str, float]:
-    """scikit-learn's and FAISS's k-means over ten products, their five nearest centres over one."""
+    """scikit-learn's and FAISS's k-means over ten products, their five nearest centers over one."""
     import faiss
     from sklearn.cluster import KMeans
     from sklearn.neighbors import NearestNeighbors

@@ -1,7 +1,7 @@
 """Encoding, fitting and searching on a card, beside the floors that no version can pass: ``make bench-gpu``.
 
 Two floors are measured first: the time to read X once, and that of the bare product of X and the base points.
-Times are medians of ``triton.testing.do_bench`` (encode) or of repeats that end in a synchronisation. The
+Times are medians of ``triton.testing.do_bench`` (encode) or of repeats that end in a synchronization. The
 fits need MNIST in the folder that MANIHASH_DATA names, and are left out without it.
 """
 
@@ -50,13 +50,13 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
 def rows(n: int) -> torch.Tensor:
     """Rows like images: around 512 points, all numbers positive."""
     GENERATOR.manual_seed(0)
-    centres = torch.rand((512, D), device="cuda", generator=GENERATOR)
-    X = centres[torch.randint(0, 512, (n,), device="cuda", generator=GENERATOR)]
+    centers = torch.rand((512, D), device="cuda", generator=GENERATOR)
+    X = centers[torch.randint(0, 512, (n,), device="cuda", generator=GENERATOR)]
     return X.add_(torch.rand((n, D), device="cuda", generator=GENERATOR), alpha=0.5).mul_(170)
 
 
 def model(X: torch.Tensor) -> IMH:
-    """An IMH whose base is k-means centres of some rows; its embedding is random, for time does not tell."""
+    """An IMH whose base is k-means centers of some rows; its embedding is random, for time does not tell."""
     hasher = IMH(R, base=KMeansBase(M), embedding=_Random(), normalize=True, random_state=0)
     return hasher.fit(X[:65536])
 

@@ -84,10 +84,10 @@ def _picture(seed: int, *shape: int) -> NDArray[np.uint8]:
     middle = shape[0] / 2 + rng.normal(0, 1, 2)
     radius = np.hypot(rows - middle[0], columns - middle[1])
     ink = np.exp(-((radius - shape[0] * rng.uniform(0.15, 0.35)) ** 2) / 4)
-    grey = 255 * (1 - ink) - rng.uniform(0, 20, shape[:2])
+    gray = 255 * (1 - ink) - rng.uniform(0, 20, shape[:2])
     if len(shape) == 2:
-        return grey.clip(0, 255).astype(np.uint8)
-    return (grey[:, :, None] * rng.uniform(0.4, 1, 3)).clip(0, 255).astype(np.uint8)
+        return gray.clip(0, 255).astype(np.uint8)
+    return (gray[:, :, None] * rng.uniform(0.4, 1, 3)).clip(0, 255).astype(np.uint8)
 
 
 def _strip(title: str, seed: int, *shape: int, answers: int = 10) -> Strip:
@@ -182,7 +182,7 @@ def sections() -> tuple[Section, ...]:
     return (
         Section(
             "fig1",
-            "Figure 1: neighbours before and after the embedding",
+            "Figure 1: neighbors before and after the embedding",
             MADE_UP,
             "300 digits of MNIST.",
             (
@@ -218,7 +218,7 @@ def sections() -> tuple[Section, ...]:
         ),
         Section(
             "fig3",
-            "Figure 3: base size and neighbours",
+            "Figure 3: base size and neighbors",
             MADE_UP,
             cifar,
             (

@@ -112,11 +112,11 @@ OPTIONS = {
         {"n_bits": 70, "base": KMeansBase(100)},
         "70 dimensions.*64 dimensions, which gives at most 64: lower n_bits",
     ),
-    "more neighbours than base points": (
+    "more neighbors than base points": (
         {"n_neighbors": 21},
-        "21 neighbours asked of a base set of 20 points: lower n_neighbors or enlarge the base",
+        "21 neighbors asked of a base set of 20 points: lower n_neighbors or enlarge the base",
     ),
-    "no neighbours": ({"n_neighbors": 0}, "n_neighbors must be a whole number of at least 1, not 0"),
+    "no neighbors": ({"n_neighbors": 0}, "n_neighbors must be a whole number of at least 1, not 0"),
     "an empty base": ({"base": KMeansBase(0)}, "size must be a whole number"),
     "no rounds": ({"base": KMeansBase(20, max_iter=0)}, "max_iter must be a whole number"),
     "a base of one": ({"base": KMeansBase(1), "n_neighbors": 1}, "1 distinct point.*needs two.*too small"),
@@ -129,10 +129,10 @@ OPTIONS = {
     "no degrees of freedom": ({"embedding": TSNE(perplexity=5, dof=0)}, "dof must be above zero"),
     "no iterations": ({"embedding": TSNE(perplexity=5, n_iter=0)}, "n_iter must be a whole number"),
     "a negative lambda": ({"embedding": RelaxedLE(lam=-1, n_neighbors=5)}, "lam must be"),
-    "a graph wider than the base": ({"embedding": LaplacianEigenmaps(n_neighbors=21)}, "21 neighbours asked"),
-    "LLE wider than the base": ({"embedding": LLE(n_neighbors=20)}, "20 neighbours asked"),
-    "Isomap wider than the base": ({"embedding": Isomap(n_neighbors=20)}, "20 neighbours asked"),
-    "diffusion wider than the base": ({"embedding": DiffusionMaps(n_neighbors=20)}, "20 neighbours asked"),
+    "a graph wider than the base": ({"embedding": LaplacianEigenmaps(n_neighbors=21)}, "21 neighbors asked"),
+    "LLE wider than the base": ({"embedding": LLE(n_neighbors=20)}, "20 neighbors asked"),
+    "Isomap wider than the base": ({"embedding": Isomap(n_neighbors=20)}, "20 neighbors asked"),
+    "diffusion wider than the base": ({"embedding": DiffusionMaps(n_neighbors=20)}, "20 neighbors asked"),
 }  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_a_graph_in_too_many_pieces_says_how_many_bits_it_gives():
     """Eigenvectors of eigenvalue zero, one a piece, are dropped: few are left."""
     pieces = np.repeat(np.arange(10.0) * 1e3, 2)[:, None] + np.tile([0, 1e-3], 10)[:, None]
     with pytest.raises(
-        ValueError, match=r"15 dimensions.*neighbour graph of 20 points, which gives at most 10"
+        ValueError, match=r"15 dimensions.*neighbor graph of 20 points, which gives at most 10"
     ):
         LaplacianEigenmaps(15, n_neighbors=2).fit(pieces)
 

@@ -30,7 +30,7 @@ def induction(digits):
     return Induction(B, np.random.default_rng(0).standard_normal((len(B), 6)), k=5, sigma=20.0)
 
 
-def test_a_point_with_one_neighbour_takes_its_embedding(digits, induction):
+def test_a_point_with_one_neighbor_takes_its_embedding(digits, induction):
     one = Induction(induction.B, induction.Y_B, 1, induction.sigma)
     nearest = ((digits[:, None] - induction.B) ** 2).sum(axis=2).argmin(axis=1)
     assert np.array_equal(one(digits), induction.Y_B[nearest])
@@ -56,8 +56,8 @@ def test_the_induced_point_is_the_formula_written_out(digits, induction):
         assert np.allclose(induction(x[None])[0], w @ induction.Y_B[near] / w.sum())
 
 
-def test_the_induced_point_minimises_the_papers_cost(digits, induction):
-    """C(y) = Σ_j w(x, c_j) |y - y_j|² over the neighbours: any step away from the induced point raises it."""
+def test_the_induced_point_minimizes_the_papers_cost(digits, induction):
+    """C(y) = Σ_j w(x, c_j) |y - y_j|² over the neighbors: any step away from the induced point raises it."""
     rng = np.random.default_rng(0)
     for x in digits[:10]:
         squared = ((x - induction.B) ** 2).sum(axis=1)
@@ -137,7 +137,7 @@ def test_a_base_in_half_precision_does_not_overflow(digits):
     assert 0 < model.bandwidth_ < 5000
 
 
-def test_the_base_embedding_is_centred_and_the_bandwidth_kept(digits):
+def test_the_base_embedding_is_centered_and_the_bandwidth_kept(digits):
     model = InductiveEmbedding(3, KMeansBase(30), Columns(3), bandwidth=12.5, random_state=0).fit(digits)
     assert np.allclose(model.base_embedding_.mean(axis=0), 0)
     assert model.bandwidth_ == 12.5
@@ -189,7 +189,7 @@ def test_a_foreign_embedding_with_nan_is_an_error(digits):
         ({"base": np.ones((30, 64)) * 1j}, "base must be"),
         ({"base": np.full((30, 64), np.nan)}, "base contains NaN"),
         ({"base": np.ones((1, 64))}, "1 distinct point"),
-        ({"n_neighbors": 31}, "31 neighbours asked of a base set of 30"),
+        ({"n_neighbors": 31}, "31 neighbors asked of a base set of 30"),
         ({"n_neighbors": 0}, "n_neighbors must be"),
         ({"bandwidth": 0}, "bandwidth must be"),
         ({"bandwidth": -1.0}, "bandwidth must be"),
@@ -208,7 +208,7 @@ def test_a_part_or_option_that_cannot_be_right_is_named(digits, parts, message):
 
 
 def test_new_points_land_beside_their_like(digits):
-    """Trained on one half of the digits, the other half has its nearest neighbour of its own class."""
+    """Trained on one half of the digits, the other half has its nearest neighbor of its own class."""
     y = load_digits().target
     model = InductiveEmbedding(2, KMeansBase(200), TSNE(learning_rate=100), random_state=0).fit(digits[::2])
     known, new = model.transform(digits[::2]), model.transform(digits[1::2])
@@ -217,7 +217,7 @@ def test_new_points_land_beside_their_like(digits):
 
 
 @pytest.mark.parametrize("base", [KMeansBase(20), "array"])
-def test_rows_far_from_zero_keep_their_neighbours_in_float32(base):
+def test_rows_far_from_zero_keep_their_neighbors_in_float32(base):
     """Sensor readings such as 1000 ± 1: the expanded square would lose every digit of a distance."""
     X = (np.random.default_rng(0).standard_normal((500, 8)) + 1000).astype(np.float32)
     base = X[:20] if isinstance(base, str) else base

@@ -13,6 +13,7 @@ SOURCE = Path(manihash.__file__).parent
 
 # What stands left imports nothing that stands right; those in one place may import each other.
 ORDER = [
+    {"types"},
     {"codes", "progress", "checks"},
     {"compute"},
     {"files"},
@@ -34,7 +35,7 @@ ORDER = [
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
-WITHOUT_SKLEARN = {"codes", "checks", "progress", "compute", "files", "rows"}
+WITHOUT_SKLEARN = {"types", "codes", "checks", "progress", "compute", "files", "rows"}
 WITHOUT_SKLEARN |= {"evaluation", "datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}

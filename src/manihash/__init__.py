@@ -1,4 +1,4 @@
-"""Compact binary codes that keep the neighbours of the manifold that vectors lie on.
+"""Compact binary codes that keep the neighbors of the manifold that vectors lie on.
 
 The public names are imported when they are first used, so that ``import manihash`` stays cheap.
 """

@@ -41,11 +41,11 @@ def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
     return float(value)
 
 
-def neighbours_of(k: Any, m: int, name: str = "n_neighbors") -> int:
-    """k as an int if a base set of m points has that many neighbours to give."""
+def neighbors_of(k: Any, m: int, name: str = "n_neighbors") -> int:
+    """k as an int if a base set of m points has that many neighbors to give."""
     k = positive_int(k, name)
     if k > m:
-        raise ValueError(f"{k} neighbours asked of a base set of {m} points: lower {name} or {LARGER_BASE}")
+        raise ValueError(f"{k} neighbors asked of a base set of {m} points: lower {name} or {LARGER_BASE}")
     return k
 
 

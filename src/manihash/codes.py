@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Codes = NDArray[np.uint8]
+from manihash.types import Codes
 
 
 def n_bytes(n_bits: int) -> int:

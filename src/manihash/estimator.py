@@ -16,13 +16,13 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.files import model as persist
 from manihash.files.model import Arrays, ModelFileError
 from manihash.rows import dask as cluster
 from manihash.rows.local import Rows, far_origin
 from manihash.rows.places import can_be_sliced
 from manihash.rows.torch import in_numpy, is_on_torch, rows_of
+from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from manihash.base.weights import Find, bandwidth, coupling, normalized_weights
 from manihash.compute import fused
 from manihash.compute import numpy as arrays
 from manihash.compute import torch as tensors
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows.local import Rows
 from manihash.rows.torch import FusedRows, TensorRows
+from manihash.types import Floats
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Inductive:
     finder_: Any = None
 
     def _learn(self, rows: Rows, r: int, rng: np.random.Generator) -> None:
-        """Steps 1 and 2 of Algorithm 1: choose the base set, embed it, centre its embedding."""
+        """Steps 1 and 2 of Algorithm 1: choose the base set, embed it, center its embedding."""
         B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
         self.neighbor_recall_ = getattr(self.finder_, "recall_", None)
         given, find = self.bandwidth, finding(self.finder_)
@@ -103,12 +103,12 @@ def finding(finder: Any) -> Find:
 
 
 def base_points(base: Any, rows: Rows, n_neighbors: int, seed: int) -> tuple[Floats, int, Any]:
-    """The base set B (m, d), how many neighbours k a row has in it, and the part that finds them, or None.
+    """The base set B (m, d), how many neighbors k a row has in it, and the part that finds them, or None.
 
     Points of the user's own are taken as they are, others chosen from the rows.
     """
     B, part = _chosen(base, rows, seed)
-    k = checks.neighbours_of(n_neighbors, len(B))
+    k = checks.neighbors_of(n_neighbors, len(B))
     return B, k, None if part is None else part.finder(rows, k, checks.generator(seed))
 
 

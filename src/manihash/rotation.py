@@ -8,18 +8,18 @@ from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.progress import advance
 from manihash.rows.local import Rows
 from manihash.rows.torch import rows_of
+from manihash.types import Floats
 
 
 class ITQRotation(BaseEstimator):
     """ITQ's rotation (Gong and Lazebnik, 2011): min |sign(Y R) - Y R|² over orthogonal R, in alternation.
 
-    After ``fit``, ``rotation_`` is R (r, r) and ``errors_`` the mean squared quantisation error before each
+    After ``fit``, ``rotation_`` is R (r, r) and ``errors_`` the mean squared quantization error before each
     round, which never rises.
     """
 
@@ -30,7 +30,7 @@ class ITQRotation(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, Y: Any, y: Any = None) -> Self:
-        """Learn R from centred coordinates Y (n, r)."""
+        """Learn R from centered coordinates Y (n, r)."""
         rows = rows_of(checked(self, Y, fitting=True, least=2)).kept()
         r, n_iter = rows.width, checks.positive_int(self.n_iter, "n_iter")
         R = random_rotation(r, checks.generator(self.random_state))

@@ -27,7 +27,7 @@ def start_of(X, size, seed):
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_k_means_gives_the_centres_of_scikit_learn_from_the_same_start(digits, rounds):
+def test_k_means_gives_the_centers_of_scikit_learn_from_the_same_start(digits, rounds):
     ours = KMeansBase(20, max_iter=rounds, random_state=3).fit(digits)
     theirs = KMeans(20, init=start_of(digits, 20, 3), n_init=1, max_iter=rounds, tol=0, algorithm="lloyd")
     assert np.allclose(ours.points_, theirs.fit(digits).cluster_centers_, atol=1e-9)
@@ -43,14 +43,14 @@ def test_k_means_that_has_converged_is_where_scikit_learn_converges(digits):
     assert ours.n_iter_ < 300
 
 
-def a_round(rows, centres):
-    return lloyd_round(rows, centres, among_all(rows))
+def a_round(rows, centers):
+    return lloyd_round(rows, centers, among_all(rows))
 
 
-def test_a_round_of_lloyds_assigns_to_the_nearest_centre_and_takes_means():
-    X, centres = normal(3000, 4), normal(7, 4, seed=1)
-    new, labels, inertia = a_round(Rows(X), centres)
-    squared = ((X[:, None] - centres) ** 2).sum(axis=2)
+def test_a_round_of_lloyds_assigns_to_the_nearest_center_and_takes_means():
+    X, centers = normal(3000, 4), normal(7, 4, seed=1)
+    new, labels, inertia = a_round(Rows(X), centers)
+    squared = ((X[:, None] - centers) ** 2).sum(axis=2)
     assert np.array_equal(labels, squared.argmin(axis=1))
     assert inertia == pytest.approx(squared.min(axis=1).sum())
     assert np.allclose(new, [X[labels == j].mean(axis=0) for j in range(7)])
@@ -59,10 +59,10 @@ def test_a_round_of_lloyds_assigns_to_the_nearest_centre_and_takes_means():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_sum_of_squares_never_rises(digits, dtype):
     rows = Rows(digits.astype(dtype))
-    centres = digits[:40].astype(dtype)
+    centers = digits[:40].astype(dtype)
     inertias = []
     for _ in range(12):
-        centres, _, inertia = a_round(rows, centres)
+        centers, _, inertia = a_round(rows, centers)
         inertias.append(inertia)
     assert (np.diff(inertias) <= 1e-6 * inertias[0]).all()
     assert inertias[-1] < 0.9 * inertias[0]
@@ -75,14 +75,14 @@ def test_a_seed_repeats_the_points_and_another_gives_others(digits, base):
     assert not np.array_equal(base.set_params(random_state=6).fit(digits).points_, first)
 
 
-def test_float32_gives_nearly_the_centres_of_float64(digits):
+def test_float32_gives_nearly_the_centers_of_float64(digits):
     wide = KMeansBase(20, random_state=0).fit(digits)
     narrow = KMeansBase(20, random_state=0).fit(digits.astype(np.float32))
     assert narrow.points_.dtype == np.float32
     assert np.allclose(wide.points_, narrow.points_, atol=1e-4)
 
 
-def test_threads_do_not_change_a_bit_of_the_centres():
+def test_threads_do_not_change_a_bit_of_the_centers():
     X = normal(9000, 20, np.float32)
     found = []
     for threads in (1, 2):
@@ -92,7 +92,7 @@ def test_threads_do_not_change_a_bit_of_the_centres():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-def test_a_memory_map_gives_the_same_centres(tmp_path, dtype):
+def test_a_memory_map_gives_the_same_centers(tmp_path, dtype):
     X = (normal(5000, 8) * 20 + 100).astype(dtype)
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
@@ -101,7 +101,7 @@ def test_a_memory_map_gives_the_same_centres(tmp_path, dtype):
     )
 
 
-def test_rows_too_many_to_keep_give_the_same_centres(monkeypatch):
+def test_rows_too_many_to_keep_give_the_same_centers(monkeypatch):
     X = (normal(5000, 8) * 20 + 100).astype(np.uint8)
     kept = KMeansBase(20, random_state=0).fit(X).points_
     monkeypatch.setattr("manihash.rows.local.KEEP_BYTES", 0)
@@ -109,23 +109,23 @@ def test_rows_too_many_to_keep_give_the_same_centres(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_an_empty_cluster_is_given_the_point_farthest_from_its_centre(dtype):
+def test_an_empty_cluster_is_given_the_point_farthest_from_its_center(dtype):
     X = np.array([[0.0], [0.1], [0.2], [10.0], [10.3]], dtype)
-    centres = np.array([[0.1], [10.0], [500.0]], dtype)  # nothing is nearest to the last
-    new, labels, _ = a_round(Rows(X), centres)
+    centers = np.array([[0.1], [10.0], [500.0]], dtype)  # nothing is nearest to the last
+    new, labels, _ = a_round(Rows(X), centers)
     assert np.array_equal(labels, [0, 0, 0, 1, 2])
     assert np.allclose(new, [[0.1], [10.0], [10.3]])
 
 
 def test_a_point_alone_in_its_cluster_stays_and_the_empty_ones_are_filled_in_a_few_rounds():
     X = np.array([[0.0], [1.0], [2.0], [50.0]])
-    centres = np.array([[1.0], [40.0], [900.0], [901.0]])
-    labels = a_round(Rows(X), centres)[1]
+    centers = np.array([[1.0], [40.0], [900.0], [901.0]])
+    labels = a_round(Rows(X), centers)[1]
     assert labels[3] == 1
     for _ in range(3):
-        centres, labels, _ = a_round(Rows(X), centres)
+        centers, labels, _ = a_round(Rows(X), centers)
     assert sorted(labels) == [0, 1, 2, 3]
-    assert np.array_equal(np.sort(centres, axis=0), X)
+    assert np.array_equal(np.sort(centers, axis=0), X)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

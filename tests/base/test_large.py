@@ -77,7 +77,7 @@ def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, mon
     monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
     LargeBase(100, sample=10, random_state=0).fit(digits)
     assert caplog.messages == [
-        "k-means looks at 1,000 of 1,797 rows, 10 a centre (sample=null in the base set: at all)"
+        "k-means looks at 1,000 of 1,797 rows, 10 a center (sample=null in the base set: at all)"
     ]
 
 

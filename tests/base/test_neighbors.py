@@ -79,7 +79,7 @@ def test_more_probes_find_more():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("part", FINDERS, ids=repr)
-def test_a_rows_neighbours_are_the_same_in_every_batch(part, dtype):
+def test_a_rows_neighbors_are_the_same_in_every_batch(part, dtype):
     X = clusters(700).astype(dtype)
     B = learned(part, X)
     with single_blas_thread():
@@ -90,7 +90,7 @@ def test_a_rows_neighbours_are_the_same_in_every_batch(part, dtype):
             assert np.array_equal(some[1], index[size : 2 * size])
 
 
-def test_cells_with_fewer_points_than_neighbours_are_no_trouble():
+def test_cells_with_fewer_points_than_neighbors_are_no_trouble():
     X = clusters(60, d=2)
     for part in (CoarseNeighbors(cells=20, probes=1), ListedNeighbors(cells=20, probes=1)):
         B = learned(part, X, size=40, k=12)

@@ -58,7 +58,7 @@ def test_rows_that_lie_on_their_base_points_have_no_bandwidth():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sigma", [1e-200, 1e-30, 1e-3, 1.0, 1e30, 1e200])
-def test_normalised_weights_sum_to_one_however_far_the_point(sigma, dtype):
+def test_normalized_weights_sum_to_one_however_far_the_point(sigma, dtype):
     squared = np.array([[0, 1, 4], [1e4, 1e4 + 1, 2e4], [1e9, 1e10, 1e11], [0, 0, 0]], dtype)
     w = normalized_weights(squared, sigma)
     assert w.dtype == dtype
@@ -119,7 +119,7 @@ def test_the_order_of_the_rows_changes_the_coupling_by_rounding_only(problem):
     assert np.allclose(coupling(Rows(X[::-1]), B, k, sigma), coupling(Rows(X), B, k, sigma), atol=1e-10)
 
 
-def test_the_affinity_counts_a_point_among_its_own_neighbours(problem):
+def test_the_affinity_counts_a_point_among_its_own_neighbors(problem):
     B = problem[1]
     k, m = 6, len(B)
     squared = ((B[:, None] - B) ** 2).sum(axis=2)

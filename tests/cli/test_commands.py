@@ -149,7 +149,7 @@ def test_info_lists_recipes_and_optional_parts() -> None:
     assert "imh-tsne" in run("info").stdout
 
 
-def test_data_lists_the_catalogue(empty_home: Path) -> None:
+def test_data_lists_the_catalog(empty_home: Path) -> None:
     from manihash.datasets import dataset_names
 
     sets = json.loads(run("data", "list", "--json").stdout)["sets"]
@@ -259,10 +259,10 @@ def test_fit_refuses_bad_vectors_and_leaves_the_old_model(case: str) -> None:
         (["--bits=0"], "whole number of at least 1"),
         (["--seed=-1"], "whole number of at least 0"),
         (["--recipe=imh-tsn"], "did you mean 'imh-tsne'"),
-        (["--set=n_neighbors=31"], "31 neighbours asked of a base set of 30 points"),
+        (["--set=n_neighbors=31"], "31 neighbors asked of a base set of 30 points"),
         (["--set=n_neighbors=few"], "whole number"),
-        (["--set=colour=1"], "no option of imh-tsne-random: imh-tsne-random has bandwidth, base, embedding"),
-        (["--set=n_neighbours=3"], "(did you mean n_neighbors?)"),
+        (["--set=color=1"], "no option of imh-tsne-random: imh-tsne-random has bandwidth, base, embedding"),
+        (["--set=n_neighbors=3"], "(did you mean n_neighbors?)"),
         (["--set=embeding__perplexity=3"], "(did you mean embedding__perplexity?): imh-tsne-random has"),
         (["--set=base__sise=3"], "(did you mean base__size?): base has base__random_state, base__size"),
         (["--set=base__size__x=3"], "base__size of imh-tsne-random is 400 and has no options"),

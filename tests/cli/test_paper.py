@@ -7,7 +7,7 @@ from command import run, told
 from typer.testing import CliRunner
 
 from manihash.cli._app import app
-from manihash.paper import catalogue
+from manihash.paper import catalog
 from manihash.paper.figures import fig4, fig7
 from manihash.paper.run.trial import Results
 
@@ -17,9 +17,9 @@ def on_digits(monkeypatch):
     """Figures 4 and 7 on the digits that come with scikit-learn, small enough for a test."""
     for module in (fig4, fig7):
         monkeypatch.setattr(module, "DATA", "digits")
-        own = catalogue.EXPERIMENTS[module.EXPERIMENT.id]
+        own = catalog.EXPERIMENTS[module.EXPERIMENT.id]
         changed = type(own)(own.id, own.title, ("digits",), own.trials, own.section)
-        monkeypatch.setitem(catalogue.EXPERIMENTS, own.id, changed)
+        monkeypatch.setitem(catalog.EXPERIMENTS, own.id, changed)
 
 
 def test_an_unknown_experiment_lists_the_known_ones():
@@ -61,7 +61,7 @@ def test_a_report_that_cannot_be_written_is_said_before_any_work(tmp_path):
 
 def test_the_list_says_what_is_done_and_what_is_missing(empty_home, tmp_path):
     rows = json.loads(run("paper", "--list", "--json", "--results", str(tmp_path)).stdout)["experiments"]
-    assert [row["id"] for row in rows] == list(catalogue.EXPERIMENTS)
+    assert [row["id"] for row in rows] == list(catalog.EXPERIMENTS)
     assert not any(row["here"] for row in rows)
     assert "(not here)" in run("paper", "--list", "--results", str(tmp_path)).stdout
 
@@ -80,7 +80,7 @@ def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
     assert found["trials"] == 0
     assert "manihash data get mnist" in found["missing"]["fig7"][0]
     page = (out / "index.html").read_text("utf-8")
-    assert all(f'id="{name}"' in page for name in catalogue.EXPERIMENTS)
+    assert all(f'id="{name}"' in page for name in catalog.EXPERIMENTS)
     assert "manihash data get mnist" in page
 
 

@@ -61,7 +61,7 @@ def test_a_row_of_a_product_is_bit_for_bit_the_same_in_every_batch(d, m, dtype):
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("k", [1, 5, 16, 17, 40])
-def test_a_rows_neighbours_and_distances_are_the_same_in_every_batch(k, dtype):
+def test_a_rows_neighbors_and_distances_are_the_same_in_every_batch(k, dtype):
     X, C = block(30, 300, dtype), block(30, 60, dtype, 1)
     with single_blas_thread():
         squared, index = arrays.k_nearest(X, C, k)

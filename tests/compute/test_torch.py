@@ -46,8 +46,8 @@ on_a_card = pytest.mark.skipif("cuda" not in DEVICES, reason="needs a card")
 
 def points(n=3000, d=30, seed=0, dtype=np.float32):
     rng = np.random.default_rng(seed)
-    centres = rng.random((20, d))
-    return (centres[rng.integers(0, 20, n)] + 0.3 * rng.random((n, d))).astype(dtype)
+    centers = rng.random((20, d))
+    return (centers[rng.integers(0, 20, n)] + 0.3 * rng.random((n, d))).astype(dtype)
 
 
 def share_off(a, b):
@@ -85,7 +85,7 @@ def test_a_fitted_model_gives_a_tensor_the_bits_it_gives_an_array(device, part):
 @device
 @pytest.mark.parametrize("part", PARTS[:3], ids=lambda part: "-".join(part) or "plain")
 def test_a_fit_on_a_tensor_learns_what_a_fit_on_an_array_learns(device, part):
-    X = points(dtype=np.float64)  # in float32 a row between two centres may go to the other, and all follows
+    X = points(dtype=np.float64)  # in float32 a row between two centers may go to the other, and all follows
     made = IMH(16, base=KMeansBase(60), random_state=0, **part)
     a, b = clone(made).fit(X), clone(made).fit(torch.as_tensor(X, device=device))
     assert isinstance(b.base_points_, np.ndarray)
@@ -121,7 +121,7 @@ def test_an_inductive_embedding_places_tensors(device):
 
 @device
 @pytest.mark.parametrize("dof", [1.0, 2.5])
-def test_tsne_of_a_tensor_is_as_good_and_keeps_neighbours(device, dof):
+def test_tsne_of_a_tensor_is_as_good_and_keeps_neighbors(device, dof):
     X = points(300)
     options = {"n_components": 8, "dof": dof, "random_state": 0, "n_iter": 300}
     here, there = TSNE(**options).fit(X), TSNE(**options).fit(torch.as_tensor(X, device=device))
@@ -472,7 +472,7 @@ def test_codes_in_the_worst_order_are_found_too(device):
 
 
 @device
-def test_more_neighbours_than_codes_give_all(device, caplog):
+def test_more_neighbors_than_codes_give_all(device, caplog):
     codes = torch.as_tensor(pack(np.random.default_rng(0).random((7, 16)) > 0.5), device=device)
     distances, ids = TensorIndex(codes, 16).search(codes, 10)
     assert distances.shape == ids.shape == (7, 7)

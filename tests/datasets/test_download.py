@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manihash.datasets import CATALOGUE, DataFileError, MissingDataError, load_dataset, write
+from manihash.datasets import CATALOG, DataFileError, MissingDataError, load_dataset, write
 from manihash.datasets.download import extract, fetch
 from manihash.datasets.locations import File, cache_folder, locate
 
@@ -172,7 +172,7 @@ def test_an_archive_of_corpus_texmex_is_downloaded_unpacked_and_removed(
     content = (tmp_path / "sift.tar.gz").read_bytes()
     monkeypatch.setattr(Handler, "content", content)
     file = File("sift.tar.gz", hashlib.sha256(content).hexdigest(), (f"{home}/sift.tar.gz",))
-    monkeypatch.setitem(CATALOGUE, "sift1m", replace(CATALOGUE["sift1m"], files=(file,)))
+    monkeypatch.setitem(CATALOG, "sift1m", replace(CATALOG["sift1m"], files=(file,)))
     assert load_dataset("sift1m").X_train.shape == (50, 8)
     assert sorted(p.name for p in cache_folder().rglob("*")) == ["sift", *sorted(Path(n).name for n in made)]
     assert load_dataset("sift1m").X_train.shape == (50, 8)

@@ -17,7 +17,7 @@ def test_grey_gist_of_cifar10_is_the_published_one_to_half_precision(data_folder
     assert np.mean(steps_apart == 0) > 0.99
 
 
-def test_colour_gist_of_tiny_imagenet_is_the_published_one_byte_for_byte(data_folder: Path) -> None:
+def test_color_gist_of_tiny_imagenet_is_the_published_one_byte_for_byte(data_folder: Path) -> None:
     path = data_folder / "cifar10-sample/tinyimagenet_60.npz"
     descriptors = gist(read(path, key="images"), color=True)
     assert np.mean(np.rint(255 * descriptors) == read(path, key="gist960")) > 0.9999
@@ -87,6 +87,6 @@ def test_what_is_no_image_is_refused_with_what_was_wanted(pixels: np.ndarray, me
         gist(pixels)
 
 
-def test_a_colour_descriptor_needs_three_planes() -> None:
+def test_a_color_descriptor_needs_three_planes() -> None:
     with pytest.raises(ValueError, match=r"\(n, h, w, 3\) was wanted"):
         gist(np.zeros((1, 32, 32)), color=True)

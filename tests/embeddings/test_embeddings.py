@@ -59,7 +59,7 @@ def symmetric_joint(m=12):
     return (P + P.T) / 2
 
 
-def neighbours_kept(X, Y, k=10):
+def neighbors_kept(X, Y, k=10):
     """The share of each point's k nearest that are among its k nearest in the embedding."""
     near = [NearestNeighbors(n_neighbors=k).fit(Z).kneighbors(return_distance=False) for Z in (X, Y)]
     return np.mean([len(set(a) & set(b)) / k for a, b in zip(*near, strict=True)])
@@ -171,7 +171,7 @@ def test_probabilities_of_repeated_points_are_finite():
 
 
 def test_t_sne_in_two_dimensions_does_as_well_as_scikit_learns(points):
-    """The same divergence (scikit-learn has 1 degree of freedom in 2-D), and as many neighbours kept."""
+    """The same divergence (scikit-learn has 1 degree of freedom in 2-D), and as many neighbors kept."""
     ours = TSNE(2, perplexity=15, learning_rate=100, random_state=0)
     Y = ours.fit_transform(points)
     theirs = sklearn.manifold.TSNE(
@@ -181,7 +181,7 @@ def test_t_sne_in_two_dimensions_does_as_well_as_scikit_learns(points):
     divergence = ExactLoss(StudentDivergence((P + P.T) / (2 * len(P)), 1.0), len(P))
     assert divergence.value(theirs.embedding_.astype(float)) == pytest.approx(theirs.kl_divergence_, rel=1e-2)
     assert ours.loss_ == pytest.approx(theirs.kl_divergence_, rel=0.15)
-    assert neighbours_kept(points, Y) > neighbours_kept(points, theirs.embedding_) - 0.05
+    assert neighbors_kept(points, Y) > neighbors_kept(points, theirs.embedding_) - 0.05
 
 
 @pytest.mark.parametrize("method", ITERATIVE)
@@ -232,20 +232,20 @@ def test_a_descent_that_diverges_says_what_to_lower(points):
 
 
 @pytest.mark.parametrize("r", [2, 20])
-def test_t_sne_keeps_more_neighbours_than_pca_of_as_many_dimensions(points, r):
-    kept = neighbours_kept(points, TSNE(r, random_state=0).fit_transform(points))
-    assert kept > (neighbours_kept(points, PCA(r).fit_transform(points)) if r == 2 else 0.5)
+def test_t_sne_keeps_more_neighbors_than_pca_of_as_many_dimensions(points, r):
+    kept = neighbors_kept(points, TSNE(r, random_state=0).fit_transform(points))
+    assert kept > (neighbors_kept(points, PCA(r).fit_transform(points)) if r == 2 else 0.5)
     assert kept > 4 * 10 / len(points)
 
 
 @pytest.mark.parametrize("method", [SNE, ElasticEmbedding])
-def test_the_other_descents_keep_neighbours_far_above_chance(points, method):
-    assert neighbours_kept(points, method(8, random_state=0).fit_transform(points)) > 4 * 10 / len(points)
+def test_the_other_descents_keep_neighbors_far_above_chance(points, method):
+    assert neighbors_kept(points, method(8, random_state=0).fit_transform(points)) > 4 * 10 / len(points)
 
 
 @pytest.mark.parametrize("method", [LaplacianEigenmaps, LLE, Isomap, DiffusionMaps])
-def test_the_exact_methods_keep_neighbours_above_chance(points, method):
-    assert neighbours_kept(points, method(8).fit_transform(points)) > 2 * 10 / len(points)
+def test_the_exact_methods_keep_neighbors_above_chance(points, method):
+    assert neighbors_kept(points, method(8).fit_transform(points)) > 2 * 10 / len(points)
 
 
 def test_laplacian_eigenmaps_is_relaxed_le_without_coupling(points):
@@ -278,7 +278,7 @@ def test_the_laplacian_is_symmetric_positive_and_its_rows_sum_to_zero(points):
     assert np.linalg.eigvalsh(M).min() > -1e-10
 
 
-def test_normalized_laplacian_eigenmaps_solve_the_generalised_eigenproblem(points):
+def test_normalized_laplacian_eigenmaps_solve_the_generalized_eigenproblem(points):
     M, degrees = laplacian(points, 20)
     Y = LaplacianEigenmaps(6, normalized=True).fit_transform(points)
     values = (Y * (M @ Y)).sum(axis=0) / (Y * degrees[:, None] * Y).sum(axis=0)

@@ -120,7 +120,7 @@ def test_near_probabilities_are_the_largest_of_all_and_reach_the_perplexity(poin
     assert np.abs(P - every).sum(axis=1).mean() < 0.1
 
 
-def test_repeated_points_are_not_their_own_neighbours():
+def test_repeated_points_are_not_their_own_neighbors():
     P = near_probabilities(np.repeat(np.eye(8), 6, axis=0), 3.0, 20)
     assert P.diagonal().max() == 0
     assert np.isfinite(P.data).all()
@@ -143,7 +143,7 @@ def test_threads_do_not_change_a_bit_of_a_sampled_descent(points, many, monkeypa
     assert np.array_equal(*found)
 
 
-def test_late_exaggeration_draws_neighbours_closer(points):
+def test_late_exaggeration_draws_neighbors_closer(points):
     plain, late = (
         TSNE(2, n_iter=300, exaggeration=given, turns=0, random_state=0).fit(points)
         for given in (4.0, (4.0, 3.0))
@@ -193,7 +193,7 @@ def test_supervised_imh_learns_the_same_labels_from_a_sparse_coupling(monkeypatc
 
 
 @pytest.mark.parametrize("method", [TSNE, SNE, ElasticEmbedding])
-def test_neighbours_too_far_for_a_probability_leave_the_loss_finite(method, many):
+def test_neighbors_too_far_for_a_probability_leave_the_loss_finite(method, many):
     """Clusters of a few points, far apart: most of the 30 nearest of a point have the probability 0."""
     rng = np.random.default_rng(0)
     X = np.repeat(1e3 * rng.standard_normal((30, 8)), 5, axis=0) + rng.standard_normal((150, 8))

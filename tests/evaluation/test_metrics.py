@@ -37,12 +37,12 @@ def brute_force_ap(d, relevant):
     return sum(precisions) / len(precisions) if precisions else 0.0
 
 
-def labelled(q, n, n_bits, classes, seed=0):
+def labeled(q, n, n_bits, classes, seed=0):
     """Codes that follow their labels with a few bits flipped, and the truth."""
     rng = np.random.default_rng(seed)
-    centres = rng.random((classes, n_bits)) < 0.5
+    centers = rng.random((classes, n_bits)) < 0.5
     y = rng.integers(0, classes, q + n)
-    codes = pack(centres[y] ^ (rng.random((q + n, n_bits)) < 0.2))
+    codes = pack(centers[y] ^ (rng.random((q + n, n_bits)) < 0.2))
     return codes[:q], codes[q:], LabelTruth(y[:q], y[q:])
 
 
@@ -186,7 +186,7 @@ def test_every_measure_is_between_zero_and_one_and_recall_ends_at_one(block):
     assert at[0][-1] == pytest.approx(within[0][-1]) == pytest.approx(relevant.mean())
 
 
-def test_recall_at_k_is_the_share_of_the_true_neighbours_that_were_found():
+def test_recall_at_k_is_the_share_of_the_true_neighbors_that_were_found():
     found = [[3, 1, 9, 4], [5, 6, 7, 8]]
     np.testing.assert_array_equal(metrics.recall_at_k(found, [[1, 3], [8, 0]]), [1, 0.5])
 
@@ -212,7 +212,7 @@ def test_without_any_relevant_row_every_measure_is_zero():
 
 
 def test_evaluate_is_the_mean_of_the_functions_on_a_block():
-    queries, codes, truth = labelled(30, 400, 20, 4)
+    queries, codes, truth = labeled(30, 400, 20, 4)
     found = evaluate(queries, codes, truth, 20, radius=3, curves=True)
     block = hamming(queries, codes), truth.relevant(0, 30)
     precision, recall = (values.mean() for values in metrics.lookup(*block, 3))
@@ -229,7 +229,7 @@ def test_evaluate_is_the_mean_of_the_functions_on_a_block():
 @pytest.mark.parametrize("euclidean", [False, True])
 @pytest.mark.parametrize("block", [1, 7, 100])
 def test_the_size_of_a_block_changes_no_digit(block, euclidean):
-    queries, codes, truth = labelled(40, 300, 12, 3)
+    queries, codes, truth = labeled(40, 300, 12, 3)
     if euclidean:
         rng = np.random.default_rng(0)
         truth = euclidean_truth(rng.random((40, 5)), rng.random((300, 5)))
@@ -241,7 +241,7 @@ def test_the_size_of_a_block_changes_no_digit(block, euclidean):
 
 
 def test_a_radius_beyond_the_code_retrieves_everything():
-    queries, codes, truth = labelled(10, 50, 6, 2)
+    queries, codes, truth = labeled(10, 50, 6, 2)
     assert evaluate(queries, codes, truth, 6, radius=100).recall == 1
 
 
@@ -305,7 +305,7 @@ def test_metrics_load_neither_scikit_learn_nor_faiss():
 
 @pytest.mark.parametrize("n_bits", [5, 16, 70])
 def test_a_lookup_from_counts_is_that_of_the_full_evaluation(n_bits):
-    queries, codes, truth = labelled(30, 400, n_bits, 4)
+    queries, codes, truth = labeled(30, 400, n_bits, 4)
     found = metrics.evaluate_lookup(queries, codes, truth, n_bits)
     whole = evaluate(queries, codes, truth, n_bits, curves=True)
     np.testing.assert_allclose(found.precision, whole.curves.precision_within, rtol=1e-12)

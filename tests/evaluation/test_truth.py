@@ -111,7 +111,7 @@ def test_a_truth_that_makes_no_sense_is_refused(call, message):
         call()
 
 
-def test_the_published_neighbours_of_bigann_are_found(data_folder):
+def test_the_published_neighbors_of_bigann_are_found(data_folder):
     bigann = np.load(data_folder / "bigann10k" / "bigann10k.npz")
     found = nearest_euclidean(bigann["query"], bigann["base"], 100)
     assert recall_at_k(found, bigann["gt"]).mean() > 0.999  # they cut ties in another order

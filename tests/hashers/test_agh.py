@@ -198,11 +198,11 @@ def test_on_digits_one_layer_beats_lsh_two_beat_one_and_one_falls_with_length():
     assert longer < one - 0.05
 
 
-def test_on_the_authors_mnist_centres_it_ranks_as_their_code_does(data_folder):
+def test_on_the_authors_mnist_centers_it_ranks_as_their_code_does(data_folder):
     """Their code: 0.350 at 64 bits of one layer; 0.641 at 16 and 0.560 at 128 bits of two layers."""
-    centres = np.load(data_folder / "imh-golden" / "imh_golden.npz")["centres"]
+    centers = np.load(data_folder / "imh-golden" / "imh_golden.npz")["centres"]
     mnist = load_dataset("mnist")
-    hasher = AGH(128, base=centres, layers=2, normalize=True).fit(mnist.X_train)
+    hasher = AGH(128, base=centers, layers=2, normalize=True).fit(mnist.X_train)
     queries, database = hasher.transform(mnist.X_test), hasher.transform(mnist.X_train)
     truth = LabelTruth(mnist.y_test, mnist.y_train)
     codes = {0.350: range(64), 0.641: [*range(8), *range(64, 72)], 0.560: range(128)}

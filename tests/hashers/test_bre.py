@@ -15,7 +15,7 @@ from manihash.hashers.bre import BRE, Descent, best_weight, random_pairs
 from manihash.hashers.lsh import LSH
 
 
-def centred_digits(n):
+def centered_digits(n):
     X = load_digits().data[:n]
     X = X / np.linalg.norm(X, axis=1, keepdims=True)
     return X - X.mean(axis=0)
@@ -72,7 +72,7 @@ def test_a_weight_stays_where_nothing_can_be_gained():
 
 
 def test_the_objective_never_rises_and_is_that_of_the_paper():
-    descent = descent_on(centred_digits(150))
+    descent = descent_on(centered_digits(150))
     assert descent.objective() == pytest.approx(objective_of(descent))
     before = descent.objective()
     for p in 3 * list(range(len(descent.W))):
@@ -83,7 +83,7 @@ def test_the_objective_never_rises_and_is_that_of_the_paper():
 
 
 def test_at_the_end_no_single_weight_can_lower_the_objective():
-    descent = descent_on(centred_digits(100), r=4, s=4)
+    descent = descent_on(centered_digits(100), r=4, s=4)
     least = descent.run(tol=0, max_iter=100)[-1]
     rng = np.random.default_rng(1)
     for _ in range(300):

@@ -112,7 +112,7 @@ def test_a_row_has_the_same_real_values_in_any_batch(X, p, dtype):
         assert np.array_equal(hasher.embed(X[:b].astype(dtype)), whole[:b])
 
 
-def test_codes_find_euclidean_neighbours_in_digits(X):
+def test_codes_find_euclidean_neighbors_in_digits(X):
     truth = euclidean_truth(X[:200], X[200:])
     hasher = E2LSH(256, random_state=0).fit(X[200:])
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.35

@@ -1,4 +1,4 @@
-"""Kernelised LSH against its paper: hyperplanes of equal variance in the span, angles, its own formula."""
+"""Kernelized LSH against its paper: hyperplanes of equal variance in the span, angles, its own formula."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from manihash.estimator import ForeignPart
 from manihash.evaluation.metrics import evaluate
 from manihash.evaluation.truth import euclidean_truth
-from manihash.hashers.klsh import KLSH, centred, inverse_root, subsets
+from manihash.hashers.klsh import KLSH, centered, inverse_root, subsets
 from manihash.hashers.lsh import LSH
 
 BITS = 20_000
@@ -44,15 +44,15 @@ def test_linear_hyperplanes_have_equal_variance_in_all_directions(cloud):
 
 
 def test_bits_of_the_linear_kernel_differ_as_those_of_lsh_do(cloud):
-    kernelised = KLSH(BITS, kernel="linear", n_train=200, n_summed=50, random_state=0).fit(cloud)
+    kernelized = KLSH(BITS, kernel="linear", n_train=200, n_summed=50, random_state=0).fit(cloud)
     plain = LSH(BITS, random_state=0).fit(cloud)
     Z = cloud[:40] - cloud.mean(axis=0)
-    ours, lsh = (share_of_differing_bits(hasher.transform(cloud[:40])) for hasher in (kernelised, plain))
+    ours, lsh = (share_of_differing_bits(hasher.transform(cloud[:40])) for hasher in (kernelized, plain))
     assert np.abs(ours - angles(Z @ Z.T) / np.pi).max() < 0.03
     assert np.abs(ours - lsh).max() < 0.03
 
 
-def test_bits_of_a_kernel_differ_by_the_angle_in_its_centred_space(cloud):
+def test_bits_of_a_kernel_differ_by_the_angle_in_its_centered_space(cloud):
     hasher = KLSH(BITS, gamma=0.02, n_train=200, n_summed=50, random_state=0).fit(cloud)
     K = rbf_kernel(cloud, gamma=0.02)
     H = np.eye(200) - 1 / 200
@@ -61,8 +61,8 @@ def test_bits_of_a_kernel_differ_by_the_angle_in_its_centred_space(cloud):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_real_values_are_the_papers_sum_over_the_centred_kernel(X, kernel):
-    """All rows are the sample, so e_S and K are known; centring of the query's kernel is written out."""
+def test_real_values_are_the_papers_sum_over_the_centered_kernel(X, kernel):
+    """All rows are the sample, so e_S and K are known; centering of the query's kernel is written out."""
     train, queries = X[:60], X[60:90]
     hasher = KLSH(9, kernel=kernel, n_train=60, n_summed=7, normalize=False, random_state=3).fit(train)
     rng = np.random.default_rng(3)
@@ -72,15 +72,15 @@ def test_real_values_are_the_papers_sum_over_the_centred_kernel(X, kernel):
         K, k = (rbf_kernel(A, Z, gamma=hasher.gamma_) for A in (Z, queries))
     else:
         K, k = Z @ Z.T, queries @ Z.T
-    W = np.linalg.pinv(centred(K), hermitian=True, rcond=1e-10)
+    W = np.linalg.pinv(centered(K), hermitian=True, rcond=1e-10)
     values, vectors = np.linalg.eigh(W)
     W = vectors @ np.diag(np.sqrt(np.maximum(values, 0))) @ vectors.T @ e_S
     tilde = k - k.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
     assert np.allclose(hasher.embed(queries), tilde @ W, atol=1e-6)
 
 
-def test_the_inverse_root_of_a_centred_kernel_leaves_the_constant_out(X):
-    K = centred(rbf_kernel(X[:80], gamma=0.001))
+def test_the_inverse_root_of_a_centered_kernel_leaves_the_constant_out(X):
+    K = centered(rbf_kernel(X[:80], gamma=0.001))
     root = inverse_root(K)
     assert np.allclose(root @ K @ root, np.eye(80) - 1 / 80, atol=1e-6)
     assert np.allclose(root.sum(axis=0), 0, atol=1e-6)
@@ -129,7 +129,7 @@ def test_a_row_has_the_same_real_values_in_any_batch(X, kernel, dtype):
         assert np.array_equal(hasher.embed(X[:b].astype(dtype)), whole[:b])
 
 
-def test_codes_find_euclidean_neighbours_in_digits(X):
+def test_codes_find_euclidean_neighbors_in_digits(X):
     truth = euclidean_truth(X[:200], X[200:])
     hasher = KLSH(256, random_state=0).fit(X[200:])
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.5

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from manihash.datasets import load_dataset
 from manihash.evaluation.metrics import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.hashers._labels import Labelled
+from manihash.hashers._labels import Labeled
 from manihash.hashers.itq import ITQ
 from manihash.hashers.ksh import KSH, Greedy, Residue, descend, whitener
 
@@ -25,7 +25,7 @@ def similarity(labels):
 
 def greedy_on(n=150, m=30, r=6, ridge=0.0):
     K = rbf_kernel(X[:n], X[-m:], gamma=1e-3)
-    return Greedy(K - K.mean(axis=0), Labelled(np.arange(n), y[:n]), r, ridge), K - K.mean(axis=0)
+    return Greedy(K - K.mean(axis=0), Labeled(np.arange(n), y[:n]), r, ridge), K - K.mean(axis=0)
 
 
 def test_the_objective_is_that_of_the_paper_and_falls_with_every_bit():
@@ -40,8 +40,8 @@ def test_the_objective_is_that_of_the_paper_and_falls_with_every_bit():
 
 def test_products_with_the_residue_need_no_matrix():
     rng = np.random.default_rng(0)
-    labelled = Labelled(np.arange(40), y[:40])
-    residue, R = Residue(labelled, 5), 5 * similarity(y[:40])
+    labeled = Labeled(np.arange(40), y[:40])
+    residue, R = Residue(labeled, 5), 5 * similarity(y[:40])
     for _ in range(3):
         h = rng.choice([-1.0, 1.0], 40)
         assert residue.gain(h) == pytest.approx(h @ R @ h)
@@ -51,7 +51,7 @@ def test_products_with_the_residue_need_no_matrix():
     assert residue.times(B) == pytest.approx(R @ B)
 
 
-def test_the_relaxed_bit_solves_the_papers_generalised_eigenproblem():
+def test_the_relaxed_bit_solves_the_papers_generalized_eigenproblem():
     greedy, K = greedy_on()
     R = 6 * similarity(y[:150])
     for _ in range(3):

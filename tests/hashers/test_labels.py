@@ -8,7 +8,7 @@ from sklearn.utils import get_tags
 from manihash.base.kmeans import KMeansBase
 from manihash.embeddings.pca import PCA
 from manihash.estimator import load
-from manihash.hashers._labels import Labelled, in_turns, labels, turn
+from manihash.hashers._labels import Labeled, in_turns, labels, turn
 from manihash.hashers.ksh import KSH
 from manihash.hashers.ldahash import LDAHash
 from manihash.hashers.ssh import SSH
@@ -52,7 +52,7 @@ def test_names_and_numbers_of_classes_give_the_same_codes(hasher):
 
 @every_one
 def test_a_label_that_is_not_used_changes_nothing(hasher):
-    chosen = hasher._labelled(X, y, np.random.default_rng(0)).index
+    chosen = hasher._labeled(X, y, np.random.default_rng(0)).index
     hidden = np.full(len(y), -1)
     hidden[chosen] = y[chosen]
     assert len(chosen) == hasher.fit(X, y).n_labels_ == 200
@@ -122,8 +122,8 @@ def test_turns_count_earlier_rows_of_the_class():
 
 
 def test_products_with_the_similarity_need_no_matrix():
-    labelled = Labelled(np.arange(6), np.array([0, 2, 1, 0, 2, 2]))
-    S = np.where(labelled.number[:, None] == labelled.number, 1.0, -1.0)
+    labeled = Labeled(np.arange(6), np.array([0, 2, 1, 0, 2, 2]))
+    S = np.where(labeled.number[:, None] == labeled.number, 1.0, -1.0)
     B = np.random.default_rng(0).standard_normal((6, 4))
-    assert labelled.similarity_times(B) == pytest.approx(S @ B)
-    assert labelled.similarity_times(B[:, 0]) == pytest.approx(S @ B[:, 0])
+    assert labeled.similarity_times(B) == pytest.approx(S @ B)
+    assert labeled.similarity_times(B[:, 0]) == pytest.approx(S @ B[:, 0])

@@ -12,7 +12,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from manihash.datasets import load_dataset
 from manihash.evaluation.metrics import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.hashers._labels import Labelled
+from manihash.hashers._labels import Labeled
 from manihash.hashers.itq import ITQ
 from manihash.hashers.ldahash import LDAHash, best_threshold, differences, pair_moments
 
@@ -35,7 +35,7 @@ def test_moments_are_means_over_all_pairs():
     Z, labels = X[:60, 10:20], y[:60]
     pairs, like = pairs_of(labels)
     D = Z[pairs[:, 0]] - Z[pairs[:, 1]]
-    found = pair_moments(Z, Labelled(np.arange(60), labels))
+    found = pair_moments(Z, Labeled(np.arange(60), labels))
     assert found[0] == pytest.approx(D[like].T @ D[like] / like.sum())
     assert found[1] == pytest.approx(D[~like].T @ D[~like] / (~like).sum())
 
@@ -67,7 +67,7 @@ def test_the_directions_span_the_space_of_linear_discriminant_analysis():
 
 def test_bits_beyond_the_classes_are_turns_of_one_subspace_with_one_ratio():
     hasher = LDAHash(25, ridge=1.0, n_labels=None, random_state=0).fit(X, y)
-    like, unlike = pair_moments(X, Labelled(np.arange(len(X)), y))
+    like, unlike = pair_moments(X, Labeled(np.arange(len(X)), y))
     I = np.trace(like) / 64 * np.eye(64)
     first, second = hasher.projection_[:, :9], hasher.projection_[:, 9:18]
     assert np.abs(subspace_angles(first, second)).max() < 1e-6
@@ -78,7 +78,7 @@ def test_bits_beyond_the_classes_are_turns_of_one_subspace_with_one_ratio():
 
 
 def test_differences_have_the_least_value_among_orthogonal_directions():
-    like, unlike = pair_moments(X, Labelled(np.arange(len(X)), y))
+    like, unlike = pair_moments(X, Labeled(np.arange(len(X)), y))
     P = differences(like, unlike, 3.0, 6)
     M = 3.0 * like - unlike
     assert pytest.approx(np.eye(6), abs=1e-9) == P.T @ P

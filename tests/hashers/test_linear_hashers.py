@@ -1,4 +1,4 @@
-"""LSH, PCAH, ITQ, SH and sign quantisation against their own papers and independent implementations."""
+"""LSH, PCAH, ITQ, SH and sign quantization against their own papers and independent implementations."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def digits():
 
 
 @pytest.fixture(scope="module")
-def centred(digits):
+def centered(digits):
     return digits - digits.mean(axis=0)
 
 
@@ -29,19 +29,19 @@ def test_moments_are_those_of_numpy_even_far_from_the_origin(digits):
     assert np.allclose(found.covariance, np.cov(X.astype(np.float64).T, bias=True), atol=1e-3)
 
 
-def test_lsh_bits_differ_with_probability_angle_over_pi(centred):
+def test_lsh_bits_differ_with_probability_angle_over_pi(centered):
     bits = 4000
-    signs = LSH(bits, center=False, random_state=0).fit(centred).transform(centred[:40]).astype(int)
-    unit = centred[:40] / np.linalg.norm(centred[:40], axis=1, keepdims=True)
+    signs = LSH(bits, center=False, random_state=0).fit(centered).transform(centered[:40]).astype(int)
+    unit = centered[:40] / np.linalg.norm(centered[:40], axis=1, keepdims=True)
     expected = np.arccos(np.clip(unit @ unit.T, -1, 1)) / np.pi
     found = (signs[:, None] != signs).mean(axis=2)
     assert np.abs(found - expected).max() < 5 * np.sqrt(0.25 / bits)
 
 
-def test_lsh_centres_by_default(digits, centred):
+def test_lsh_centers_by_default(digits, centered):
     shifted = LSH(32, random_state=0).fit(digits)
-    plain = LSH(32, center=False, random_state=0).fit(centred)
-    assert np.mean(shifted.transform(digits) != plain.transform(centred)) < 1e-4
+    plain = LSH(32, center=False, random_state=0).fit(centered)
+    assert np.mean(shifted.transform(digits) != plain.transform(centered)) < 1e-4
 
 
 def test_pcah_embeds_as_scikit_learns_pca_up_to_sign(digits):
@@ -59,8 +59,8 @@ def test_more_bits_than_dimensions_are_refused_with_a_way_out(digits, method):
         method(65).fit(digits)
 
 
-def test_the_error_of_itq_never_rises(centred):
-    errors = ITQRotation(60, random_state=0).fit(centred[:, :32]).errors_
+def test_the_error_of_itq_never_rises(centered):
+    errors = ITQRotation(60, random_state=0).fit(centered[:, :32]).errors_
     assert np.all(np.diff(errors) <= 1e-9 * errors[0])
     assert errors[-1] < 0.99 * errors[0]
 
@@ -73,7 +73,7 @@ def test_the_rotation_of_itq_is_orthogonal_and_keeps_the_principal_space(digits)
     assert np.allclose(inside, itq.projection_, atol=1e-6)
 
 
-def test_itq_quantises_as_well_as_faiss(digits):
+def test_itq_quantizes_as_well_as_faiss(digits):
     faiss = pytest.importorskip("faiss")
     X = digits.astype(np.float32)
     theirs = faiss.ITQTransform(64, 32, True)
@@ -83,7 +83,7 @@ def test_itq_quantises_as_well_as_faiss(digits):
     ours = ITQ(32, random_state=0).fit(X).embed(X)
 
     def error(Y):
-        """Quantisation error of coordinates scaled alike: FAISS scales rows before the rotation."""
+        """Quantization error of coordinates scaled alike: FAISS scales rows before the rotation."""
         return np.mean((np.where(Y > 0, 1, -1) - Y / np.abs(Y).mean()) ** 2)
 
     assert error(ours) <= 1.02 * error(Z)
@@ -124,14 +124,14 @@ def test_sh_gives_more_bits_than_dimensions(digits):
     assert SH(200).fit(digits).encode(digits).shape == (len(digits), 25)
 
 
-def test_sign_quantisation_of_as_many_bits_as_dimensions_is_the_sign_of_each_coordinate(digits):
+def test_sign_quantization_of_as_many_bits_as_dimensions_is_the_sign_of_each_coordinate(digits):
     bits = SignQuantizer(64).fit(digits).transform(digits)
     assert np.array_equal(bits, digits > digits.mean(axis=0))
     assert np.array_equal(SignQuantizer(64, center=False).fit(digits).transform(digits), digits > 0)
 
 
 @pytest.mark.parametrize("r", [13, 100])
-def test_sign_quantisation_to_another_length_takes_orthonormal_directions(digits, r):
+def test_sign_quantization_to_another_length_takes_orthonormal_directions(digits, r):
     R = SignQuantizer(r, random_state=0).fit(digits).rotation_
     assert R.shape == (64, r)
     first = R[:, : min(r, 64)]

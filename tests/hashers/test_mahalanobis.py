@@ -46,7 +46,7 @@ def test_the_identity_is_plain_lsh(X):
     assert np.array_equal(ours.encode(X), LSH(64, random_state=0).fit(X).encode(X))
 
 
-def test_without_centring_the_mean_stays_in(cloud, G):
+def test_without_centering_the_mean_stays_in(cloud, G):
     seen = cloud @ root_of(G.T @ G, 6).T
     ours = MahalanobisLSH(64, metric=G.T @ G, center=False, random_state=0).fit(cloud).transform(cloud)
     assert np.array_equal(ours, LSH(64, center=False, random_state=0).fit(seen).transform(seen))

@@ -22,7 +22,7 @@ def X(digits):
 
 
 def rows_of_bits(n, M, bits, seed):
-    """The rows that each bit draws; the first half of them is labelled +1."""
+    """The rows that each bit draws; the first half of them is labeled +1."""
     rng = np.random.default_rng(seed)
     return [rng.choice(n, M, replace=False) for _ in range(bits)]
 

@@ -39,7 +39,7 @@ def test_any_two_spheres_share_about_a_quarter_of_the_rows(X, fitted):
     assert pairs.std() == pytest.approx(fitted.overlap_deviation_, abs=1e-3)
 
 
-def test_the_centres_before_any_move_share_more_unevenly(X, fitted):
+def test_the_centers_before_any_move_share_more_unevenly(X, fitted):
     start = SpH(32, max_iter=0, normalize=True, random_state=0).fit(X)
     assert start.n_iter_ == 0
     assert start.overlap_error_ > fitted.overlap_error_
@@ -51,7 +51,7 @@ def test_the_real_values_are_signed_distances_to_the_spheres(X, fitted):
     assert np.allclose(fitted.embed(X[:50]), fitted.radii_ - distance, atol=1e-9)
 
 
-def test_centres_come_out_as_the_papers_iteration_in_the_space_of_the_rows_gives_them(X):
+def test_centers_come_out_as_the_papers_iteration_in_the_space_of_the_rows_gives_them(X):
     """Moves are made on coefficients; here distances are taken anew in every round, pair by pair.
 
     The noise breaks the ties of whole numbers, which may fall to either side of a median.
@@ -132,7 +132,7 @@ def test_options_out_of_range_are_errors(X, options):
         SpH(4, **options).fit(X)
 
 
-def test_spheres_moved_apart_find_euclidean_neighbours_far_better_than_as_they_start(X):
+def test_spheres_moved_apart_find_euclidean_neighbors_far_better_than_as_they_start(X):
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     truth = euclidean_truth(unit[:200], unit[200:])
     scores = []

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from manihash.datasets import load_dataset
 from manihash.evaluation.metrics import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.hashers._labels import Labelled
+from manihash.hashers._labels import Labeled
 from manihash.hashers.itq import ITQ
 from manihash.hashers.pcah import PCAH
 from manihash.hashers.ssh import SSH, sequential
@@ -23,7 +23,7 @@ def similarity(labels):
 
 
 def fitness_matrix(eta):
-    """X_l S X_lᵀ and eta X Xᵀ, each over its largest eigenvalue, with every row labelled."""
+    """X_l S X_lᵀ and eta X Xᵀ, each over its largest eigenvalue, with every row labeled."""
     Z = X - X.mean(axis=0)
     pairs, variance = Z.T @ similarity(y) @ Z, Z.T @ Z
     return pairs / np.linalg.norm(pairs, 2) + eta * variance / np.linalg.norm(variance, 2)
@@ -52,7 +52,7 @@ def test_the_sequential_form_is_that_of_the_matrices_of_pairs(step):
     n = 120
     Z, labels = X[:n] - X[:n].mean(axis=0), y[:n]
     variance = 0.1 * Z.T @ Z / n
-    W = sequential(Z, Labelled(np.arange(n), labels), variance, step, 9)
+    W = sequential(Z, Labeled(np.arange(n), labels), variance, step, 9)
     S = similarity(labels)
     for w in W.T:
         M = Z.T @ S @ Z + variance

@@ -30,7 +30,7 @@ def W(Z):
     return cosine_graph(Z, 10)
 
 
-def test_the_graph_is_that_of_scikit_learns_cosine_neighbours(Z, W):
+def test_the_graph_is_that_of_scikit_learns_cosine_neighbors(Z, W):
     nearest = NearestNeighbors(n_neighbors=10, metric="cosine").fit(Z).kneighbors_graph(mode="distance")
     nearest.data = 1 - nearest.data
     assert np.allclose(W.toarray(), nearest.maximum(nearest.T).toarray(), atol=1e-12)
@@ -50,7 +50,7 @@ def test_cosines_below_zero_weigh_nothing():
 
 
 @pytest.mark.parametrize("dense_points", [0, 10**6], ids=["sparse", "dense"])
-def test_the_vectors_solve_the_generalised_eigenproblem(W, dense_points, monkeypatch):
+def test_the_vectors_solve_the_generalized_eigenproblem(W, dense_points, monkeypatch):
     monkeypatch.setattr(sth, "_DENSE_POINTS", dense_points)
     Y = smoothest_vectors(W, 12, np.random.default_rng(0))
     D = np.diag(W.sum(axis=0))
@@ -130,7 +130,7 @@ def test_progress_is_shown_for_each_svm(caplog):
 
 def test_too_few_rows_are_refused_with_a_remedy():
     X = load_digits().data
-    with pytest.raises(ValueError, match=r"25 neighbours asked of 20 training rows.*lower n_neighbors"):
+    with pytest.raises(ValueError, match=r"25 neighbors asked of 20 training rows.*lower n_neighbors"):
         STH(4).fit(X[:20])
     with pytest.raises(ValueError, match=r"40 bits asked of a graph of 40 training rows.*lower n_bits"):
         STH(40, n_train=40).fit(X)

@@ -28,15 +28,15 @@ def score(hasher, labels=None):
     return evaluate(hasher.encode(X[1::4]), hasher.encode(X[::2]), TRUTH, hasher.n_bits).map
 
 
-def smoothness_and_weights(labelled):
+def smoothness_and_weights(labeled):
     sigma = bandwidth(Rows(X), B, 5)
-    return coupling(Rows(X), B, 5, sigma) / len(X), sparse_weights(X[labelled], B, 5, sigma)
+    return coupling(Rows(X), B, 5, sigma) / len(X), sparse_weights(X[labeled], B, 5, sigma)
 
 
-def test_labels_of_base_points_minimise_their_objective_and_sum_to_one():
-    labelled = np.arange(0, len(X), 20)
-    T, W = smoothness_and_weights(labelled)
-    G = np.eye(10)[y[labelled]]
+def test_labels_of_base_points_minimize_their_objective_and_sum_to_one():
+    labeled = np.arange(0, len(X), 20)
+    T, W = smoothness_and_weights(labeled)
+    G = np.eye(10)[y[labeled]]
     L = base_labels(W, W.__class__(G), T)
 
     def objective(L):
@@ -88,7 +88,7 @@ def test_wrong_options_are_refused():
     for params in ({"label_weight": -1}, {"n_labels": 1}, {"n_neighbors": 0}):
         with pytest.raises(ValueError, match=next(iter(params))):
             SupervisedIMH(4, base=B, **params).fit(X, y)
-    with pytest.raises(ValueError, match="neighbours asked of a base set"):
+    with pytest.raises(ValueError, match="neighbors asked of a base set"):
         SupervisedIMH(4, base=B, n_neighbors=61).fit(X, y)
 
 

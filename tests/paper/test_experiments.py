@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from manihash.paper import catalogue, lines, printed
+from manihash.paper import catalog, lines, printed
 from manihash.paper.figures import fig3, fig7, fig10, tab1, tab2
 from manihash.paper.lines import Line, NotMeasured, claim
 from manihash.paper.run.shelf import Shelf
 from manihash.paper.run.trial import Result, trial
 from manihash.paper.scope import NINE, Scope, average, mean
-from manihash.paper.tasks import neighbours
+from manihash.paper.tasks import neighbors
 from manihash.paper.tasks.classify import COSTS, LinearSVM, chosen_cost
 from manihash.paper.tasks.measures import RANKS
 from manihash.paper.tasks.table import TASKS
@@ -47,12 +47,12 @@ def by_strength(strength, **more):
 
 def test_every_experiment_of_the_issue_is_there():
     wanted = "fig1 fig2 fig3 tab1 fig4 fig5 fig6 fig7 tab2 fig8 fig9 fig10 thm1 ours"
-    assert " ".join(catalogue.EXPERIMENTS) == wanted
+    assert " ".join(catalog.EXPERIMENTS) == wanted
 
 
 def test_every_claim_of_the_paper_is_checked_once():
     held = {}
-    sections = catalogue.sections_of(list(catalogue.EXPERIMENTS.values()), held, SCOPE)
+    sections = catalog.sections_of(list(catalog.EXPERIMENTS.values()), held, SCOPE)
     checked = [found.id for section in sections for found in section.claims]
     assert sorted(checked) == sorted(printed.paper()["claims"])
     assert all(found.holds is None for section in sections for found in section.claims)
@@ -60,11 +60,11 @@ def test_every_claim_of_the_paper_is_checked_once():
 
 
 def test_trials_are_of_known_tasks_and_shared_between_experiments():
-    chosen = list(catalogue.EXPERIMENTS.values())
-    trials = catalogue.trials_of(chosen, SCOPE)
+    chosen = list(catalog.EXPERIMENTS.values())
+    trials = catalog.trials_of(chosen, SCOPE)
     assert len(trials) == len(set(trials))
     assert {t.task for t in trials} <= set(TASKS)
-    fig4, fig5 = (catalogue.EXPERIMENTS[name].trials(SCOPE) for name in ("fig4", "fig5"))
+    fig4, fig5 = (catalog.EXPERIMENTS[name].trials(SCOPE) for name in ("fig4", "fig5"))
     assert set(fig4) == set(fig5)
     assert set(tab1.trials(SCOPE)) & set(fig4)
     data = [t.data for t in trials]
@@ -74,7 +74,7 @@ def test_trials_are_of_known_tasks_and_shared_between_experiments():
 def test_quick_has_every_method_at_two_lengths_on_five_thousand_rows():
     quick = replace(SCOPE, quick=True, bits=(32, 64), rows=5000, queries=200, large_queries=200)
     for name in ("fig4", "fig7", "fig8", "fig9", "fig10", "tab2"):
-        trials = catalogue.EXPERIMENTS[name].trials(quick)
+        trials = catalog.EXPERIMENTS[name].trials(quick)
         assert {(t.method, t.bits) for t in trials} >= {(m, b) for m in NINE for b in (32, 64)}
         assert all(t.rows >= 5000 for t in trials)
 
@@ -87,13 +87,13 @@ def test_only_what_is_random_is_repeated():
 
 def test_a_set_that_is_missing_leaves_a_line_that_says_how_to_get_it():
     scope = replace(SCOPE, at_hand=frozenset({"mnist"}))
-    assert {t.data for t in catalogue.trials_of(list(catalogue.EXPERIMENTS.values()), scope)} == {"mnist"}
-    (section,) = catalogue.sections_of([catalogue.EXPERIMENTS["fig8"]], {}, scope)
+    assert {t.data for t in catalog.trials_of(list(catalog.EXPERIMENTS.values()), scope)} == {"mnist"}
+    (section,) = catalog.sections_of([catalog.EXPERIMENTS["fig8"]], {}, scope)
     assert "manihash data get photo-sift1m" in section.missing[0]
 
 
 def test_the_papers_own_set_comes_first_and_a_stand_in_is_named():
-    fig8 = catalogue.EXPERIMENTS["fig8"]
+    fig8 = catalog.EXPERIMENTS["fig8"]
     assert {t.data for t in fig8.trials(SCOPE)} == {"photo-sift1m"}
     assert any("stands in" in line for line in fig8.section({}, SCOPE).missing)
     both = replace(SCOPE, at_hand=ALL_SETS | {"sift1m"})
@@ -266,7 +266,7 @@ def test_answers_are_the_nearest_codes(shelf):
     hasher = shelf.hasher(t).fit(data.X_train)
     bits, query = hasher.transform(data.X_train).astype(int), hasher.transform(data.X_test[:1]).astype(int)
     order = np.argsort(np.abs(bits - query).sum(axis=1), kind="stable")
-    assert found["ids"] == order[: neighbours.DEPTH].tolist()
+    assert found["ids"] == order[: neighbors.DEPTH].tolist()
     assert 0.5 < found["precision"] <= 1
 
 
@@ -286,7 +286,7 @@ def test_the_prototype_keeps_its_bound(shelf, monkeypatch):
 
 
 def test_blank_plots_are_left_out():
-    (section,) = catalogue.sections_of([catalogue.EXPERIMENTS["fig10"]], {}, SCOPE)
+    (section,) = catalog.sections_of([catalog.EXPERIMENTS["fig10"]], {}, SCOPE)
     assert not [part for part in section.parts if isinstance(part, Plot)]
     assert [part for part in section.parts if isinstance(part, Table)]
     assert "fig10-accuracy" in section.missing[0]

@@ -9,7 +9,7 @@ from manihash.base.weights import bandwidth, weights
 from manihash.compute.numpy import squared_distances
 from manihash.paper.theory.prototype import (
     corollary_size,
-    k_centre,
+    k_center,
     overall_weights,
     prototype,
     theorem_bound,
@@ -34,8 +34,8 @@ def query(digits):
 
 def cover(Y, m):
     """Clusters (n,) of the greedy cover of Y by m balls, and its radius, which is at least ε_m(Y)."""
-    centres, radii = k_centre(Y, m)
-    return squared_distances(Y, Y[centres]).argmin(axis=1), float(radii[-1])
+    centers, radii = k_center(Y, m)
+    return squared_distances(Y, Y[centers]).argmin(axis=1), float(radii[-1])
 
 
 def errors(alpha, Y, clusters, times):
@@ -77,7 +77,7 @@ def test_the_corollary_gives_a_size_that_suffices(query, delta):
     alpha, Y = query
     t = 0.1
     sizes = range(4, 400, 2)
-    radii = k_centre(Y, 200)[1]
+    radii = k_center(Y, 200)[1]
     n_used = next(n for n in sizes if n >= corollary_size(float(radii[n // 2 - 1]), delta, t))
     found, _ = errors(alpha, Y, cover(Y, n_used // 2)[0], 400)
     assert np.mean(found < t) >= 1 - delta
@@ -91,21 +91,21 @@ def test_more_clusters_give_a_smaller_error(query):
 
 def test_the_greedy_radius_covers_all_points_and_falls(query):
     _, Y = query
-    centres, radii = k_centre(Y, 30)
-    farthest = np.sqrt(squared_distances(Y, Y[centres]).min(axis=1).max())
+    centers, radii = k_center(Y, 30)
+    farthest = np.sqrt(squared_distances(Y, Y[centers]).min(axis=1).max())
     assert farthest == pytest.approx(radii[-1], rel=1e-6)
     assert np.all(np.diff(radii) <= 0)
 
 
-def test_centres_carry_the_largest_overall_weight_of_their_cluster(digits):
-    """The paper's reason to take the k-means centres; true of every cluster here, with sigma by the rule."""
+def test_centers_carry_the_largest_overall_weight_of_their_cluster(digits):
+    """The paper's reason to take the k-means centers; true of every cluster here, with sigma by the rule."""
     rows = Rows(digits)
     base = KMeansBase(40, max_iter=100, random_state=0).fit(digits)
     sigma = bandwidth(rows, base.points_, 5)
     labels = squared_distances(digits, base.points_).argmin(axis=1)
     heaviest = 0
-    for j, centre in enumerate(base.points_):
+    for j, center in enumerate(base.points_):
         members = digits[labels == j]
-        own = overall_weights(centre[None], members, sigma)[0]
+        own = overall_weights(center[None], members, sigma)[0]
         heaviest += own >= overall_weights(members, members, sigma).max()
     assert heaviest == len(base.points_)

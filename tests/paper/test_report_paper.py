@@ -151,7 +151,7 @@ def test_the_summary_counts_the_claims(html: str, files: dict[str, bytes]) -> No
         assert rows[0]["section"] == "fig2"
 
 
-def test_a_result_is_told_in_words_and_not_by_colour_alone(html: str) -> None:
+def test_a_result_is_told_in_words_and_not_by_color_alone(html: str) -> None:
     found = re.findall('<span class="result ([a-z]+)">([^<]+)</span>', html)
     assert set(found) == {("holds", "holds"), ("fails", "does not hold"), ("unknown", "not measured")}
     assert len(found) == 2 * sum(len(section.claims) for section in SECTIONS)
@@ -529,10 +529,10 @@ def test_what_is_odd_is_drawn_all_the_same(plot: Plot) -> None:
     assert drawn.png.startswith(b"\x89PNG")
 
 
-def test_methods_compared_in_one_plot_differ_in_colour_and_in_mark() -> None:
+def test_methods_compared_in_one_plot_differ_in_color_and_in_mark() -> None:
     for methods in (paper_sample.NINE, ("lsh", *paper_sample.NINE), (*paper_sample.EMBEDDINGS, "pcah")):
         looks = [plots.look(method) for method in methods]
-        assert len({look.colour for look in looks}) == len(looks)
+        assert len({look.color for look in looks}) == len(looks)
         assert len({look.marker for look in looks}) == len(looks)
     assert plots.UNKNOWN not in map(plots.look, recipe_names())
 
@@ -564,16 +564,16 @@ def test_a_sheet_shows_every_picture_as_it_is_and_frames_the_false_ones() -> Non
 
     from manihash.report import sheets
 
-    grey = [np.full((8, 8), 100 + 20 * i, np.uint8) for i in range(4)]
-    colour = np.zeros((8, 8, 3), np.uint8) + np.array([10, 200, 90], np.uint8)
-    pictures = Pictures("p", "", (Strip("title", (*grey, colour), (None, True, False, None, True)),))
+    gray = [np.full((8, 8), 100 + 20 * i, np.uint8) for i in range(4)]
+    color = np.zeros((8, 8, 3), np.uint8) + np.array([10, 200, 90], np.uint8)
+    pictures = Pictures("p", "", (Strip("title", (*gray, color), (None, True, False, None, True)),))
     seen = np.round(255 * image.imread(BytesIO(sheets.draw(pictures).png)))[:, :, :3].astype(int)
     for level in (100, 120, 140, 160):
         assert (seen == level).all(axis=2).sum() > 500
     assert (seen == [10, 200, 90]).all(axis=2).sum() > 500
     assert (seen == [0xD1, 0, 0x1F]).all(axis=2).sum() > 100
 
-    right = Pictures("p", "", (Strip("title", tuple(grey), (None, True, True, True)),))
+    right = Pictures("p", "", (Strip("title", tuple(gray), (None, True, True, True)),))
     seen = np.round(255 * image.imread(BytesIO(sheets.draw(right).png)))[:, :, :3].astype(int)
     assert not (seen == [0xD1, 0, 0x1F]).all(axis=2).any()
 

@@ -122,11 +122,11 @@ def _decoded(png: bytes) -> NDArray[np.uint8]:
         assert struct.unpack(">I", png[at + 8 + size : at + 12 + size]) == (zlib.crc32(kind + content),)
         chunks[kind] = content
         at += 12 + size
-    width, height, depth, colour = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
+    width, height, depth, color = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
     assert depth == 8
     lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, -1)
     assert not lines[:, 0].any()
-    return lines[:, 1:].reshape((height, width) if colour == 0 else (height, width, 3))
+    return lines[:, 1:].reshape((height, width) if color == 0 else (height, width, 3))
 
 
 def test_ink_is_black_where_a_row_is_largest_and_white_where_it_is_zero() -> None:

@@ -103,7 +103,7 @@ def test_other_types_become_float32_without_touching_the_array(given):
     assert np.allclose(lengths[lengths > 0], 1)
 
 
-def test_normalised_rows_have_unit_length_and_zero_rows_stay_zero():
+def test_normalized_rows_have_unit_length_and_zero_rows_stay_zero():
     X = normal(30, 5)
     X[7] = 0
     taken = Rows(X, normalize=True).take(np.arange(30))

@@ -287,7 +287,7 @@ def test_k_means_looks_at_a_sample_of_many_rows_and_says_so(small_limit, caplog)
         KMeansBase(10, sample=500, random_state=0).fit(X)
     assert set(seen) == {200, N}
     assert caplog.messages == [
-        f"k-means looks at 200 of {N:,} rows, 20 a centre (sample=null in the base set: at all)"
+        f"k-means looks at 200 of {N:,} rows, 20 a center (sample=null in the base set: at all)"
     ]
 
 

@@ -129,7 +129,7 @@ def test_both_engines_answer_in_the_same_types(engine):
     assert [a.dtype for a in searched.within(codes, 3)] == [np.int64, np.int32, np.int64]
 
 
-def test_more_neighbours_than_codes_gives_all_codes_and_says_so(engine, caplog):
+def test_more_neighbors_than_codes_gives_all_codes_and_says_so(engine, caplog):
     codes = pack(random_bits(4, 8, 0))
     dist, ids = HammingIndex(codes, n_bits=8).search(codes, 10)
     assert dist.shape == ids.shape == (4, 4)

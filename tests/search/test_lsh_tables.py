@@ -60,7 +60,7 @@ def test_one_table_is_plain_lsh(X):
 
 @pytest.mark.parametrize("theta", [0.2, 0.5, 1.0])
 @pytest.mark.parametrize(("n_bits", "n_tables"), [(4, 1), (8, 1), (8, 4), (8, 16), (16, 16)])
-def test_neighbours_are_found_with_the_probability_of_the_formula(theta, n_bits, n_tables):
+def test_neighbors_are_found_with_the_probability_of_the_formula(theta, n_bits, n_tables):
     """1 - (1 - p^r)^L with p = 1 - θ/π: pairs at the angle θ, over several draws of the tables."""
     rng = np.random.default_rng(0)
     x, side = rng.standard_normal((2, 200, 30))

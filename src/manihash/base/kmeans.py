@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.estimator import checked
 from manihash.progress import advance, note
 from manihash.rows.local import Rows, far_origin
 from manihash.rows.torch import rows_of
+from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _ROUNDING = 64
 # Up to this many rows k-means looks at all of them.
 _ALL_ROWS = 2**20
 
-# Which centre each row goes to (n,), its squared distance; sum (m, d) and number (m,) of the rows of each.
+# Which center each row goes to (n,), its squared distance; sum (m, d) and number (m,) of the rows of each.
 Assigned = tuple[NDArray[np.int32], Floats, Floats, Floats]
 Assign = Callable[[Floats], Assigned]
 
@@ -92,14 +92,14 @@ class RandomBase(BaseSet):
 
 
 class KMeansBase(BaseSet):
-    """A base set of k-means centres: Lloyd's rounds from rows drawn at random, as the authors run it.
+    """A base set of k-means centers: Lloyd's rounds from rows drawn at random, as the authors run it.
 
-    After ``fit``, ``inertia_`` is the sum of squared distances to the centres that the last round started
+    After ``fit``, ``inertia_`` is the sum of squared distances to the centers that the last round started
     from, and ``n_iter_`` the number of rounds. A cluster that loses all its points is given the point that
-    lies farthest from its centre.
+    lies farthest from its center.
 
-    sample: of more than a million rows so many a centre are looked at, drawn evenly; None for all of them.
-    full_rounds: so many more rounds over all rows, from the centres of the sample. With any, a sample is
+    sample: of more than a million rows so many a center are looked at, drawn evenly; None for all of them.
+    full_rounds: so many more rounds over all rows, from the centers of the sample. With any, a sample is
     taken wherever there are more rows than it wants: a warm start.
     """
 
@@ -121,13 +121,13 @@ class KMeansBase(BaseSet):
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         full_rounds = checks.positive_int(self.full_rounds, "full_rounds", least=0)
         some = sampled(rows, size, self.sample, rng, all_rows=0 if full_rounds else None).kept()
-        centres = some.take(rng.choice(len(some), size, replace=False))
-        centres, labels, self.inertia_, self.n_iter_ = lloyd(some, centres, max_iter, among_all(some))
+        centers = some.take(rng.choice(len(some), size, replace=False))
+        centers, labels, self.inertia_, self.n_iter_ = lloyd(some, centers, max_iter, among_all(some))
         if full_rounds and some is not rows:
             every = rows.kept()
-            centres, labels, self.inertia_, done = lloyd(every, centres, full_rounds, among_all(every))
+            centers, labels, self.inertia_, done = lloyd(every, centers, full_rounds, among_all(every))
             self.n_iter_ += done
-        return distinct(centres[np.unique(labels)])
+        return distinct(centers[np.unique(labels)])
 
 
 def sampled(
@@ -139,7 +139,7 @@ def sampled(
     all_rows: int | None = None,
     most: int | None = None,
 ) -> Rows:
-    """The rows that k-means looks at: all, or ``sample`` for each of its centres, but ``most`` at most.
+    """The rows that k-means looks at: all, or ``sample`` for each of its centers, but ``most`` at most.
 
     Up to ``all_rows`` rows, unless given a million, all are looked at.
     """
@@ -149,7 +149,7 @@ def sampled(
     if most is not None and most < wanted:
         wanted, why = most, "as many as it holds in memory"
     elif wanted < n:
-        why = f"{sample} a centre (sample=null in the base set: at all)"
+        why = f"{sample} a center (sample=null in the base set: at all)"
     else:
         return rows
     note(f"k-means looks at {wanted:,} of {n:,} rows, {why}")
@@ -163,9 +163,9 @@ def squared_norms(rows: Rows) -> Floats:
 
 
 def lloyd(
-    rows: Rows, centres: Floats, max_iter: int, assign: Assign
+    rows: Rows, centers: Floats, max_iter: int, assign: Assign
 ) -> tuple[Floats, NDArray[np.int32], float, int]:
-    """Lloyd's rounds, so many or until nothing changes any more: k-means from the given centres (m, d).
+    """Lloyd's rounds, so many or until nothing changes any more: k-means from the given centers (m, d).
 
     What the last round gave, as ``lloyd_round``, and the number of rounds.
     """
@@ -173,38 +173,38 @@ def lloyd(
     while rounds < max_iter:
         advance("k-means", rounds, max_iter)
         before = labels
-        centres, labels, inertia = lloyd_round(rows, centres, assign)
+        centers, labels, inertia = lloyd_round(rows, centers, assign)
         rounds += 1
         _log.debug("k-means round %d: inertia %.6g", rounds, inertia)
         if np.array_equal(before, labels):
             break
     advance("k-means", max_iter, max_iter)
-    return centres, labels, inertia, rounds
+    return centers, labels, inertia, rounds
 
 
-def lloyd_round(rows: Rows, centres: Floats, assign: Assign) -> tuple[Floats, NDArray[np.int32], float]:
-    """One round of Lloyd's: new centres (m, d), the labels (n,) they are means of, the sum of squares before.
+def lloyd_round(rows: Rows, centers: Floats, assign: Assign) -> tuple[Floats, NDArray[np.int32], float]:
+    """One round of Lloyd's: new centers (m, d), the labels (n,) they are means of, the sum of squares before.
 
-    ``assign`` says which centre a row goes to.
+    ``assign`` says which center a row goes to.
     """
-    labels, squared, sums, counts = assign(centres)
+    labels, squared, sums, counts = assign(centers)
     fill_empty(rows, sums, counts, labels, squared)
     filled = counts > 0
-    new = centres.copy()
+    new = centers.copy()
     new[filled] = sums[filled] / counts[filled, None]
     return new, labels, float(squared.sum(dtype=np.float64))
 
 
 def among_all(rows: Rows) -> Assign:
-    """The rows go to the nearest of all centres.
+    """The rows go to the nearest of all centers.
 
     The sums of a block are added up in float64 in the order of the rows, so threads do not change a bit.
     """
     norms = squared_norms(rows)
 
-    def assign(centres: Floats) -> Assigned:
+    def assign(centers: Floats) -> Assigned:
         def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-            label, closeness, sums, counts = arrays.nearest_sums(X, centres)
+            label, closeness, sums, counts = arrays.nearest_sums(X, centers)
             return (label, closeness), (sums, counts)
 
         (labels, closeness), (sums, counts) = rows.fold(block)
@@ -214,13 +214,13 @@ def among_all(rows: Rows) -> Assign:
 
 
 def fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int32], squared: Floats) -> None:
-    """Move the points that lie farthest from their centres into the clusters that are empty."""
+    """Move the points that lie farthest from their centers into the clusters that are empty."""
     empty = np.flatnonzero(counts == 0)
     if not len(empty):
         return
     farthest = np.argsort(-squared, kind="stable")[: len(empty)]
     points = rows.take(farthest)
-    # What is left of the distance of a point that coincides with its centre: rounding.
+    # What is left of the distance of a point that coincides with its center: rounding.
     rounding = _ROUNDING * np.finfo(points.dtype).eps * arrays.squared_norms(points)
     for cluster, point, x, least in zip(empty, farthest, points, rounding, strict=False):
         old = labels[point]

@@ -10,20 +10,20 @@ from manihash import checks
 from manihash.base.kmeans import Assign, Assigned, BaseSet, KMeansBase, distinct, lloyd, sampled
 from manihash.base.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
 from manihash.base.reduced import ReducedNeighbors
-from manihash.compute.numpy import Floats
 from manihash.progress import note
 from manihash.rows.local import KEEP_BYTES, Rows
 from manihash.rows.places import Chosen
+from manihash.types import Floats
 
 # Rows for each base point, at least; rows that the coarse cells are learned from, for each cell.
 _ROWS_A_POINT, _ROWS_A_CELL = 6, 256
 
 
 class LargeBase(BaseSet):
-    """Thousands of k-means centres at the price of hundreds: min(size, n // 6) of them.
+    """Thousands of k-means centers at the price of hundreds: min(size, n // 6) of them.
 
-    The rows fall into coarse cells, as many as the root of the number of centres; in each of Lloyd's rounds
-    the rows of a cell look only at the centres in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
+    The rows fall into coarse cells, as many as the root of the number of centers; in each of Lloyd's rounds
+    the rows of a cell look only at the centers in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
     are as in ``KMeansBase``.
 
     sample: as in ``KMeansBase``, but never more rows than 512 MiB hold, or six a point where that is more.
@@ -67,12 +67,12 @@ class LargeBase(BaseSet):
         rows = _held(sampled(rows, size, self.sample, rng, most=most))
         n, c = len(rows), round(size**0.5)
         cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)), c, rng)
-        # In the order of their cells rows that look at the same centres come in one block.
+        # In the order of their cells rows that look at the same centers come in one block.
         rows = rows.only(np.argsort(nearest_cell(rows, cells), kind="stable"))
-        centres = rows.take(rng.choice(n, size, replace=False))
+        centers = rows.take(rng.choice(n, size, replace=False))
         assign = among_listed(rows, cells, probes)
-        centres, labels, self.inertia_, self.n_iter_ = lloyd(rows, centres, max_iter, assign)
-        points = distinct(centres[np.unique(labels)])
+        centers, labels, self.inertia_, self.n_iter_ = lloyd(rows, centers, max_iter, assign)
+        points = distinct(centers[np.unique(labels)])
         return points[self.neighbors_.arrange(points, rng)]
 
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
@@ -89,14 +89,14 @@ def _held(rows: Rows) -> Rows:
 
 
 def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:
-    """The rows go to the nearest of the centres in the ``probes`` cells nearest to their own.
+    """The rows go to the nearest of the centers in the ``probes`` cells nearest to their own.
 
-    A block touches few of many centres: only their sums are handed over.
+    A block touches few of many centers: only their sums are handed over.
     """
 
-    def assign(centres: Floats) -> Assigned:
-        lists = CellLists(centres, cells, members_near(centres, cells, probes))
-        m, n = len(centres), len(rows)
+    def assign(centers: Floats) -> Assigned:
+        lists = CellLists(centers, cells, members_near(centers, cells, probes))
+        m, n = len(centers), len(rows)
         sums, counts = np.zeros((m, rows.width)), np.zeros(m)
         labels, squared = np.empty(n, np.int32), np.empty(n, rows.dtype)
 

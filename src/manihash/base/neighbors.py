@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.estimator import checked
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 # Rows that show what is looked for near a cell, and rows that recall is measured on.
 _SHOWN_ROWS, _RECALL_ROWS = 100_000, 2_000
@@ -35,7 +35,7 @@ class ExactNeighbors(BaseEstimator):
         return np.arange(len(B))
 
     def learn(self, rows: Rows, B: Floats, k: int, rng: np.random.Generator) -> None:
-        """Look at the rows that k neighbours will be asked of; ``recall_`` is the part found of them."""
+        """Look at the rows that k neighbors will be asked of; ``recall_`` is the part found of them."""
         self.recall_ = 1.0
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
@@ -44,10 +44,10 @@ class ExactNeighbors(BaseEstimator):
 
 
 class CoarseNeighbors(BaseEstimator):
-    """A row looks at the points of the ``probes`` cells whose centres are nearest to it.
+    """A row looks at the points of the ``probes`` cells whose centers are nearest to it.
 
     The points fall into ``cells`` cells by k-means, the root of their number by default. After ``fit``:
-    ``cells_`` (c, d) their centres, ``bounds_`` (c + 1,) where each begins among the points in order; in a
+    ``cells_`` (c, d) their centers, ``bounds_`` (c + 1,) where each begins among the points in order; in a
     fitted model ``recall_``, the part of the k nearest that was found, on rows of the data.
     """
 
@@ -146,7 +146,7 @@ class ListedNeighbors(CoarseNeighbors):
 
 
 def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
-    """Centres (c, d) of some rounds of k-means on the points of X: the coarse level."""
+    """Centers (c, d) of some rounds of k-means on the points of X: the coarse level."""
     cells = X[np.sort(rng.choice(len(X), c, replace=False))]
     for _ in range(_CELL_ROUNDS):
         own = nearest_cell(Rows(X), cells)
@@ -157,7 +157,7 @@ def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
 
 
 def nearest_cell(rows: Rows, cells: Floats) -> Ints:
-    """The cell (n,) whose centre is nearest to each row."""
+    """The cell (n,) whose center is nearest to each row."""
     cells = cells.astype(rows.dtype, copy=False)
     return rows.stack(lambda X: arrays.closeness(X, cells).argmax(axis=1)[:, None], 1, np.intp)[:, 0]
 

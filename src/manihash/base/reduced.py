@@ -9,11 +9,11 @@ from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.rows import dask as cluster
 from manihash.rows.local import KEEP_BYTES, Rows
+from manihash.types import Floats, Ints
 
 # A covariance is known well from this many rows.
 _PCA_ROWS = 20_000
@@ -25,7 +25,7 @@ _EXACT_WIDTH, _MORE, _ROUNDS = 2_048, 32, 3
 class ReducedNeighbors(BaseEstimator):
     """Rows are projected onto their first ``n_components`` principal components, then ``neighbors`` finds.
 
-    Base points are given in these components. ``directions_`` (p, d) are kept: distances need no centre. In a
+    Base points are given in these components. ``directions_`` (p, d) are kept: distances need no center. In a
     fitted model ``neighbors_`` is the part that finds, None for all points.
     """
 
@@ -92,18 +92,18 @@ def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats
     Rows are visited in blocks. Where they are wide the covariance (d, d) is never held, and the directions
     are near the best.
     """
-    d, centred = rows.width, _centring(rows)
+    d, centered = rows.width, _centering(rows)
     with single_blas_thread():
         if d <= _EXACT_WIDTH:
-            vectors = _main_axes(rows, centred, p)
+            vectors = _main_axes(rows, centered, p)
         else:
-            Q = _main_subspace(rows, centred, min(p + _MORE, d), rng)
-            vectors = Q @ _main_axes(rows, lambda X: centred(X) @ Q, p)
+            Q = _main_subspace(rows, centered, min(p + _MORE, d), rng)
+            vectors = Q @ _main_axes(rows, lambda X: centered(X) @ Q, p)
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     return np.ascontiguousarray((vectors * np.where(largest < 0, -1, 1)).T, rows.dtype)
 
 
-def _centring(rows: Rows) -> Callable[[Floats], Floats]:
+def _centering(rows: Rows) -> Callable[[Floats], Floats]:
     """Subtracts the mean of the rows from a block, and scales it so that no square overflows or vanishes."""
     (largest,), (total,) = rows.fold(
         lambda X: ((np.abs(X).max(axis=1),), (X.sum(axis=0, dtype=np.float64),)), "mean"
@@ -113,12 +113,12 @@ def _centring(rows: Rows) -> Callable[[Floats], Floats]:
     exponent = np.clip(-np.frexp(largest.max())[1], limits.minexp, limits.maxexp - 1)
     scale = np.ldexp(rows.dtype.type(1), exponent)
 
-    def centred(X: Floats) -> Floats:
+    def centered(X: Floats) -> Floats:
         Z = X - mean
         Z *= scale
         return Z
 
-    return centred
+    return centered
 
 
 def _main_axes(rows: Rows, f: Callable[[Floats], Floats], p: int) -> Floats:
@@ -134,14 +134,14 @@ def _main_axes(rows: Rows, f: Callable[[Floats], Floats], p: int) -> Floats:
 
 
 def _main_subspace(
-    rows: Rows, centred: Callable[[Floats], Floats], q: int, rng: np.random.Generator
+    rows: Rows, centered: Callable[[Floats], Floats], q: int, rng: np.random.Generator
 ) -> Floats:
     """An orthonormal basis (d, q) of nearly the directions of largest variance: subspace iteration."""
     Q = rng.standard_normal((rows.width, q)).astype(rows.dtype)
     for _ in range(_ROUNDS):
 
         def block(X: Floats, Q: Floats = Q) -> tuple[tuple[()], tuple[Floats]]:
-            Z = centred(X)
+            Z = centered(X)
             return (), (Z.T @ (Z @ Q),)
 
         _, (image,) = rows.fold(block, "covariance")

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from manihash.compute import numpy as arrays
 from manihash.compute import torch as tensors
-from manihash.compute.numpy import Floats, Ints
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 MANY = 2_000  # base points: beyond, matrices over pairs of them are sparse
 
@@ -37,7 +37,7 @@ def bandwidth(rows: Rows, B: Floats, k: int, find: Find = arrays.k_nearest) -> f
 
 
 def weights(squared: Floats, sigma: float) -> Floats:
-    """w(x, c) = exp(-|x - c|² / sigma²) of the neighbours kept, (n, k)."""
+    """w(x, c) = exp(-|x - c|² / sigma²) of the neighbors kept, (n, k)."""
     limits = np.finfo(arrays.float_type(squared))
     with np.errstate(over="ignore"):
         return arrays.exp(squared / -float(np.clip(sigma * sigma, limits.tiny, limits.max)))
@@ -87,7 +87,7 @@ def sparse_weights(X: Floats, B: Floats, k: int, sigma: float, find: Find = arra
 
 
 def sparse(w: Floats, index: Ints, m: int) -> sp.csr_array:
-    """Weights and indices of neighbours, both (n, k), as a sparse matrix (n, m)."""
+    """Weights and indices of neighbors, both (n, k), as a sparse matrix (n, m)."""
     n, k = index.shape
     return sp.csr_array((w.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, m))
 
@@ -99,7 +99,7 @@ def affinity(B: Floats, k: int, sigma: float | None = None) -> Any:
     Sparse where points are many.
     """
     points = B.astype(np.float64)
-    near = list(Rows(points).map(lambda X: arrays.k_nearest(X, points, k), "neighbours"))
+    near = list(Rows(points).map(lambda X: arrays.k_nearest(X, points, k), "neighbors"))
     squared, index = (np.concatenate(column) for column in zip(*near, strict=True))
     if sigma is None:
         sigma = float(np.sqrt(squared[:, -1]).mean()) or 1.0

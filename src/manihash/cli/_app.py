@@ -73,7 +73,7 @@ def about(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Compact binary codes that keep the neighbours of the manifold your vectors lie on.
+    """Compact binary codes that keep the neighbors of the manifold your vectors lie on.
 
     A first round, from vectors to answers:
 

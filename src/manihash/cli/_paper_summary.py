@@ -102,7 +102,7 @@ def show_summary(sections: Sequence["Section"], found: dict[str, Any], scope: "S
 
 def show_list(experiments: Sequence["Experiment"], scope: "Scope", results: "Results", as_json: bool) -> None:
     """What there is to run, what of it is done, and what cannot be run here."""
-    from manihash.paper.catalogue import is_possible, trials_of
+    from manihash.paper.catalog import is_possible, trials_of
 
     rows: list[dict[str, Any]] = []
     for experiment in experiments:

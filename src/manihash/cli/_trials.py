@@ -45,7 +45,7 @@ class Measures:
     encode_us_per_row: float
 
 
-def from_catalogue(name: str, n_queries: int | None) -> Material:
+def from_catalog(name: str, n_queries: int | None) -> Material:
     """A set by its name, with the queries it is known with."""
     from manihash import load_dataset
 

@@ -12,7 +12,7 @@ from manihash.cli._output import facts, show, show_json
 from manihash.cli._progress import watched
 
 if TYPE_CHECKING:
-    from manihash.datasets.catalogue import Entry
+    from manihash.datasets.catalog import Entry
 
 data = typer.Typer(no_args_is_help=True, help="List and fetch data sets; GIST descriptors of images.")
 
@@ -28,10 +28,10 @@ def list_sets(as_json: _inputs.Json = False) -> None:
 
       manihash data list
     """
-    from manihash.datasets.catalogue import CATALOGUE
+    from manihash.datasets.catalog import CATALOG
     from manihash.datasets.locations import cache_folder, data_folder
 
-    entries = CATALOGUE.values()
+    entries = CATALOG.values()
     folders = {"data_folder": _text(data_folder()), "cache": _text(cache_folder())}
     if as_json:
         show_json({"sets": [_document(entry) for entry in entries], **folders})
@@ -60,7 +60,7 @@ def get(
 
       manihash data get mnist
     """
-    from manihash.datasets import CATALOGUE, load_dataset
+    from manihash.datasets import CATALOG, load_dataset
 
     with watched(quiet) as watch:
         watch.begin(name)
@@ -73,7 +73,7 @@ def get(
         "database": list(held.X_train.shape),
         "queries": list(held.X_test.shape),
         "labels": held.y_train is not None,
-        "note": CATALOGUE[name].description,
+        "note": CATALOG[name].description,
     }
     if as_json:
         show_json(document)
@@ -86,7 +86,7 @@ def get(
                 "set": name,
                 "database": f"{rows(*held.X_train.shape)}, {labels}",
                 "queries": rows(*held.X_test.shape),
-                "about": CATALOGUE[name].description,
+                "about": CATALOG[name].description,
             }
         )
     )
@@ -99,7 +99,7 @@ def gist(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The descriptors to write, such as gist.npy.")],
     color: Annotated[
-        bool, typer.Option("--color", help="960 numbers of the three colours, not 512 of their mean.")
+        bool, typer.Option("--color", help="960 numbers of the three colors, not 512 of their mean.")
     ] = False,
     as_json: _inputs.Json = False,
     quiet: _inputs.Quiet = False,

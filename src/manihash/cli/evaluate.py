@@ -145,7 +145,7 @@ def _material(
     if vectors is not None and test_labels:
         raise typer.BadParameter("--test-labels belong to --test: with --vectors give --labels alone")
     if data is not None:
-        return _trials.from_catalogue(data, queries)
+        return _trials.from_catalog(data, queries)
     if vectors is not None:
         return _trials.from_one_file(vectors, labels, queries, seed)
     if train is None or test is None or queries is not None:

@@ -75,7 +75,7 @@ def paper(
       manihash paper --seeds 3 --jobs 2 --out report
     """
     from manihash.checks import positive_int
-    from manihash.paper import catalogue
+    from manihash.paper import catalog
     from manihash.paper.report import check_target, write_report
     from manihash.paper.run.runner import run
     from manihash.paper.run.trial import Results
@@ -83,7 +83,7 @@ def paper(
 
     start = perf_counter()
     scope = _scope(quick, bits, seeds, queries)
-    experiments = catalogue.chosen(_names(only, "--only") if only else catalogue.EXPERIMENTS)
+    experiments = catalog.chosen(_names(only, "--only") if only else catalog.EXPERIMENTS)
     wanted = _filter(methods, data)
     kept = Results(results)
     if list_only:
@@ -91,7 +91,7 @@ def paper(
         return
     positive_int(jobs, "--jobs")
     check_target(out)
-    asked = catalogue.trials_of(experiments, scope)
+    asked = catalog.trials_of(experiments, scope)
     with watched(quiet) as watch:
         watch.begin("paper")
         try:
@@ -104,7 +104,7 @@ def paper(
         watch.begin("writing the report")
         held = kept.of(asked)
         sections = summary.with_failures(
-            experiments, catalogue.sections_of(experiments, held, scope), failures, scope
+            experiments, catalog.sections_of(experiments, held, scope), failures, scope
         )
         write_report(sections, out, summary.about(held, scope))
     document = summary.document(sections, held, failures) | {
@@ -121,7 +121,7 @@ def paper(
 
 def _scope(quick: bool, bits: str | None, seeds: int | None, queries: int | None) -> "Scope":
     from manihash.checks import positive_int
-    from manihash.paper.catalogue import sets_at_hand
+    from manihash.paper.catalog import sets_at_hand
     from manihash.paper.scope import Scope
 
     scope = Scope(at_hand=sets_at_hand())
@@ -157,7 +157,7 @@ def _names(text: str, option: str) -> list[str]:
 
 def _filter(methods: str | None, data: str | None) -> Any:
     """Whether a trial is of the methods and sets asked for; an unknown name lists the known ones."""
-    from manihash.datasets import CATALOGUE
+    from manihash.datasets import CATALOG
     from manihash.hashers.recipes import RECIPES
 
     def known(text: str | None, option: str, names: "Mapping[str, Any]") -> set[str] | None:
@@ -169,5 +169,5 @@ def _filter(methods: str | None, data: str | None) -> Any:
                 raise ValueError(f"{option} {name!r} is not known: choose among {', '.join(names)}")
         return set(asked)
 
-    of_method, of_data = known(methods, "--methods", RECIPES), known(data, "--data", CATALOGUE)
+    of_method, of_data = known(methods, "--methods", RECIPES), known(data, "--data", CATALOG)
     return lambda t: (of_method is None or t.method in of_method) and (of_data is None or t.data in of_data)

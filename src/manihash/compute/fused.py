@@ -19,13 +19,13 @@ import numpy as np
 
 from manihash import codes
 from manihash.compute import torch as tensors
-from manihash.compute.numpy import Floats
 from manihash.compute.torch import Tensor
+from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
 PRECISIONS = ("tf32", "tf32x3", "float32")
-_MOST_NEIGHBOURS = 16
+_MOST_NEIGHBORS = 16
 _ROWS, _STEP, _COLUMNS = 128, 32, 64
 # Base points whose scores are held at once: 200 registers a thread for one product, 128 for three.
 _PANEL = {"tf32": 400, "tf32x3": 256}
@@ -73,13 +73,13 @@ def kernel(
 ) -> "Layout | None":
     """Induction of rows of at most float32 as one kernel; None where it does not apply, and torch must do.
 
-    It needs a card, Triton, few neighbours, and an origin that is subtracted before anything else. What was
+    It needs a card, Triton, few neighbors, and an origin that is subtracted before anything else. What was
     laid out for the last few models is kept.
     """
     name = _precision.get()
     if name == "float32" or not has_kernels(device):
         return None
-    if k > _MOST_NEIGHBOURS or B.size >= 2**30 or (origin is not None and normalize):
+    if k > _MOST_NEIGHBORS or B.size >= 2**30 or (origin is not None and normalize):
         return None
     key = id(B), id(Y_B), k, sigma, str(device), name, id(origin), normalize
     held = _laid_out.get(key)

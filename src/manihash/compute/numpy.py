@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from manihash import codes
 from manihash.compute import torch as tensors
 from manihash.compute.threads import single_blas_thread
-
-Floats = NDArray[Any]
-Ints = NDArray[np.intp]
+from manihash.types import Floats, Ints
 
 # OpenBLAS takes its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000

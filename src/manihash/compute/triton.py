@@ -56,7 +56,7 @@ def _least(keys, above):
 
 @triton.jit
 def _keep(values, places, j: tl.constexpr, value, place, slot, ONE: tl.constexpr):
-    """Put a neighbour in slot j or, where others were found before, in that of the worst."""
+    """Put a neighbor in slot j or, where others were found before, in that of the worst."""
     if ONE:
         here = slot[None, :] == j
     else:
@@ -78,7 +78,7 @@ def induce(
 
     Base points come in panels of N1 + N2 + N3, whose scores stay in registers; d in steps of BK. C and L are
     the high and low halves of the scaled base points (m_pad, d_pad), half is |c|²/2, Y (m_pad, r_pad) their
-    embedding. THREE products give float32's accuracy and an exact order of neighbours; with one, neighbours
+    embedding. THREE products give float32's accuracy and an exact order of neighbors; with one, neighbors
     are ordered by distances to 14 bits. Numbers of X are scaled by the power of two that brings ``largest``
     below 2^9; ``odd`` marks the rows whose length does not fit that, and ``left`` counts them.
     """

@@ -1,12 +1,12 @@
 """Data: sets by name, files by extension, GIST descriptors of images."""
 
-from manihash.datasets.catalogue import CATALOGUE, Dataset, dataset_names, load_dataset
+from manihash.datasets.catalog import CATALOG, Dataset, dataset_names, load_dataset
 from manihash.datasets.gist import gist
 from manihash.files.errors import DataFileError, MissingDataError
 from manihash.files.formats import open_vectors, read, read_rows, split_key, write
 
 __all__ = [
-    "CATALOGUE",
+    "CATALOG",
     "DataFileError",
     "Dataset",
     "MissingDataError",

@@ -1,6 +1,6 @@
 """GIST: the magnitude of oriented band-pass filters, averaged over a 4 x 4 grid of an image.
 
-512-D grey: 4 scales x 8 orientations x 16 blocks of the mean of RGB. 960-D colour: three planes x 20 filters
+512-D gray: 4 scales x 8 orientations x 16 blocks of the mean of RGB. 960-D color: three planes x 20 filters
 (8, 8 and 4 orientations) x 16 blocks. Every image is scaled to 32 x 32 by area first. The numbers follow a
 plane, then a filter, then the blocks down each column.
 """
@@ -27,9 +27,9 @@ Floats = NDArray[np.float32]
 
 
 def gist(images: ArrayLike, *, color: bool = False) -> Floats:
-    """GIST descriptors (n, 512), or (n, 960) of the colour planes, of images (n, h, w, 3) or grey (n, h, w).
+    """GIST descriptors (n, 512), or (n, 960) of the color planes, of images (n, h, w, 3) or gray (n, h, w).
 
-    Pixels are 0 to 255 (a colour descriptor depends on that scale, a grey one is stretched to it).
+    Pixels are 0 to 255 (a color descriptor depends on that scale, a gray one is stretched to it).
     """
     pixels = _check_images(images, color)
     orientations = COLOUR_ORIENTATIONS if color else GREY_ORIENTATIONS
@@ -38,7 +38,7 @@ def gist(images: ArrayLike, *, color: bool = False) -> Floats:
     for start in range(0, n, IMAGES_AT_ONCE):
         stop = min(start + IMAGES_AT_ONCE, n)
         block = _planes(pixels[start:stop], color)
-        descriptors[start:stop] = _block_means(_normalise_contrast(block), orientations)
+        descriptors[start:stop] = _block_means(_normalize_contrast(block), orientations)
         advance("GIST", stop, n)
     return descriptors
 
@@ -60,7 +60,7 @@ def _check_images(images: ArrayLike, color: bool) -> NDArray[Any]:
 
 
 def _planes(pixels: NDArray[Any], color: bool) -> Floats:
-    """Planes (b, p, 32, 32) of images: the three colours, or their mean stretched to 0..255."""
+    """Planes (b, p, 32, 32) of images: the three colors, or their mean stretched to 0..255."""
     block = pixels.astype(np.float32)
     planes = np.moveaxis(block, 3, 1) if block.ndim == 4 else block[:, None]
     if not color:
@@ -85,7 +85,7 @@ def _area_weights(length: int) -> Floats:
     return (np.maximum(overlap, 0) * SIDE / length).astype(np.float32)
 
 
-def _normalise_contrast(planes: Floats) -> Floats:
+def _normalize_contrast(planes: Floats) -> Floats:
     """log(1 + x) less its low frequencies, over 0.2 + the local deviation of the mean plane."""
     x = _mirrored(np.log1p(planes), CONTRAST_BORDER)
     low = _low_pass(x.shape[-1])

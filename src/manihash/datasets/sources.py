@@ -25,7 +25,7 @@ COMPUTED_GIST = "cifar10-gist/computed_gist512.npz"
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labeled:
     """A set that is one table of rows with their classes."""
 
     X: Array
@@ -43,29 +43,29 @@ class WithQueries:
     neighbors: Array | None = None
 
 
-def digits(files: Sequence[File]) -> Labelled:
+def digits(files: Sequence[File]) -> Labeled:
     """The 1,797 digits that come with scikit-learn, pixels 0 to 16."""
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
-    return Labelled(X.astype(np.uint8), y.astype(np.uint8))
+    return Labeled(X.astype(np.uint8), y.astype(np.uint8))
 
 
-def mnist(files: Sequence[File]) -> Labelled:
+def mnist(files: Sequence[File]) -> Labeled:
     """MNIST's four files, images before labels: 70,000 rows of bytes, training images first."""
     train, y_train, test, y_test = (read(path) for path in locate_all(files))
     X = np.concatenate([train, test])
-    return Labelled(X.reshape(len(X), -1), np.concatenate([y_train, y_test]))
+    return Labeled(X.reshape(len(X), -1), np.concatenate([y_train, y_test]))
 
 
-def cifar10_gist(files: Sequence[File]) -> Labelled:
+def cifar10_gist(files: Sequence[File]) -> Labeled:
     """512-D GIST of CIFAR-10: the file of MANIHASH_DATA, or made once from the public archive."""
     made, archive = files
     if find(made.path):
         path = locate(made)
     else:
         path = find(COMPUTED_GIST) or _compute_gist(archive, cache_folder() / COMPUTED_GIST)
-    return Labelled(read(path, key="X").astype(np.float32), read(path, key="y"))
+    return Labeled(read(path, key="X").astype(np.float32), read(path, key="y"))
 
 
 def _compute_gist(archive: File, target: Path) -> Path:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from manihash.base.kmeans import KMeansBase
-from manihash.compute.numpy import Floats, k_nearest
-from manihash.datasets import CATALOGUE, Dataset, load_dataset
+from manihash.compute.numpy import k_nearest
+from manihash.datasets import CATALOG, Dataset, load_dataset
 from manihash.evaluation.metrics import evaluate, evaluate_scan
 from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
@@ -19,6 +19,7 @@ from manihash.hashers.recipes import RECIPES, recipe
 from manihash.induction import InductiveEmbedding
 from manihash.rows.local import Rows
 from manihash.search import HammingIndex
+from manihash.types import Floats
 
 METHODS = (
     "imh-tsne",
@@ -116,7 +117,7 @@ def default_lengths(name: str) -> tuple[int, ...]:
 
 def check_pictured(name: str) -> None:
     """Raise where the set is unknown or cannot be shown as pictures with classes."""
-    pictured = [entry.name for entry in CATALOGUE.values() if entry.image_shape]
+    pictured = [entry.name for entry in CATALOG.values() if entry.image_shape]
     if name not in pictured:
         raise ValueError(f"the demo shows pictures, and has none of {name!r}: choose {' or '.join(pictured)}")
 
@@ -194,7 +195,7 @@ def _fitted(material: Material, method: str, n_bits: int) -> Hasher:
 
 
 def _base_classes(material: Material) -> NDArray[Any]:
-    """The class of most rows that have a base point as their nearest, for each; they colour it, no more."""
+    """The class of most rows that have a base point as their nearest, for each; they color it, no more."""
     nearest = Rows(material.U).stack(lambda block: k_nearest(block, material.base, 1)[1], 1, np.int64)[:, 0]
     classes, number = np.unique(material.y_train, return_inverse=True)
     counts = np.zeros((len(material.base), len(classes)), np.int64)

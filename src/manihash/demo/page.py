@@ -166,20 +166,20 @@ def _base_set(demo: Demo) -> list[Html]:
     for name in np.unique(demo.base_classes):
         members = material.base[demo.base_classes == name]
         drawn = [pictures.ink(point, material.shape) for point in members[_along_main_axis(members)]]
-        title = tag("span", tag("b", str(name)), f" {len(members)} centres")
+        title = tag("span", tag("b", str(name)), f" {len(members)} centers")
         rows.append(
-            tag("div", title, pictures.tiles(drawn, f"{len(members)} centres of {name}"), class_="class-row")
+            tag("div", title, pictures.tiles(drawn, f"{len(members)} centers of {name}"), class_="class-row")
         )
     text = (
-        f"The {len(material.base)} k-means centres that all codes but those of the large variant are made "
-        "from: a code is the sign of a weighted mean of the embeddings of its nearest centres. The rows "
-        "below sort the centres by the class that most of their images have; learning saw no class."
+        f"The {len(material.base)} k-means centers that all codes but those of the large variant are made "
+        "from: a code is the sign of a weighted mean of the embeddings of its nearest centers. The rows "
+        "below sort the centers by the class that most of their images have; learning saw no class."
     )
     return [paragraph(text), *rows]
 
 
 def _along_main_axis(points: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The order of points along their first principal axis, so that neighbours look alike."""
+    """The order of points along their first principal axis, so that neighbors look alike."""
     axis = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2][0]
     axis = axis * np.sign(axis[np.abs(axis).argmax()])
     return np.argsort(points @ axis, kind="stable")
@@ -192,9 +192,9 @@ def _plane(demo: Demo) -> list[Html]:
         _plot(
             svg,
             "Scatter of the base set in two dimensions by t-SNE, with the queries placed by induction",
-            f"The {len(demo.base_plane)} centres, each drawn as the class of most of its images. "
-            f"The dots are the {len(demo.query_plane):,} queries in the colour of their class: none of them "
-            "was there when t-SNE ran, each was placed by induction from its five nearest centres.",
+            f"The {len(demo.base_plane)} centers, each drawn as the class of most of its images. "
+            f"The dots are the {len(demo.query_plane):,} queries in the color of their class: none of them "
+            "was there when t-SNE ran, each was placed by induction from its five nearest centers.",
         )
     ]
 
@@ -244,8 +244,8 @@ def _facts(demo: Demo, made: date) -> Html:
         "Sizes": f"{n:,} rows of {width} pixels to learn from and to search, "
         f"{len(material.y_test):,} queries",
         "Right": "an answer of the query's class; classes were used to measure, never to learn",
-        "Settings": f"the recipes' defaults: rows of unit length, {len(material.base)} k-means centres and 5 "
-        "neighbours as in the paper. The rotated and the large variant are not in the paper",
+        "Settings": f"the recipes' defaults: rows of unit length, {len(material.base)} k-means centers and 5 "
+        "neighbors as in the paper. The rotated and the large variant are not in the paper",
         "Seed": f"{material.seed}; one run, so differences of two or three points are within chance",
         "Made": f"by manihash {__version__} on {made.isoformat()} with: manihash demo --data "
         f"{material.data.name} --bits {','.join(map(str, demo.lengths))} --seed {material.seed}",

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread, thread_map
 from manihash.progress import advance
 from manihash.rotation import random_rotation
+from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def minimize(
 def descend(
     loss: Loss, Y: Floats, *, n_iter: int, learning_rate: float, schedule: Schedule = PLAIN, name: str
 ) -> tuple[Floats, float]:
-    """Gradient descent with momentum and gains from Y (m, r): the final coordinates, centred, and their loss.
+    """Gradient descent with momentum and gains from Y (m, r): the final centered coordinates and their loss.
 
     As in the authors' t-SNE: momentum 0.5, from round 250 on 0.8; a gain for each coordinate, x0.8 where
     the velocity points uphill, +0.2 where it does not, never below 0.01; attraction exaggerated for the first

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.estimator import checked
 from manihash.rows.torch import rows_of
+from manihash.types import Floats
 
 
 class Embedding(BaseEstimator):

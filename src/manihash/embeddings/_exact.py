@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.embeddings._descent import Each
+from manihash.types import Floats
 
 _CHUNK_NUMBERS = 2**18
 # For fewer points a round is over before other threads have woken up.
@@ -27,7 +27,7 @@ class Objective(Protocol):
     factor: float
 
     def kernel(self, E: Floats) -> Floats:
-        """Turn some rows E (b, m) into those of the kernel K; what normalises them, (b,)."""
+        """Turn some rows E (b, m) into those of the kernel K; what normalizes them, (b,)."""
 
     def forces(self, K: Floats, part: slice, sums: Floats, share: float) -> Floats:
         """Some rows (b, m) of attraction minus ``share`` times repulsion; ``sums`` (m,) are ``kernel``'s."""

@@ -1,4 +1,4 @@
-"""Neighbour probabilities p(j | i) of a given perplexity, which t-SNE, SNE and EE start from."""
+"""Neighbor probabilities p(j | i) of a given perplexity, which t-SNE, SNE and EE start from."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from manihash import checks
 from manihash.base.weights import sparse
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.pca import principal_components
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 _BISECTIONS = 60
 
@@ -34,7 +34,7 @@ def near_probabilities(B: Floats, perplexity: float, dims: int) -> sp.csr_array:
     check_perplexity(perplexity, len(B))
     k = min(int(np.ceil(3 * perplexity)), len(B) - 1)
     Z = B - B.mean(axis=0) if B.shape[1] <= dims else principal_components(B, dims)
-    near = list(Rows(Z).map(lambda X: arrays.k_nearest(X, Z, k + 1), "neighbours"))
+    near = list(Rows(Z).map(lambda X: arrays.k_nearest(X, Z, k + 1), "neighbors"))
     E, index = (np.concatenate(column) for column in zip(*near, strict=True))
     others = _without(index, np.arange(len(B)))
     E, index = E[others].reshape(len(B), k).astype(np.float64), index[others].reshape(len(B), k)
@@ -54,12 +54,12 @@ def check_perplexity(perplexity: float, m: int) -> None:
     if not 1 <= checks.positive_number(perplexity, "perplexity") <= m - 1:
         raise ValueError(
             f"perplexity {perplexity:g} asked of {m} points: "
-            f"it counts neighbours, so give 1 to {m - 1}, or {checks.LARGER_BASE}"
+            f"it counts neighbors, so give 1 to {m - 1}, or {checks.LARGER_BASE}"
         )
 
 
 def _bisect(E: Floats, entropy: float) -> Floats:
-    """Each row's exp(-beta E) normalised, beta bisected on its entropy; where E is inf, zero."""
+    """Each row's exp(-beta E) normalized, beta bisected on its entropy; where E is inf, zero."""
     m = len(E)
     finite = np.where(np.isfinite(E), E, 0.0)
     scale = finite.sum(axis=1) / (m - 1)

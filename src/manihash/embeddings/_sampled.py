@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from manihash import checks
 from manihash.base.weights import MANY
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import Each, Loss
 from manihash.embeddings._exact import ExactLoss, Objective
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
+from manihash.types import Floats, Ints
 
 _PACE_POINTS = 2_000  # for so many points the learning rate is that of all pairs; it grows with them
 _PIECE = 64  # points whose near pairs are looked at together
@@ -49,7 +49,7 @@ class SampledOptions(Protocol):
     random_state: Any
 
 
-def neighbour_loss(
+def neighbor_loss(
     options: SampledOptions,
     B: Floats,
     objective: Callable[[Floats], Objective],
@@ -57,7 +57,7 @@ def neighbour_loss(
     *,
     symmetric: bool = True,
 ) -> Loss:
-    """The loss of an embedding of points B that keeps neighbour probabilities P, which sum to one.
+    """The loss of an embedding of points B that keeps neighbor probabilities P, which sum to one.
 
     It is ``objective(P)`` over all pairs; where points are many, ``sampled(P, s, seed)`` over some of them.
     """
@@ -99,7 +99,7 @@ class SampledLoss:
         return gradient
 
     def value(self, Y: Floats, each: Each = map) -> float:
-        """The loss of the near pairs, its normaliser over all pairs."""
+        """The loss of the near pairs, its normalizer over all pairs."""
         totals_of = partial(self._totals, Around(Y, np.arange(len(Y))))
         totals = np.concatenate(list(each(totals_of, range(len(self.chunks)))))
         row_of = np.repeat(np.arange(len(Y)), np.diff(self.P.indptr))
@@ -141,7 +141,7 @@ class Near:
     """The near pairs of some points: rows of a sparse symmetric matrix P.
 
     A few points at a time are set against all that are near to any of them, by one product: in the order of
-    cells, as ``LargeBase`` has them, these have many neighbours in common.
+    cells, as ``LargeBase`` has them, these have many neighbors in common.
     """
 
     def __init__(self, P: sp.csr_array, rows: Ints) -> None:

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
-from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import too_many
+from manihash.types import Floats
 
 # The authors drop every eigenvector with an eigenvalue up to this: the trivial one, and those of a graph that
 # (nearly) falls into pieces.
@@ -20,7 +20,7 @@ ZERO = 1e-6
 
 
 def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floats:
-    """Y (m, r) that minimises trace(Yᵀ M Y) with Yᵀ Y = m I, without the trivial eigenvectors of M.
+    """Y (m, r) that minimizes trace(Yᵀ M Y) with Yᵀ Y = m I, without the trivial eigenvectors of M.
 
     Given ``degrees``, the diagonal of D, with Yᵀ D Y = m I instead. A sparse M is not made dense.
     """
@@ -31,7 +31,7 @@ def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floa
         values, vectors = eigh(M) if degrees is None else eigh(M, np.diag(degrees))
     vectors = vectors[:, values > trivial]
     if vectors.shape[1] < r:
-        raise too_many(r, vectors.shape[1], f"the neighbour graph of {m} points")
+        raise too_many(r, vectors.shape[1], f"the neighbor graph of {m} points")
     return fixed_signs(vectors[:, :r]) * np.sqrt(m)
 
 

@@ -130,14 +130,14 @@ def joint_probabilities(B: Tensor, perplexity: float, dims: int) -> Tensor:
 
 def _principal_components(B: Tensor, r: int) -> Tensor:
     """The first r principal components; their signs do not matter to distances."""
-    centred = B - B.mean(0)
+    centered = B - B.mean(0)
     if r == B.shape[1]:
-        return centred
-    return centred @ tensors.torch().linalg.eigh(centred.T @ centred).eigenvectors[:, -r:]
+        return centered
+    return centered @ tensors.torch().linalg.eigh(centered.T @ centered).eigenvectors[:, -r:]
 
 
 def _bisect(E: Tensor, entropy: float) -> Tensor:
-    """Each row's exp(-beta E) normalised, beta bisected on its entropy; E is inf to itself."""
+    """Each row's exp(-beta E) normalized, beta bisected on its entropy; E is inf to itself."""
     E = E - E.amin(1, keepdim=True)
     finite = E.where(E.isfinite(), 0)
     scale = finite.sum(1) / (E.shape[1] - 1)

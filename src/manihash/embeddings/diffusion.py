@@ -6,10 +6,10 @@ from scipy.linalg import eigh
 from manihash import checks
 from manihash.base.weights import MANY
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import extreme_eigenvectors, fixed_signs
+from manihash.types import Floats
 
 
 class DiffusionMaps(Embedding):
@@ -30,7 +30,7 @@ class DiffusionMaps(Embedding):
     def _embed(self, B: Floats) -> Floats:
         values, psi = random_walk(
             B.astype(np.float64),
-            checks.neighbours_of(self.n_neighbors, len(B) - 1),
+            checks.neighbors_of(self.n_neighbors, len(B) - 1),
             checks.positive_number(self.alpha, "alpha", zero=True),
             self.n_components + 1,
         )

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._sampled import SampledLoss, neighbour_loss
+from manihash.embeddings._sampled import SampledLoss, neighbor_loss
 from manihash.embeddings.sne import GaussianKernel
+from manihash.types import Floats, Ints
 
 
 class ElasticEmbedding(Embedding):
     """min Σ w⁺_ij |y_i - y_j|² + lam / m² Σ_{i≠j} exp(-|y_i - y_j|²).
 
-    w⁺ are the joint neighbour probabilities of the given perplexity, which sum to 1, and the repulsion is a
+    w⁺ are the joint neighbor probabilities of the given perplexity, which sum to 1, and the repulsion is a
     mean over pairs: so ``lam`` means the same for bases of any size. ``loss_`` is the value reached. For
     ``turns`` and ``sampled`` see ``TSNE``.
     """
@@ -44,7 +44,7 @@ class ElasticEmbedding(Embedding):
     def _embed(self, B: Floats) -> Floats:
         lam = checks.positive_number(self.lam, "lam")
         sampled = partial(SampledLoss, ElasticKernel(lam, len(B)))
-        loss = neighbour_loss(self, B, lambda P: ElasticEnergy(P, lam), sampled)
+        loss = neighbor_loss(self, B, lambda P: ElasticEnergy(P, lam), sampled)
         Y, self.loss_ = minimize(self, loss, B, rate=50, name="elastic embedding")
         return Y
 
@@ -58,7 +58,7 @@ class ElasticEnergy:
         self.W, self.lam = W, lam / len(W) ** 2
 
     def kernel(self, E: Floats) -> Floats:
-        """Nothing normalises the rows: 1 for each."""
+        """Nothing normalizes the rows: 1 for each."""
         np.negative(E, out=E)
         np.exp(E, out=E)
         return np.ones(len(E), E.dtype)

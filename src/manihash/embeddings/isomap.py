@@ -6,9 +6,9 @@ import numpy as np
 
 from manihash import checks
 from manihash.base.weights import MANY
-from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings._spectral import fixed_signs
+from manihash.types import Floats
 
 
 class Isomap(Embedding):
@@ -21,7 +21,7 @@ class Isomap(Embedding):
     def _embed(self, B: Floats) -> Floats:
         from sklearn.manifold import Isomap as SklearnIsomap
 
-        k = checks.neighbours_of(self.n_neighbors, len(B) - 1)
+        k = checks.neighbors_of(self.n_neighbors, len(B) - 1)
         solver = "dense" if len(B) <= MANY else "arpack"
         model = SklearnIsomap(n_neighbors=k, n_components=self.n_components, eigen_solver=solver)
         with warnings.catch_warnings():

@@ -7,15 +7,15 @@ import scipy.sparse as sp
 
 from manihash import checks
 from manihash.base.weights import affinity
-from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors
+from manihash.types import Floats
 
 
 class LaplacianEigenmaps(Embedding):
     """min trace(Yᵀ M Y), Yᵀ Y = m I, with M = D_B - W_B on the graph of the ``n_neighbors`` nearest points.
 
-    As in the authors' code a point is among its own neighbours, and the bandwidth is the mean distance to the
+    As in the authors' code a point is among its own neighbors, and the bandwidth is the mean distance to the
     farthest of them. ``normalized=True`` has the constraint of the original algorithm, Yᵀ D_B Y = m I.
     """
 
@@ -31,6 +31,6 @@ class LaplacianEigenmaps(Embedding):
 
 def laplacian(B: Floats, n_neighbors: int) -> tuple[Any, Floats]:
     """M = D_B - W_B (m, m), the graph Laplacian of the points, and the degrees on the diagonal of D_B."""
-    W = affinity(B, checks.neighbours_of(n_neighbors, len(B)))
+    W = affinity(B, checks.neighbors_of(n_neighbors, len(B)))
     degrees = W.sum(axis=1)
     return (sp.diags_array(degrees) if sp.issparse(W) else np.diag(degrees)) - W, degrees

@@ -4,9 +4,9 @@ import numpy as np
 
 from manihash import checks
 from manihash.base.weights import MANY
-from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings._spectral import fixed_signs
+from manihash.types import Floats
 
 
 class LLE(Embedding):
@@ -24,7 +24,7 @@ class LLE(Embedding):
         if self.n_components > d:
             raise too_many(self.n_components, min(m - 1, d), f"{m} points in {d} dimensions")
         model = LocallyLinearEmbedding(
-            n_neighbors=checks.neighbours_of(self.n_neighbors, m - 1),
+            n_neighbors=checks.neighbors_of(self.n_neighbors, m - 1),
             n_components=self.n_components,
             reg=checks.positive_number(self.reg, "reg"),
             eigen_solver="dense" if m <= MANY else "arpack",

@@ -6,11 +6,11 @@ import numpy as np
 
 from manihash import checks
 from manihash.base.weights import bandwidth, coupling
-from manihash.compute.numpy import Floats
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors
 from manihash.embeddings.le import laplacian
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 
 class RelaxedLE(Embedding):
@@ -45,5 +45,5 @@ class RelaxedLE(Embedding):
 
     def _own_coupling(self, B: Floats) -> Floats:
         rows = Rows(B.astype(np.float64))
-        k = checks.neighbours_of(self.coupling_neighbors, len(B), "coupling_neighbors")
+        k = checks.neighbors_of(self.coupling_neighbors, len(B), "coupling_neighbors")
         return coupling(rows, rows.X, k, bandwidth(rows, rows.X, k))

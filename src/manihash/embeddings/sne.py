@@ -1,4 +1,4 @@
-"""Stochastic neighbour embedding (Hinton and Roweis, 2002), the asymmetric one."""
+"""Stochastic neighbor embedding (Hinton and Roweis, 2002), the asymmetric one."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import Loss, minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._exact import Objective, row_sums
-from manihash.embeddings._sampled import Around, Near, SampledLoss, neighbour_loss
+from manihash.embeddings._sampled import Around, Near, SampledLoss, neighbor_loss
+from manihash.types import Floats, Ints
 
 
 class SNE(Embedding):
@@ -46,13 +46,13 @@ class SNE(Embedding):
         sampled: Callable[..., Loss] = partial(RowSampledLoss, RowGaussianKernel())
         if self.symmetric:
             exact, sampled = GaussianDivergence, partial(SampledLoss, GaussianKernel())
-        loss = neighbour_loss(self, B, exact, sampled, symmetric=self.symmetric)
+        loss = neighbor_loss(self, B, exact, sampled, symmetric=self.symmetric)
         Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE")
         return Y
 
 
 class GaussianDivergence:
-    """Σ p log(p / q) with Gaussian q, normalised over all pairs; P, symmetric, sums to 1.
+    """Σ p log(p / q) with Gaussian q, normalized over all pairs; P, symmetric, sums to 1.
 
     S = 4 (P - Q).
     """
@@ -82,7 +82,7 @@ class GaussianDivergence:
 
 
 class RowGaussianDivergence(GaussianDivergence):
-    """As ``GaussianDivergence``, with q normalised in each row: the asymmetric loss.
+    """As ``GaussianDivergence``, with q normalized in each row: the asymmetric loss.
 
     S = 2 (P - Q + (P - Q)ᵀ). The nearest distance of a row is subtracted first: it cancels in q.
     """
@@ -110,7 +110,7 @@ class RowGaussianDivergence(GaussianDivergence):
 
 
 class GaussianKernel:
-    """exp(-E), normalised over all pairs, for pairs that are drawn."""
+    """exp(-E), normalized over all pairs, for pairs that are drawn."""
 
     def pull(self, E: Floats) -> float:
         return 4.0
@@ -128,7 +128,7 @@ class GaussianKernel:
 
 
 class RowGaussianKernel(GaussianKernel):
-    """exp(-E), normalised for each point; ``RowSampledLoss`` gives the logarithm of its sums."""
+    """exp(-E), normalized for each point; ``RowSampledLoss`` gives the logarithm of its sums."""
 
     def share(self, total: float, s: int) -> float:
         return 2 / s
@@ -143,9 +143,9 @@ def _shifted(E: Floats, shift: Floats) -> Floats:
 
 
 class RowSampledLoss(SampledLoss):
-    """The asymmetric loss, whose q(j | i) is normalised for each point i.
+    """The asymmetric loss, whose q(j | i) is normalized for each point i.
 
-    A normaliser lies mostly in the nearest points, which a draw seldom meets: so it is the sum over the near
+    A normalizer lies mostly in the nearest points, which a draw seldom meets: so it is the sum over the near
     pairs and over others drawn, each of which stands for m / s of them. The nearest distance is subtracted
     from all, lest they underflow.
     """
@@ -153,24 +153,24 @@ class RowSampledLoss(SampledLoss):
     def _around(self, Y: Floats, drawn: Ints) -> Around:
         around = Around(Y, drawn)
         near = Near(self.both, drawn)
-        self.drawn = self._normaliser(near, around, around.distances(drawn))
+        self.drawn = self._normalizer(near, around, around.distances(drawn))
         return around
 
     def _forces(self, around: Around, i: int) -> tuple[Floats, Floats, float]:
         E = around.distances(self.chunks[i])
-        shift, total = self._normaliser(self.near[i], around, E)
+        shift, total = self._normalizer(self.near[i], around, E)
         F = _shifted(E, shift[:, None]) / total[:, None]
         F += self._of_drawn(E)
         return self.near[i].pull(self.kernel, around), F @ around.Y1[around.drawn], 0.0
 
     def _of_drawn(self, E: Floats) -> Floats:
-        """q(i | j) of the points j drawn, at most 1 though i is not in their normaliser: K / (it + K)."""
+        """q(i | j) of the points j drawn, at most 1 though i is not in their normalizer: K / (it + K)."""
         shift, total = self.drawn
         with np.errstate(over="ignore"):
             return 1 / (1 + total * np.exp(E - shift))
 
-    def _normaliser(self, near: Near, around: Around, E: Floats) -> tuple[Floats, Floats]:
-        """The nearest distance of each point, and its normaliser relative to that."""
+    def _normalizer(self, near: Near, around: Around, E: Floats) -> tuple[Floats, Floats]:
+        """The nearest distance of each point, and its normalizer relative to that."""
         nearest, sums = [], []
         for E_near, P, _ in near.distances(around):
             E_near[P == 0] = np.inf

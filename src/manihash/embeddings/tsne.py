@@ -7,12 +7,12 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import torch as tensors
-from manihash.compute.numpy import Floats, Ints
 from manihash.embeddings._descent import Schedule, minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._exact import row_sums
-from manihash.embeddings._sampled import SampledLoss, neighbour_loss
+from manihash.embeddings._sampled import SampledLoss, neighbor_loss
 from manihash.embeddings._tensor_tsne import tensor_tsne
+from manihash.types import Floats, Ints
 
 
 class TSNE(Embedding):
@@ -23,7 +23,7 @@ class TSNE(Embedding):
 
     ``learning_rate=None`` is 500, as the authors have it, for 400 points or more, and less for fewer.
     ``exaggeration`` multiplies the attraction in the first 100 rounds; of a pair the second does so in all
-    that follow, which makes clusters denser and no longer minimises the divergence.
+    that follow, which makes clusters denser and no longer minimizes the divergence.
     The loss does not see rotations, the sign does: of ``turns`` random rotations the one whose signs are most
     nearly balanced and uncorrelated is kept; ``turns=0`` leaves the coordinates as the descent does, the
     authors' way.
@@ -62,7 +62,7 @@ class TSNE(Embedding):
         if tensors.is_tensor(B):
             Y, self.loss_ = tensor_tsne(self, B, dof, self._schedule())
             return Y
-        loss = neighbour_loss(
+        loss = neighbor_loss(
             self, B, lambda P: StudentDivergence(P, dof), partial(SampledLoss, StudentKernel(dof))
         )
         Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=self._schedule())

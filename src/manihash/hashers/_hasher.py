@@ -10,11 +10,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from manihash import checks, codes
-from manihash.codes import Codes
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.estimator import RowEstimator
 from manihash.rows.local import Rows
+from manihash.types import Codes, Floats
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):

@@ -7,12 +7,12 @@ from scipy.spatial.distance import cdist
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.hashers._hasher import Hasher
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 # The scale of the rows is measured from some of a sample of them to all of the sample.
-_SAMPLE, _MEASURED, _NEIGHBOURS = 2000, 500, 50
+_SAMPLE, _MEASURED, _NEIGHBORS = 2000, 500, 50
 
 
 class KernelHasher(Hasher):
@@ -101,10 +101,10 @@ def gaussian(squared: Floats, gamma: float) -> Floats:
 
 def gamma_of(rows: Rows, rng: np.random.Generator) -> float:
     """γ = 1 / (2 σ²), σ the mean distance of a row to its 50th nearest in a sample of 2,000."""
-    return 1 / (2 * neighbour_distance(rows, rng) ** 2)
+    return 1 / (2 * neighbor_distance(rows, rng) ** 2)
 
 
-def neighbour_distance(rows: Rows, rng: np.random.Generator, p: int = 2) -> float:
+def neighbor_distance(rows: Rows, rng: np.random.Generator, p: int = 2) -> float:
     """Mean l_p distance of 500 rows to their 50th nearest other row, all in a sample of 2,000.
 
     So one row in forty lies nearer than that, however many rows there are. Fewer rows are all taken; where
@@ -113,7 +113,7 @@ def neighbour_distance(rows: Rows, rng: np.random.Generator, p: int = 2) -> floa
     n = min(_SAMPLE, len(rows))
     S = rows.take(rng.choice(len(rows), n, replace=False)).astype(np.float64)
     distance = cdist(S[:_MEASURED], S, "euclidean" if p == 2 else "cityblock")
-    k = min(_NEIGHBOURS, n - 1)
+    k = min(_NEIGHBORS, n - 1)
     mean = float(np.partition(distance, k, axis=1)[:, k].mean())
     if mean <= 0:
         raise ValueError(

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from manihash import checks
-from manihash.compute.numpy import Floats, Ints
 from manihash.hashers._hasher import Hasher
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labeled:
     """The rows whose labels are used: their places ``index`` (l,) and classes ``number`` (l,), 0 … c - 1."""
 
     index: Ints
@@ -45,7 +45,7 @@ class Labelled:
         return 2 * (self.members @ (self.members.T @ B)) - B.sum(axis=0)
 
 
-class LabelledHasher(Hasher):
+class LabeledHasher(Hasher):
     """A hasher that ``fit(X, y)`` teaches: it wants y, and uses ``n_labels`` of its labels (None: all)."""
 
     n_labels: int | None
@@ -60,10 +60,10 @@ class LabelledHasher(Hasher):
         if self.n_labels is not None:
             checks.positive_int(self.n_labels, "n_labels", least=2)
 
-    def _labelled(self, rows: Rows, y: Any, rng: np.random.Generator) -> Labelled:
+    def _labeled(self, rows: Rows, y: Any, rng: np.random.Generator) -> Labeled:
         index, number = labels(y, len(rows))
         taken = in_turns(number, rng)[: self.n_labels]
-        used = Labelled(index[taken], np.unique(number[taken], return_inverse=True)[1])
+        used = Labeled(index[taken], np.unique(number[taken], return_inverse=True)[1])
         self.n_labels_ = len(used)
         return used
 

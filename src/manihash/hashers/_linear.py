@@ -6,10 +6,10 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._hasher import Hasher
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 
 class LinearHasher(Hasher):
@@ -41,10 +41,10 @@ def mean_of(rows: Rows) -> Floats:
 def moments(rows: Rows) -> Moments:
     """Mean and covariance, summed over blocks in float64; about the mean, so large offsets do no harm."""
     mean = mean_of(rows)
-    centre = mean.astype(rows.dtype)
+    center = mean.astype(rows.dtype)
 
     def scatter(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
-        Z = X - centre
+        Z = X - center
         return (), (Z.T @ Z,)
 
     _, (total,) = rows.fold(scatter, "covariance")

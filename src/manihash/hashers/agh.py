@@ -10,17 +10,17 @@ from scipy.linalg import eigh
 from manihash import checks
 from manihash.base.weights import Find, bandwidth, sparse_weights
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.embeddings._spectral import TRIVIAL, fixed_signs
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Induction, base_points, finding
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 
 class AGH(Hasher):
     """h(x) = sign(Wᵀ z(x)): the smoothest eigenvectors of the anchor graph, extended to any point.
 
-    z(x) holds the normalised weights of x to its k nearest anchors (base points), zero elsewhere. The graph
+    z(x) holds the normalized weights of x to its k nearest anchors (base points), zero elsewhere. The graph
     Â = Z Λ⁻¹ Zᵀ, Λ = diag(Zᵀ1), joins points by way of anchors; its eigenvectors are Y = Z W. With two layers
     half as many eigenvectors give two bits each: the second is y > b⁺ where y > 0, and y < b⁻ elsewhere.
 
@@ -31,7 +31,7 @@ class AGH(Hasher):
     Parameters
     ----------
     base: KMeansBase, RandomBase, an array of points used as they are, or None for ``KMeansBase(400)``.
-    n_neighbors: anchors that a point is joined to. The authors' MNIST demo has 300 anchors and 2 neighbours.
+    n_neighbors: anchors that a point is joined to. The authors' MNIST demo has 300 anchors and 2 neighbors.
     bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest anchor.
     layers: 1 or 2.
     normalize: scale rows to unit length first.
@@ -97,7 +97,7 @@ class AnchorGraph:
     find: Find = arrays.k_nearest
 
     def Z(self, X: Floats) -> sp.csr_array:
-        """The normalised weights of a block of rows to their k nearest anchors, (b, m), float64."""
+        """The normalized weights of a block of rows to their k nearest anchors, (b, m), float64."""
         return sparse_weights(X, self.B, self.k, self.sigma, self.find)
 
     def gram(self, rows: Rows) -> Floats:

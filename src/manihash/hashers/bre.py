@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, mean_of
 from manihash.progress import advance
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 _log = logging.getLogger(__name__)
 
@@ -24,8 +24,8 @@ _ROUNDING = 1e-9
 class BRE(LinearHasher):
     """Bits sign(Σ_q W_pq κ(z_pq, x)) whose Hamming distance, over r, is near d = ½|x_i - x_j|².
 
-    W minimises Σ_(i,j)∈N (d_ij - Hamming_ij / r)² over a set N of training pairs by coordinate descent, each
-    weight set to its exact optimum with all others fixed. κ is linear on centred rows, so a bit is one
+    W minimizes Σ_(i,j)∈N (d_ij - Hamming_ij / r)² over a set N of training pairs by coordinate descent, each
+    weight set to its exact optimum with all others fixed. κ is linear on centered rows, so a bit is one
     projection. d is divided by its largest value in N, which keeps it between 0 and 1 as Hamming / r is,
     whatever the scale of the rows. After ``fit``: ``objectives_``, before the first round and after each of
     ``n_iter_``.
@@ -176,7 +176,7 @@ class Descent:
 
 
 def best_weight(weight: float, values: Floats, kernel: Floats, pairs: Pairs, cost: Floats) -> float:
-    """The weight that minimises Σ cost_ij [bit_i ≠ bit_j], bit_i = values_i + (new - weight) kernel_i > 0.
+    """The weight that minimizes Σ cost_ij [bit_i ≠ bit_j], bit_i = values_i + (new - weight) kernel_i > 0.
 
     As the weight rises over all numbers, point i changes its bit once, at t_i = weight - values_i / kernel_i,
     to the side σ_i = sign(kernel_i). Between the changes of its two points a pair costs σ_i σ_j cost_ij more

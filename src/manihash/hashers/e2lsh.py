@@ -6,10 +6,10 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.hashers._hasher import Hasher
-from manihash.hashers._kernel import look_through, neighbour_distance
+from manihash.hashers._kernel import look_through, neighbor_distance
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 
 class E2LSH(Hasher):
@@ -55,7 +55,7 @@ class E2LSH(Hasher):
         self.projection_ = draw((rows.width, self.n_bits))
         shift = rng.uniform(0, 1, self.n_bits)
         # The paper takes w = 4 where the distance sought is 1.
-        self.width_ = 4 * neighbour_distance(rows, rng, self.p) if self.width is None else float(self.width)
+        self.width_ = 4 * neighbor_distance(rows, rng, self.p) if self.width is None else float(self.width)
         self.offset_ = shift * self.width_
 
     def bins(self, X: Any) -> Floats:

@@ -7,10 +7,10 @@ from sklearn.base import clone
 
 from manihash import checks
 from manihash.compute import torch as tensors
-from manihash.compute.numpy import Floats
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Inductive, hand_down
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 # A rotation has r² numbers: this many rows tell them.
 _ROTATION_ROWS = 20_000
@@ -30,7 +30,7 @@ class IMH(Inductive, Hasher):
         ``KMeansBase(400)``.
     embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
     bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
-    rotation: None as in the paper, or ``ITQRotation()``: fewer bits flip between neighbours.
+    rotation: None as in the paper, or ``ITQRotation()``: fewer bits flip between neighbors.
     normalize: scale rows to unit length first, as the authors do.
     """
 
@@ -70,7 +70,7 @@ class IMH(Inductive, Hasher):
             self._rotate(rows, rng)
 
     def _rotate(self, rows: Rows, rng: np.random.Generator) -> None:
-        """Centre and rotate the induced embedding, in that of the base set: W̄ Y_B - mean = W̄ (Y_B - mean)."""
+        """Center and rotate the induced embedding, in that of the base set: W̄ Y_B - mean = W̄ (Y_B - mean)."""
         n = len(rows)
         if n > _ROTATION_ROWS:
             rows = rows.only(np.sort(rng.choice(n, _ROTATION_ROWS, replace=False)))

@@ -1,4 +1,4 @@
-"""Iterative quantisation (Gong and Lazebnik, 2011): principal components, rotated before the sign."""
+"""Iterative quantization (Gong and Lazebnik, 2011): principal components, rotated before the sign."""
 
 from typing import Any
 
@@ -34,11 +34,11 @@ class ITQ(LinearHasher):
         rows = rows.kept()
         found = moments(rows)
         P, self.variances_ = principal_directions(found.covariance, self.n_bits)
-        directions, centre = P.T.astype(rows.dtype), (found.mean @ P).astype(rows.dtype)
+        directions, center = P.T.astype(rows.dtype), (found.mean @ P).astype(rows.dtype)
         if len(rows) > _ROTATION_ROWS:
             note(f"ITQ learns its rotation from {_ROTATION_ROWS:,} of {len(rows):,} rows")
             rows = rows.drawn(_ROTATION_ROWS, rng)
-        V = rows.stack(lambda X: arrays.product(X, directions) - centre, self.n_bits, rows.dtype)
+        V = rows.stack(lambda X: arrays.product(X, directions) - center, self.n_bits, rows.dtype)
         rotation = ITQRotation(self.n_iter, random_state=checks.seed(rng)).fit(V)
         self.quantization_error_ = float(rotation.errors_[-1])
         self.projection_ = P @ rotation.rotation_

@@ -1,4 +1,4 @@
-"""Kernelised locality-sensitive hashing (Kulis and Grauman, 2009): random hyperplanes in a kernel's space."""
+"""Kernelized locality-sensitive hashing (Kulis and Grauman, 2009): random hyperplanes in a kernel's space."""
 
 from typing import Any
 
@@ -6,16 +6,16 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.hashers._kernel import KernelHasher, drawn, look_through
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 # Of the directions that the sampled points span, those of less than this share of the largest are rounding.
 _ROUNDING = 1e-10
 
 
 class KLSH(KernelHasher):
-    """Bits Σ_i w_i κ(x, z_i) > 0 over p sampled rows z_i, w = K^-1/2 e_S, K and κ centred in feature space.
+    """Bits Σ_i w_i κ(x, z_i) > 0 over p sampled rows z_i, w = K^-1/2 e_S, K and κ centered in feature space.
 
     e_S is 1 at t of the p rows. By the central limit theorem the hyperplane is then nearly Gaussian, of equal
     variance in all directions that the z_i span, so two points differ in a bit with probability angle / π,
@@ -61,8 +61,8 @@ class KLSH(KernelHasher):
         e_S = subsets(p, min(self.n_summed, p // 2), self.n_bits, rng)
         self._scale(rows, rng)
         K = self._kernel(Z, Z)
-        W = inverse_root(centred(K)) @ e_S
-        # Columns of W sum to zero, so of the centring of κ(x, z_i) only the means over the sample remain.
+        W = inverse_root(centered(K)) @ e_S
+        # Columns of W sum to zero, so of the centering of κ(x, z_i) only the means over the sample remain.
         self._expand(rows, Z, W, K.mean(axis=0) @ W)
 
 
@@ -74,7 +74,7 @@ def subsets(p: int, t: int, r: int, rng: np.random.Generator) -> Floats:
     return e_S
 
 
-def centred(K: Floats) -> Floats:
+def centered(K: Floats) -> Floats:
     """Kernel values (p, p) of φ(z) less their mean."""
     means = K.mean(axis=0)
     return K - means - K.mean(axis=1)[:, None] + means.mean()

@@ -8,21 +8,21 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import KernelHasher
-from manihash.hashers._labels import Labelled, LabelledHasher
+from manihash.hashers._labels import Labeled, LabeledHasher
 from manihash.progress import advance
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
 
-class KSH(LabelledHasher, KernelHasher):
+class KSH(LabeledHasher, KernelHasher):
     """Bits sign(Σ_j a_j (κ(x, z_j) - μ_j)), learned one by one to bring |1/r H Hᵀ - S|² down.
 
-    H (l, r) are the codes of the labelled rows, of ±1; S_ij is 1 where two of them have one label, else -1;
+    H (l, r) are the codes of the labeled rows, of ±1; S_ij is 1 where two of them have one label, else -1;
     κ(x, z) = exp(-gamma |x - z|²), and μ its mean over all rows. S has rank c, so l x l is never held, only
     (l, m). After ``fit``: ``points_`` the anchors z_j (m, d), ``weights_`` a (m, r), ``offset_`` Σ_j a_j μ_j,
     ``gamma_``, and ``objectives_`` (r + 1,), the objective over l² before the first bit and after each.
@@ -65,15 +65,15 @@ class KSH(LabelledHasher, KernelHasher):
         checks.positive_number(self.ridge, "ridge", zero=True)
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        labelled = self._labelled(rows, y, rng)
+        labeled = self._labeled(rows, y, rng)
         rows = rows.kept()
         Z = rows.take(rng.choice(len(rows), min(self.n_anchors, len(rows)), replace=False))
         self._scale(rows, rng)
         sums = rows.map(lambda X: self._kernel(X, Z).sum(axis=0, dtype=np.float64), "kernel means")
         mean = sum(sums, np.zeros(len(Z))) / len(rows)
         with single_blas_thread():
-            K = self._kernel(rows.take(labelled.index), Z) - mean
-            greedy = Greedy(K, labelled, self.n_bits, self.ridge)
+            K = self._kernel(rows.take(labeled.index), Z) - mean
+            greedy = Greedy(K, labeled, self.n_bits, self.ridge)
             A = greedy.run(self.n_iter)
         self._expand(rows, Z, A, mean @ A)
         self.objectives_ = greedy.objectives
@@ -82,13 +82,13 @@ class KSH(LabelledHasher, KernelHasher):
 class Residue:
     """R = r S - Σ_t h_t h_tᵀ (l, l) over the bits found so far, known by its products alone."""
 
-    def __init__(self, labelled: Labelled, r: int) -> None:
-        self.labelled, self.r, self.found = labelled, r, 0
-        self.H = np.zeros((len(labelled), r))
+    def __init__(self, labeled: Labeled, r: int) -> None:
+        self.labeled, self.r, self.found = labeled, r, 0
+        self.H = np.zeros((len(labeled), r))
 
     def times(self, B: Floats) -> Floats:
         H = self.H[:, : self.found]
-        return self.r * self.labelled.similarity_times(B) - H @ (H.T @ B)
+        return self.r * self.labeled.similarity_times(B) - H @ (H.T @ B)
 
     def gain(self, h: Floats) -> float:
         """hᵀ R h: the larger, the less is left of R without h hᵀ."""
@@ -100,16 +100,16 @@ class Residue:
 
 
 class Greedy:
-    """Bit after bit, the coefficients a of the centred kernel values K (l, m) that leave least of R.
+    """Bit after bit, the coefficients a of the centered kernel values K (l, m) that leave least of R.
 
-    |R - h hᵀ|² = |R|² - 2 hᵀ R h + l², so a bit maximises hᵀ R h. Relaxed, h = K a with aᵀ (KᵀK + ε) a = l,
+    |R - h hᵀ|² = |R|² - 2 hᵀ R h + l², so a bit maximizes hᵀ R h. Relaxed, h = K a with aᵀ (KᵀK + ε) a = l,
     it is an eigenvector; from there the sign is made smooth, φ(v) = tanh(v / 2), and φ(K a)ᵀ R φ(K a)
     climbed. Whichever of the two has the better signs is taken. The climb is over z, a = whitener z, in which
     the constraint of the relaxation is a sphere.
     """
 
-    def __init__(self, K: Floats, labelled: Labelled, r: int, ridge: float) -> None:
-        self.residue = Residue(labelled, r)
+    def __init__(self, K: Floats, labeled: Labeled, r: int, ridge: float) -> None:
+        self.residue = Residue(labeled, r)
         self.whitener = whitener(K, ridge)
         self.U = K @ self.whitener
         self.M = self.U.T @ self.residue.times(self.U)
@@ -158,7 +158,7 @@ def whitener(K: Floats, ridge: float) -> Floats:
     held = values > 1e-10 * values[-1]
     if not held.any():
         raise ValueError(
-            "the labelled rows have equal kernel values, so there is nothing to hash: "
+            "the labeled rows have equal kernel values, so there is nothing to hash: "
             "give rows that differ, or another gamma"
         )
     return vectors[:, held] * np.sqrt(len(K) / values[held])

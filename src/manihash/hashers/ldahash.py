@@ -6,23 +6,23 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.compute.numpy import Floats, Ints
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import look_through
-from manihash.hashers._labels import Labelled, LabelledHasher, turn
+from manihash.hashers._labels import Labeled, LabeledHasher, turn
 from manihash.hashers._linear import LinearHasher
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 
-class LDAHash(LabelledHasher, LinearHasher):
-    """Bits sign(pᵀx - t): p from Σ_P and Σ_N, t to minimise a bit's false positive + false negative rate.
+class LDAHash(LabeledHasher, LinearHasher):
+    """Bits sign(pᵀx - t): p from Σ_P and Σ_N, t to minimize a bit's false positive + false negative rate.
 
-    Σ_P and Σ_N are the second moments of x - x' over all pairs of labelled rows of one label, and of two. The
+    Σ_P and Σ_N are the second moments of x - x' over all pairs of labeled rows of one label, and of two. The
     projections are LDA's, of least pᵀΣ_P p / pᵀΣ_N p, or, with ``alpha``, those of DIF: the eigenvectors of
     alpha Σ_P - Σ_N of least eigenvalue. With c classes only c - 1 directions of LDA tell classes apart; each
     further c - 1 bits are the same subspace turned at random, which has the same ratio of traces, with
-    thresholds of their own. After ``fit``: ``error_rates_`` (r,), the two rates added, on the labelled pairs.
+    thresholds of their own. After ``fit``: ``error_rates_`` (r,), the two rates added, on the labeled pairs.
 
     Parameters
     ----------
@@ -54,35 +54,35 @@ class LDAHash(LabelledHasher, LinearHasher):
             checks.positive_number(self.alpha, "alpha")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        labelled = self._labelled(rows, y, rng)
+        labeled = self._labeled(rows, y, rng)
         look_through(rows)
-        if len(labelled.counts) == len(labelled):
+        if len(labeled.counts) == len(labeled):
             raise ValueError(
-                f"no two of the {len(labelled)} rows used have the same label, so there are no like pairs: "
+                f"no two of the {len(labeled)} rows used have the same label, so there are no like pairs: "
                 "give labels that repeat, or raise n_labels"
             )
-        X = rows.take(labelled.index).astype(np.float64)
+        X = rows.take(labeled.index).astype(np.float64)
         with single_blas_thread():
-            like, unlike = pair_moments(X, labelled)
+            like, unlike = pair_moments(X, labeled)
             if self.alpha is None:
-                E = discriminants(like, unlike, self.ridge, min(self.n_bits, len(labelled.counts) - 1))
+                E = discriminants(like, unlike, self.ridge, min(self.n_bits, len(labeled.counts) - 1))
                 self.projection_ = turned(E, self.n_bits, rng)
             else:
                 self.projection_ = differences(like, unlike, self.alpha, self.n_bits)
             Y = X @ self.projection_
-        best = [best_threshold(values, labelled.number) for values in Y.T]
+        best = [best_threshold(values, labeled.number) for values in Y.T]
         self.offset_, self.error_rates_ = (np.array(part) for part in zip(*best, strict=True))
 
 
-def pair_moments(X: Floats, labelled: Labelled) -> tuple[Floats, Floats]:
+def pair_moments(X: Floats, labeled: Labeled) -> tuple[Floats, Floats]:
     """Σ_P and Σ_N (d, d): the mean of (x - x')(x - x')ᵀ over all pairs of one label, and over all of two.
 
     Summed over the pairs of n rows it is n times their scatter about their mean, so no pair is visited.
     """
-    n, counts, G = len(X), labelled.counts, labelled.members
+    n, counts, G = len(X), labeled.counts, labeled.members
     Z = X - X.mean(axis=0)
     within = Z - (G @ ((G.T @ Z) / counts[:, None]))
-    like = within.T @ (within * (counts[labelled.number])[:, None])
+    like = within.T @ (within * (counts[labeled.number])[:, None])
     n_like = int((counts * (counts - 1)).sum()) // 2
     n_unlike = n * (n - 1) // 2 - n_like
     return like / n_like, (n * Z.T @ Z - like) / n_unlike
@@ -94,7 +94,7 @@ def discriminants(like: Floats, unlike: Floats, ridge: float, q: int) -> Floats:
     # Where nothing varies within classes a trace of the variance between them keeps Σ_P regular.
     added = ridge * np.trace(like) / d + 1e-9 * np.trace(unlike) / d
     if added <= 0:
-        raise ValueError("the labelled rows are all equal, so there is nothing to hash: give others")
+        raise ValueError("the labeled rows are all equal, so there is nothing to hash: give others")
     I = added * np.eye(d)
     return fixed_signs(eigh(unlike + I, like + I, subset_by_index=[max(0, d - q), d - 1])[1][:, ::-1])
 
@@ -121,7 +121,7 @@ def differences(like: Floats, unlike: Floats, alpha: float, r: int) -> Floats:
 
 
 def best_threshold(values: Floats, number: Ints) -> tuple[float, float]:
-    """The threshold t of values (l,) that minimises the sum of two rates over all pairs, and that sum.
+    """The threshold t of values (l,) that minimizes the sum of two rates over all pairs, and that sum.
 
     False negatives are pairs of one class that t parts, false positives pairs of two that it does not. With t
     moved past one value after another, the pairs on each side are running sums.

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.hashers._linear import LinearHasher, mean_of, moments
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 _ROUNDING = 1e-8
 

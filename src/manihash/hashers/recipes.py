@@ -55,7 +55,7 @@ class Recipe:
 def _imh(
     title: str, about: str, embedding: Callable[[], Any], base: Callable[[], Any] = KMeansBase, **parts: Any
 ) -> Recipe:
-    """IMH as the authors run it: rows of unit length, 400 base points, 5 neighbours."""
+    """IMH as the authors run it: rows of unit length, 400 base points, 5 neighbors."""
     return Recipe(lambda: IMH(base=base(), embedding=embedding(), normalize=True, **parts), title, about)
 
 
@@ -135,10 +135,10 @@ RECIPES: dict[str, Recipe] = {
     ),
     "imh-le": _imh("IMH-LE", "Laplacian eigenmaps of base set and data together", RelaxedLE),
     "imh-le-b": _imh("IMH-LE_B", "Laplacian eigenmaps of the base set alone", _original_le),
-    "imh-sne": _imh("IMH-SNE", "stochastic neighbour embedding", SNE),
+    "imh-sne": _imh("IMH-SNE", "stochastic neighbor embedding", SNE),
     "imh-ee": _imh("IMH-EE", "elastic embedding", ElasticEmbedding),
     "imh-lle": _imh("IMH-LLE", "locally linear embedding", LLE),
-    "imh-isomap": _imh("IMH-Isomap", "Isomap: distances along the neighbour graph", Isomap),
+    "imh-isomap": _imh("IMH-Isomap", "Isomap: distances along the neighbor graph", Isomap),
     "imh-dm": _imh("IMH-DM", "diffusion maps", DiffusionMaps),
     "imh-pca": _imh("IMH-PCA", "principal components of the base set: the linear one", PCA),
     "imh-tsne-random": _imh("IMH-tSNE, random base", "imh-tsne on rows drawn at random", TSNE, RandomBase),
@@ -158,7 +158,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "sph": _unit("SpH", "spherical hashing: inside or outside of balanced spheres", SpH),
     "bre": _unit("BRE", "binary reconstructive embeddings: Hamming distances fitted to Euclidean ones", BRE),
-    "sth": _unit("STH", "self-taught hashing: bits of a neighbour graph, learned by linear SVMs", STH),
+    "sth": _unit("STH", "self-taught hashing: bits of a neighbor graph, learned by linear SVMs", STH),
     "sklsh": _unit("SKLSH", "signs of random Fourier features of a Gaussian kernel", SKLSH),
     "klsh": _unit("KLSH", "random hyperplanes in the space of a kernel", KLSH),
     "e2lsh": _unit("E2LSH", "parity of the bins of p-stable random projections", E2LSH),

@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.svm import SVC
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.hashers._kernel import KernelHasher, drawn, look_through
 from manihash.progress import advance
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 # A variance below this share of the mean square is rounding.
 _ROUNDING = 1e-12
@@ -18,8 +18,8 @@ _ROUNDING = 1e-12
 class RMMH(KernelHasher):
     """Bits Σ_i α_i y_i κ(x, z_i) + b > 0: a support vector machine that parts M random rows z_i in halves.
 
-    The labels y_i are +1 for a random half and -1 for the other: a bit is not taught to keep neighbours
-    together but to be independent of the other bits, and the margin lets it generalise. A bit whose M rows
+    The labels y_i are +1 for a random half and -1 for the other: a bit is not taught to keep neighbors
+    together but to be independent of the other bits, and the margin lets it generalize. A bit whose M rows
     are all equal is always 0. After ``fit``: ``points_`` z (s, d), all rows drawn, each once; ``weights_``
     (s, r), the α_i y_i of each bit (for the linear kernel ``points_`` is None and ``weights_`` their sums
     Σ_i z_i α_i y_i, (d, r)); ``offset_`` -b; ``gamma_``.

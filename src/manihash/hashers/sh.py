@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import moments, principal_directions
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 
 class SH(Hasher):

@@ -1,19 +1,19 @@
-"""Untrained sign quantisation, the "binary quantisation" of vector databases."""
+"""Untrained sign quantization, the "binary quantization" of vector databases."""
 
 from typing import Any
 
 import numpy as np
 
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import mean_of
 from manihash.rotation import random_rotation
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 
 class SignQuantizer(Hasher):
-    """The sign of each centred coordinate where n_bits is the width; otherwise of a random rotation.
+    """The sign of each centered coordinate where n_bits is the width; otherwise of a random rotation.
 
     A rotation to fewer bits keeps n_bits of its d orthonormal directions; for more bits than dimensions,
     further rotations follow. ``center=False`` leaves the mean in, as most databases do.

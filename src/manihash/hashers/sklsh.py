@@ -6,10 +6,10 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel import gamma_of, look_through
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 
 class SKLSH(Hasher):

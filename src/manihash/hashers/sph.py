@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._hasher import Hasher
 from manihash.progress import advance
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
@@ -20,20 +20,20 @@ _POINTS_OF_A_CENTRE = 5
 
 
 class SpH(Hasher):
-    """Bits t_i - |x - p_i| > 0: is x inside the sphere of centre p_i and radius t_i?
+    """Bits t_i - |x - p_i| > 0: is x inside the sphere of center p_i and radius t_i?
 
-    Each sphere holds half of the training rows, and any two of them share about a quarter: centres are moved
+    Each sphere holds half of the training rows, and any two of them share about a quarter: centers are moved
     until the overlaps o_ij have mean |o_ij - n/4| <= ``tolerance`` n/4 and deviation <= ``deviation`` n/4.
     The real values are signed distances to the surfaces of the spheres.
 
     After ``fit``: ``centers_`` p (r, d), ``radii_`` t (r,), ``n_iter_``, and ``overlap_error_`` and
-    ``overlap_deviation_``, the two numbers above as shares of n/4, for the centres kept.
+    ``overlap_deviation_``, the two numbers above as shares of n/4, for the centers kept.
 
     Parameters
     ----------
     n_train: rows drawn to learn from, or None for all. An overlap is then known to 1.2 % of n/4 (one standard
         error for the default), far within the tolerance; memory is n_train x n_bits numbers.
-    max_iter: rounds after which the centres are taken as they are; a warning is logged.
+    max_iter: rounds after which the centers are taken as they are; a warning is logged.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class SpH(Hasher):
         self.radii_ = middle(np.sqrt(_squared_distances(rows, self.centers_)))
 
     def _move(self, squared: Floats) -> Floats:
-        """A (r, r): the centres sought are A P, where ``squared`` (r, n) holds |x - p|² of rows x to P.
+        """A (r, r): the centers sought are A P, where ``squared`` (r, n) holds |x - p|² of rows x to P.
 
-        A move adds differences of centres, so rows of A sum to one, and |x - Σ_j a_j p_j|² is
+        A move adds differences of centers, so rows of A sum to one, and |x - Σ_j a_j p_j|² is
         Σ_j a_j |x - p_j|² less a number that does not depend on x. Which half of the rows is nearer is thus
         known from the first distances: a round costs n r², not n r d.
         """
@@ -107,7 +107,7 @@ class SpH(Hasher):
 
 
 def _squared_distances(rows: Rows, centers: Floats) -> Floats:
-    """|x - p|² of all rows to all centres, (r, n)."""
+    """|x - p|² of all rows to all centers, (r, n)."""
     C = centers.astype(rows.dtype, copy=False)
     by_row = rows.stack(lambda X: arrays.squared_distances(X, C), len(C), rows.dtype)
     return np.ascontiguousarray(by_row.T)

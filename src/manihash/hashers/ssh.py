@@ -6,18 +6,18 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
-from manihash.hashers._labels import Labelled, LabelledHasher
+from manihash.hashers._labels import Labeled, LabeledHasher
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
 from manihash.progress import advance
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 
-class SSH(LabelledHasher, LinearHasher):
-    """Bits sign(wᵀ(x - mean)), W to maximise ½ tr(Wᵀ (X_l S X_lᵀ + eta X Xᵀ) W).
+class SSH(LabeledHasher, LinearHasher):
+    """Bits sign(wᵀ(x - mean)), W to maximize ½ tr(Wᵀ (X_l S X_lᵀ + eta X Xᵀ) W).
 
-    S_ij is 1 where two labelled rows have one label and -1 elsewhere; the second term is the variance over
+    S_ij is 1 where two labeled rows have one label and -1 elsewhere; the second term is the variance over
     all rows. Each of the two matrices is divided by its largest eigenvalue, so that eta = 1 weighs them alike
     whatever the number of rows and labels.
 
@@ -52,17 +52,17 @@ class SSH(LabelledHasher, LinearHasher):
             checks.positive_number(self.step, "step")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        labelled = self._labelled(rows, y, rng)
+        labeled = self._labeled(rows, y, rng)
         found = moments(rows.kept())
-        Z = rows.take(labelled.index) - found.mean
+        Z = rows.take(labeled.index) - found.mean
         with single_blas_thread():
-            Z /= np.sqrt(_largest(Z.T @ labelled.similarity_times(Z)))
+            Z /= np.sqrt(_largest(Z.T @ labeled.similarity_times(Z)))
             variance = self.eta / _largest(found.covariance) * found.covariance
             if self.step is None:
-                fitness = Z.T @ labelled.similarity_times(Z) + variance
+                fitness = Z.T @ labeled.similarity_times(Z) + variance
                 self.projection_ = principal_directions(fitness, self.n_bits)[0]
             else:
-                self.projection_ = sequential(Z, labelled, variance, self.step, self.n_bits)
+                self.projection_ = sequential(Z, labeled, variance, self.step, self.n_bits)
         self.offset_ = found.mean @ self.projection_
 
 
@@ -71,14 +71,14 @@ def _largest(M: Floats) -> float:
     return float(np.abs(eigh(M, eigvals_only=True)).max()) or 1.0
 
 
-def sequential(Z: Floats, labelled: Labelled, variance: Floats, step: float, r: int) -> Floats:
+def sequential(Z: Floats, labeled: Labeled, variance: Floats, step: float, r: int) -> Floats:
     """W (d, r), each column the leading eigenvector of Zᵀ S_k Z + V_k, Z (l, d), variance V (d, d).
 
     S_k+1 = S_k - step h hᵀ at the pairs where h hᵀ, h = sign(Z w), disagrees with S. As the sign of S_ij
     never changes, this adds up to S_k = (1 + step k / 2) S - step / 2 Σ_t h_t h_tᵀ, so l x l is never held.
     V_k is the variance that earlier directions leave: (I - w wᵀ) V (I - w wᵀ).
     """
-    similar = Z.T @ labelled.similarity_times(Z)
+    similar = Z.T @ labeled.similarity_times(Z)
     told = np.zeros_like(similar)  # Σ_t Zᵀ h_t h_tᵀ Z
     W = np.empty((Z.shape[1], r))
     for k in range(r):

@@ -10,12 +10,12 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._linear import LinearHasher
 from manihash.progress import advance
 from manihash.rows.local import Rows
+from manihash.types import Floats, Ints
 
 # Up to so many points, or where so large a share of the vectors is wanted, all eigenvectors are computed.
 _DENSE_POINTS, _DENSE_SHARE = 500, 0.25
@@ -24,7 +24,7 @@ _DENSE_POINTS, _DENSE_SHARE = 500, 0.25
 class STH(LinearHasher):
     """Bits sign(w_pᵀ x): w_p a linear SVM that learns bit p of the training rows, y_p above its median.
 
-    The y_p are the smoothest vectors on the cosine neighbour graph of the training rows: L y = λ D y, least λ
+    The y_p are the smoothest vectors on the cosine neighbor graph of the training rows: L y = λ D y, least λ
     first, without the constant one. The SVMs have no bias: min ½|w|² + C Σ max(0, 1 - b wᵀx)² with b = ±1.
     Graph and SVMs see the training rows at unit length; a bit does not depend on the length of x.
 
@@ -84,7 +84,7 @@ class STH(LinearHasher):
 def _check_size(n: int, k: int, r: int) -> None:
     if k >= n:
         raise ValueError(
-            f"{k} neighbours asked of {n} training rows, each of which has {n - 1} others: "
+            f"{k} neighbors asked of {n} training rows, each of which has {n - 1} others: "
             "lower n_neighbors, or give more rows (n_samples, n_train)"
         )
     if r >= n:
@@ -108,7 +108,7 @@ def cosine_graph(Z: Floats, k: int) -> sp.csr_array:
         order = np.argsort(-best, axis=1, kind="stable")
         return np.take_along_axis(index, order, axis=1), np.take_along_axis(best, order, axis=1)
 
-    parts = list(Rows(Z).map(nearest, "STH, neighbour graph"))
+    parts = list(Rows(Z).map(nearest, "STH, neighbor graph"))
     index, cosine = (np.concatenate(part) for part in zip(*parts, strict=True))
     other = index != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False  # among many equal rows a row may miss itself

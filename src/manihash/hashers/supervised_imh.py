@@ -14,21 +14,21 @@ from sklearn.base import clone
 
 from manihash import checks
 from manihash.base.weights import bandwidth, coupling, sparse_weights
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.tsne import TSNE
-from manihash.hashers._labels import LabelledHasher
+from manihash.hashers._labels import LabeledHasher
 from manihash.induction import Induction, base_points, embed_base, finding
 from manihash.rows.local import Rows
+from manihash.types import Floats
 
 # How much smoothness over all rows counts beside the labels; chosen on training rows of MNIST.
 _SMOOTHNESS = 0.1
 
 
-class SupervisedIMH(LabelledHasher):
+class SupervisedIMH(LabeledHasher):
     """IMH whose base points are embedded with their labels beside them: [c_j, label_weight sigma L_j].
 
-    L (m, c) minimises |W̄_l L - G|² + 0.1 (l / n) tr(Lᵀ T L): induced at the l labelled rows it gives their
+    L (m, c) minimizes |W̄_l L - G|² + 0.1 (l / n) tr(Lᵀ T L): induced at the l labeled rows it gives their
     labels G (1 for the row's class), and by IMH's coupling T it is smooth over all n rows. Base points of one
     class come nearer to each other than to those of another, whatever the embedding. New points are induced
     as in IMH. After ``fit``: ``base_points_`` B (m, d), ``base_labels_`` L, ``base_embedding_`` Y_B (m, r),
@@ -70,16 +70,16 @@ class SupervisedIMH(LabelledHasher):
         checks.positive_number(self.label_weight, "label_weight", zero=True)
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        labelled = self._labelled(rows, y, rng)
+        labeled = self._labeled(rows, y, rng)
         B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
         find = finding(self.finder_)
         sigma = bandwidth(rows, B, k, find)
         T = coupling(rows, B, k, sigma, find)
         # On several threads the last digits differ, and with them all of a t-SNE.
         with single_blas_thread():
-            taken = Rows(rows.take(labelled.index))
+            taken = Rows(rows.take(labeled.index))
             W_l = sp.csr_array(sp.vstack(list(taken.map(lambda X: sparse_weights(X, B, k, sigma, find)))))
-            L = base_labels(W_l, labelled.members, _SMOOTHNESS * len(labelled) / len(rows) * T)
+            L = base_labels(W_l, labeled.members, _SMOOTHNESS * len(labeled) / len(rows) * T)
             part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
             beside = np.hstack([B, (self.label_weight * sigma * L).astype(B.dtype)])
             Y_B = embed_base(part, beside, self.n_bits, checks.seed(rng), lambda: T)
@@ -93,7 +93,7 @@ class SupervisedIMH(LabelledHasher):
 
 
 def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
-    """L (m, c) that minimises |W L - G|² + tr(Lᵀ T L), W (l, m) the weights of the labelled rows.
+    """L (m, c) that minimizes |W L - G|² + tr(Lᵀ T L), W (l, m) the weights of the labeled rows.
 
     Rows of L sum to 1, as those of W and G do and T is blind to constants; a part of the base set that no
     label reaches gets 0.

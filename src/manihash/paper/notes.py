@@ -1,13 +1,13 @@
 """What the report says about the sets that its figures were measured on."""
 
-from manihash.datasets import CATALOGUE
+from manihash.datasets import CATALOG
 from manihash.paper.run.shelf import NEAREST
 from manihash.paper.scope import LARGE, Scope
 
 
 def data_note(name: str, scope: Scope) -> str:
     """The set, its size, its queries and truth, and whether it is the paper's own."""
-    entry = CATALOGUE[name]
+    entry = CATALOG[name]
     rows = f"its first {scope.rows:,} rows" if scope.rows else "all rows"
     queries = scope.queries_of(name) or entry.n_queries
     truth = f"the nearest {NEAREST:.0%} by Euclidean distance" if name in LARGE else "the query's class"

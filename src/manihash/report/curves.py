@@ -1,4 +1,4 @@
-"""Curves of a report, as SVG and PNG: told apart without colour, named beside the axes, never over them."""
+"""Curves of a report, as SVG and PNG: told apart without color, named beside the axes, never over them."""
 
 import math
 from collections import Counter
@@ -32,21 +32,21 @@ class Drawn:
 class _Style:
     """How one curve of a plot is drawn; the second of a method is dashed, with hollow marks."""
 
-    colour: str
+    color: str
     marker: str
     dash: Any
     hollow: bool = False
 
     def options(self) -> dict[str, Any]:
-        face = "white" if self.hollow else self.colour
+        face = "white" if self.hollow else self.color
         return {
-            "color": self.colour,
+            "color": self.color,
             "marker": self.marker,
             "ls": self.dash,
             "lw": 1.6,
             "ms": _SIZES.get(self.marker, 6.5),
             "mfc": face,
-            "mec": self.colour if self.hollow else "white",
+            "mec": self.color if self.hollow else "white",
             "mew": 1.2 if self.hollow else 0.4,
         }
 
@@ -102,7 +102,7 @@ def _styles(curves: Sequence[Curve]) -> list[_Style]:
         look = plots.look(curve.method)
         again = seen[look]
         seen[look] += 1
-        styles.append(_Style(look.colour, look.marker, _DASHES[again % len(_DASHES)], again % 2 == 1))
+        styles.append(_Style(look.color, look.marker, _DASHES[again % len(_DASHES)], again % 2 == 1))
     return styles
 
 
@@ -114,7 +114,7 @@ def _draw_curve(axes: Any, curve: Curve, style: _Style, i: int, n: int, log: boo
     """One curve; the first of a plot lies on top."""
     y = [value.mean if value is not None and _shown(value, log) else math.nan for value in curve.y]
     every: Any = None
-    if len(curve.x) > _FEW_POINTS:  # marks of neighbouring curves stand apart
+    if len(curve.x) > _FEW_POINTS:  # marks of neighboring curves stand apart
         step = len(curve.x) / 8
         every = sorted({min(len(curve.x) - 1, int((k + i / n) * step)) for k in range(8)})
     axes.plot(curve.x, y, zorder=3 + (n - i) / n, markevery=every, **style.options())
@@ -123,11 +123,11 @@ def _draw_curve(axes: Any, curve: Curve, style: _Style, i: int, n: int, log: boo
         high = [v.mean + s for _, v, s in run]
         if log:
             low = [max(bottom, v.mean / 10) for bottom, (_, v, _) in zip(low, run, strict=True)]
-        axes.fill_between([x for x, _, _ in run], low, high, color=style.colour, alpha=0.16, lw=0, zorder=1.5)
+        axes.fill_between([x for x, _, _ in run], low, high, color=style.color, alpha=0.16, lw=0, zorder=1.5)
 
 
 def _runs(curve: Curve) -> Iterator[list[tuple[float, Value, float]]]:
-    """Stretches of neighbouring points that have a spread."""
+    """Stretches of neighboring points that have a spread."""
     run: list[tuple[float, Value, float]] = []
     for x, value in zip(curve.x, curve.y, strict=True):
         if value is not None and _shown(value) and value.spread is not None and math.isfinite(value.spread):

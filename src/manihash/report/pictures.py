@@ -17,10 +17,10 @@ _COARSE = 16  # images of fewer pixels a side are drawn as squares, not smoothed
 
 
 def png(pixels: Image) -> bytes:
-    """A PNG file of grey (h, w) or RGB (h, w, 3) pixels."""
+    """A PNG file of gray (h, w) or RGB (h, w, 3) pixels."""
     height, width = pixels.shape[:2]
-    colour = 0 if pixels.ndim == 2 else 2
-    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    color = 0 if pixels.ndim == 2 else 2
+    header = struct.pack(">IIBBBBB", width, height, 8, color, 0, 0, 0)
     lines = np.zeros((height, 1 + pixels[0].size), np.uint8)  # each begins with its filter, 0 for none
     lines[:, 1:] = pixels.reshape(height, -1)
     chunks = (
@@ -36,7 +36,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def ink(row: NDArray[Any], shape: Sequence[int]) -> Image:
-    """A row of grey values as dark ink on white paper: zero is white, the row's largest value black."""
+    """A row of gray values as dark ink on white paper: zero is white, the row's largest value black."""
     values = np.asarray(row, np.float64).reshape(shape)
     largest = values.max()
     return np.round(255 * (1 - values / (largest if largest > 0 else 1))).clip(0, 255).astype(np.uint8)

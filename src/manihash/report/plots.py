@@ -1,4 +1,4 @@
-"""Plots as SVG, readable without colour: lines are named where they end, points drawn as their class."""
+"""Plots as SVG, readable without color: lines are named where they end, points drawn as their class."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from manihash.checks import extra
 from manihash.hashers.recipes import recipe_names
 
-# Okabe and Ito's colours with a darker yellow, and two dark ones of Tol's: told apart with any colour vision.
+# Okabe and Ito's colors with a darker yellow, and two dark ones of Tol's: told apart with any color vision.
 _COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"),
     *("#56B4E9", "#6B6B6B", "#A08A00", "#882255", "#332288"),
@@ -30,7 +30,7 @@ _SETTINGS = {
     "xtick.color": "#3a424c",
     "ytick.color": "#3a424c",
 }
-_End = tuple[str, float, str, int | None]  # name, value, colour, and the length where the line ends
+_End = tuple[str, float, str, int | None]  # name, value, color, and the length where the line ends
 _LABEL_GAP = 0.062  # of the axis's height, between the names of two lines
 
 
@@ -38,11 +38,11 @@ _LABEL_GAP = 0.062  # of the axis's height, between the names of two lines
 class Look:
     """How a method is drawn, in every plot."""
 
-    colour: str
+    color: str
     marker: str
 
 
-# The paper's methods: those that stand in one plot differ from each other in colour and in marker.
+# The paper's methods: those that stand in one plot differ from each other in color and in marker.
 _OF_THE_PAPER = {
     "imh-tsne": Look("#0072B2", "o"),
     "imh-le": Look("#009E73", "^"),
@@ -66,7 +66,7 @@ UNKNOWN = Look(INK, "h")
 
 
 def look(method: str) -> Look:
-    """The look of a recipe, the same throughout: no two recipes share both colour and marker."""
+    """The look of a recipe, the same throughout: no two recipes share both color and marker."""
     return _looks().get(method, UNKNOWN)
 
 
@@ -98,7 +98,7 @@ def against_length(lines: Sequence[Line], metric: str, levels: Mapping[str, floa
         figure, axes = _figure(4.6, 4.2)
         for line in lines:
             style = look(line.method)
-            axes.plot(line.bits, line.values, color=style.colour, marker=style.marker, ms=5.5, lw=1.7)
+            axes.plot(line.bits, line.values, color=style.color, marker=style.marker, ms=5.5, lw=1.7)
         for level in levels.values():
             axes.axhline(level, color=INK, ls="--", lw=1.2)
         axes.set_xlabel("code length, bits")
@@ -108,7 +108,7 @@ def against_length(lines: Sequence[Line], metric: str, levels: Mapping[str, floa
         axes.grid(axis="y", color="#e3e7ec", lw=0.8)
         axes.set_axisbelow(True)
         ends: list[_End] = [
-            (line.title, line.values[-1], look(line.method).colour, line.bits[-1]) for line in lines
+            (line.title, line.values[-1], look(line.method).color, line.bits[-1]) for line in lines
         ]
         ends += [(title, level, INK, None) for title, level in levels.items()]
         _name_ends(axes, ends)
@@ -121,11 +121,11 @@ def _name_ends(axes: Any, ends: Sequence[_End]) -> None:
     left, right = axes.get_xlim()
     ordered = sorted(ends, key=lambda end: end[1])
     heights = spread([end[1] for end in ordered], _LABEL_GAP * (high - low), low, high)
-    for (title, value, colour, bits), height in zip(ordered, heights, strict=True):
+    for (title, value, color, bits), height in zip(ordered, heights, strict=True):
         start = right if bits is None else bits
         out = right + 0.045 * (right - left)
-        axes.plot([start, out], [value, height], color=colour, lw=0.7, alpha=0.8, clip_on=False)
-        axes.text(out, height, f" {title}", color=colour, va="center", fontsize=11)
+        axes.plot([start, out], [value, height], color=color, lw=0.7, alpha=0.8, clip_on=False)
+        axes.text(out, height, f" {title}", color=color, va="center", fontsize=11)
     axes.set_xlim(left, right)
 
 
@@ -153,12 +153,12 @@ def plane(
         figure, axes = _figure(6.4, 5.2)
         classes = sorted({*base_names, *query_names})
         for i, name in enumerate(classes):
-            colour = _COLOURS[i % len(_COLOURS)]
+            color = _COLOURS[i % len(_COLOURS)]
             dots = queries[np.array(query_names) == name]
-            axes.scatter(*dots.T, s=20, color=colour, alpha=0.45, lw=0, zorder=1)
+            axes.scatter(*dots.T, s=20, color=color, alpha=0.45, lw=0, zorder=1)
             points = base[np.array(base_names) == name]
             axes.scatter(
-                *points.T, s=58, color=colour, marker=_text_marker(name), lw=0.2, zorder=2, label=name
+                *points.T, s=58, color=color, marker=_text_marker(name), lw=0.2, zorder=2, label=name
             )
         axes.scatter([], [], s=20, color="#5b6470", alpha=0.6, lw=0, label="query")
         axes.set_xlabel(f"{axis}, dimension 1")

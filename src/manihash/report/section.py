@@ -73,7 +73,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Strip:
-    """A line of pictures, grey (h, w) or colour (h, w, 3) of bytes; one with right False is framed."""
+    """A line of pictures, gray (h, w) or color (h, w, 3) of bytes; one with right False is framed."""
 
     title: str
     pictures: tuple[NDArray[Any], ...]

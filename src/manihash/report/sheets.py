@@ -69,18 +69,18 @@ def _places(left: float, top: float) -> Iterator[tuple[float, float]]:
 
 def _enlarged(pixels: NDArray[Any]) -> NDArray[np.uint8]:
     """RGB with every pixel repeated, so that no viewer blurs it."""
-    grey = np.asarray(pixels, np.uint8)
-    colour = np.repeat(grey[:, :, None], 3, axis=2) if grey.ndim == 2 else grey
-    times = ceil(_PIXELS / min(colour.shape[:2]))
-    return colour.repeat(times, axis=0).repeat(times, axis=1)
+    gray = np.asarray(pixels, np.uint8)
+    color = np.repeat(gray[:, :, None], 3, axis=2) if gray.ndim == 2 else gray
+    times = ceil(_PIXELS / min(color.shape[:2]))
+    return color.repeat(times, axis=0).repeat(times, axis=1)
 
 
-def _frame(axes: Any, box: tuple[float, ...], colour: str, width: float) -> None:
+def _frame(axes: Any, box: tuple[float, ...], color: str, width: float) -> None:
     left, right, bottom, top = box
     axes.plot(
         [left, right, right, left, left],
         [top, top, bottom, bottom, top],
-        color=colour,
+        color=color,
         lw=width,
         solid_joinstyle="miter",
         zorder=2,

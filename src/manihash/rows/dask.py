@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.checks import extra
-from manihash.compute.numpy import Floats, Ints
 from manihash.progress import advance
 from manihash.rows import dask_client
 from manihash.rows.local import Arrays, Rows, joined, span_rows
+from manihash.types import Floats, Ints
 
 Result = TypeVar("Result")
 

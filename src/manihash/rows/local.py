@@ -17,10 +17,10 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
 from manihash.compute.threads import single_blas_thread
 from manihash.progress import advance
 from manihash.rows.places import Chosen, rows_at
+from manihash.types import Floats, Ints
 
 Result = TypeVar("Result")
 Arrays = tuple[Any, ...]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Ints
+from manihash.types import Ints
 
 
 def can_be_sliced(X: Any) -> bool:

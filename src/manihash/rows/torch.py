@@ -10,12 +10,12 @@ import numpy as np
 from manihash import checks
 from manihash.compute import numpy as arrays
 from manihash.compute import torch as tensors
-from manihash.compute.numpy import Floats, Ints
 from manihash.compute.torch import Tensor
 from manihash.progress import advance
 from manihash.rows import dask as cluster
 from manihash.rows.local import KEEP_BYTES, Arrays, Result, Rows, joined, largest_square
 from manihash.rows.places import Chosen, rows_at
+from manihash.types import Floats, Ints
 
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.codes import Codes
 from manihash.search.offsets import FewRepeat, Ints, Offsets, Ranks, offsets
+from manihash.types import Codes
 
 MOST_ROWS = 2**32 - 1
 

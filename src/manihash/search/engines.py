@@ -14,8 +14,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.codes import Codes, hamming
+from manihash.codes import hamming
 from manihash.evaluation.truth import query_block, smallest
+from manihash.types import Codes
 
 Ints = NDArray[np.int64]
 # lims (q + 1,), distances, positions: the answers of query i are those from lims[i] to lims[i + 1].

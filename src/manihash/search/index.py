@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
-from manihash.codes import Codes, check_codes, n_bytes
+from manihash.codes import check_codes, n_bytes
 from manihash.search import cost, files
 from manihash.search.buckets import Ints, aligned, build
 from manihash.search.engines import engine
@@ -17,6 +17,7 @@ from manihash.search.living import Living
 from manihash.search.rescore import Asymmetric, Rescore
 from manihash.search.routes import scan
 from manihash.search.stats import Stats, stats
+from manihash.types import Codes
 
 _log = logging.getLogger(__name__)
 

@@ -9,11 +9,12 @@ from math import isqrt
 
 import numpy as np
 
-from manihash.codes import Codes, n_bytes
+from manihash.codes import n_bytes
 from manihash.search.buckets import Buckets, Ints, aligned_bytes, build
 from manihash.search.engines import engine
 from manihash.search.parts import Mask, Part
 from manihash.search.routes import Routes
+from manihash.types import Codes
 
 # The dictionary may grow to this many times the root of the number of rows: reading it after a change costs
 # as much as it holds, taking it up as much as there are rows.

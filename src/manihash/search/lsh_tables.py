@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.checks import positive_int
-from manihash.codes import Codes, hamming, n_bytes, pack, unpack
+from manihash.codes import hamming, n_bytes, pack, unpack
 from manihash.hashers.lsh import LSH
 from manihash.search.index import HammingIndex
+from manihash.types import Codes
 
 # Codes cut into tables at once.
 _BLOCK = 2**16
@@ -19,7 +20,7 @@ class LSHTables:
 
     Two vectors whose angle from the mean is θ agree in a bit with probability p = 1 - θ/π, in a table with
     p^n_bits, and in any of L tables with 1 - (1 - p^n_bits)^L: longer codes find fewer strangers, more tables
-    lose fewer neighbours.
+    lose fewer neighbors.
 
     >>> tables = LSHTables(n_bits=16, n_tables=8, random_state=0).fit(X)
     >>> lims, ids = tables.query(Q)        # the rows found for query i: ids[lims[i]:lims[i + 1]]

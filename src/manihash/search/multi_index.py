@@ -12,8 +12,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.codes import Codes
 from manihash.search.engines import Found, Ints
+from manihash.types import Codes
 
 # Buckets looked into, and codes compared, at once: what is held of them stays in the cache.
 _PROBES = 2**15

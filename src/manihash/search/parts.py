@@ -5,11 +5,11 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.codes import Codes
 from manihash.search.buckets import Buckets, Ints
 from manihash.search.engines import Found
 from manihash.search.routes import Routes
 from manihash.search.topk import RANK_BITS, Ask, nearest_rows
+from manihash.types import Codes
 
 Mask = NDArray[np.bool_]
 

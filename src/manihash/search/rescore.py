@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import finite_block, positive_int
-from manihash.codes import Codes, check_codes, n_bytes, unpack
+from manihash.codes import check_codes, n_bytes, unpack
 from manihash.evaluation.truth import smallest
 from manihash.search.buckets import Ints
+from manihash.types import Codes
 
 # Codes whose bytes are looked up at once, and queries whose distances are held at once.
 _CODES = 2**16

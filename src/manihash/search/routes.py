@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.codes import Codes
 from manihash.search import cost
 from manihash.search.engines import Engine, Found
 from manihash.search.multi_index import Layout, Tables, ones, part
+from manihash.types import Codes
 
 # More tables are not made, nor more buckets of one looked into for a query: a scan would be faster.
 _MOST_TABLES = 16

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.codes import Codes
 from manihash.search.buckets import Buckets, Ints
+from manihash.types import Codes
 
 _LAST = np.iinfo(np.int64).max
 # Answers asked for at once, and sorted at once: these stay in the cache.

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
-from manihash.codes import Codes, check_codes
+from manihash.codes import check_codes
+from manihash.types import Codes
 
 _log = logging.getLogger(__name__)
 

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from manihash.checks import positive_int
-from manihash.codes import Codes, check_codes
+from manihash.codes import check_codes
 from manihash.progress import advance
 from manihash.stores._store import Ints, Store, StoreDown, StoreError, check_ids
+from manihash.types import Codes
 
 
 @dataclass(frozen=True)

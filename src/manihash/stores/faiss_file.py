@@ -15,10 +15,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from manihash.codes import Codes, n_bytes
+from manihash.codes import n_bytes
 from manihash.files.model import whole_file
 from manihash.search import HammingIndex
 from manihash.stores._store import Answers, Ints, NoStore, StoreError, check_ids
+from manihash.types import Codes
 
 _FLAT, _MAPPED = b"IBxF", (b"IBMp", b"IBM2")
 _HEADER = struct.Struct("<4siiq?i")  # name, bits, bytes of a code, rows, trained, metric

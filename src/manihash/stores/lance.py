@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from manihash.checks import extra
-from manihash.codes import Codes, n_bytes
+from manihash.codes import n_bytes
 from manihash.files.arrow import arrow, as_lists
 from manihash.stores._store import Answers, Ints, NoStore, StoreError, in_order, where_ids, with_whole_ties
+from manihash.types import Codes
 
 _N_BITS = b"manihash.n_bits"
 _ADDS_BEFORE_MERGING = 64  # each add leaves a file, and every query opens all of them

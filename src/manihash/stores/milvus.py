@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from manihash.checks import extra
-from manihash.codes import Codes, from_milvus, n_bytes, to_milvus
+from manihash.codes import from_milvus, n_bytes, to_milvus
 from manihash.stores._store import (
     Answers,
     Ints,
@@ -25,6 +25,7 @@ from manihash.stores._store import (
     where_ids,
     with_whole_ties,
 )
+from manihash.types import Codes
 
 _MOST = 16_384  # answers Milvus gives to one query
 _MOST_BYTES = 2**25  # of one insert: half of what a message to Milvus may hold

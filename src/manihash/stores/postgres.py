@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from manihash.checks import extra
-from manihash.codes import Codes, from_pgvector, to_pgvector
+from manihash.codes import from_pgvector, to_pgvector
 from manihash.stores._store import Answers, Ints, NoStore, StoreDown, StoreError, in_order
+from manihash.types import Codes
 
 _COLUMNS = """SELECT attname, format_type(atttypid, atttypmod), atttypmod FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""

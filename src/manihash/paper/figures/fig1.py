@@ -6,7 +6,7 @@ from manihash.paper.lines import NotMeasured, claim
 from manihash.paper.notes import data_note
 from manihash.paper.run.trial import Figures, Trial
 from manihash.paper.scope import Held, Scope, average
-from manihash.paper.tasks.neighbours import EMBEDDED, LSH_BITS, SAMPLE, TOP
+from manihash.paper.tasks.neighbors import EMBEDDED, LSH_BITS, SAMPLE, TOP
 from manihash.report.section import Cell, Claim, Part, Pictures, Row, Section, Strip, Table
 
 DATA = "mnist"
@@ -84,4 +84,4 @@ def _raise() -> bool:
     raise NotMeasured("fig1")
 
 
-EXPERIMENT = Experiment("fig1", "Figure 1: neighbours before and after embedding", (DATA,), trials, section)
+EXPERIMENT = Experiment("fig1", "Figure 1: neighbors before and after embedding", (DATA,), trials, section)

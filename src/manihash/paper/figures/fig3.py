@@ -1,4 +1,4 @@
-"""Figure 3: MAP against the size m of the base set and the number k of neighbours, CIFAR-10, 64 bits."""
+"""Figure 3: MAP against the size m of the base set and the number k of neighbors, CIFAR-10, 64 bits."""
 
 from typing import Any
 
@@ -13,20 +13,20 @@ DATA = "cifar10-gist"
 METHODS = ("imh-tsne", "imh-le", "imh-le-b", "agh")
 USUAL_M, USUAL_K = 400, 5
 SIZES, QUICK_SIZES = (100, 200, 400, 600, 800, 1000), (200, 400)
-NEIGHBOURS, QUICK_NEIGHBOURS = (2, 3, 5, 8, 10, 15, 20), (3, 5)
+NEIGHBORS, QUICK_NEIGHBORS = (2, 3, 5, 8, 10, 15, 20), (3, 5)
 LITTLE = 2.0  # points of MAP between the least and the largest: "does not change significantly"
 
 
 def trials(scope: Scope) -> list[Trial]:
-    """Every method at every size, and at every number of neighbours."""
-    sizes, neighbours = _ranges(scope)
-    ways = [*map(_of_size, sizes), *map(_of_neighbours, neighbours)]
+    """Every method at every size, and at every number of neighbors."""
+    sizes, neighbors = _ranges(scope)
+    ways = [*map(_of_size, sizes), *map(_of_neighbors, neighbors)]
     return [t for options in ways for m in METHODS for t in _trials(scope, m, options)]
 
 
 def section(held: Held, scope: Scope) -> Section:
     """The two plots and their claims."""
-    sizes, neighbours = _ranges(scope)
+    sizes, neighbors = _ranges(scope)
     by_m = [
         Line(title(m), m, {float(s): mean(held, _trials(scope, m, _of_size(s)), "map", 100) for s in sizes})
         for m in METHODS
@@ -35,7 +35,7 @@ def section(held: Held, scope: Scope) -> Section:
         Line(
             title(m),
             m,
-            {float(k): mean(held, _trials(scope, m, _of_neighbours(k)), "map", 100) for k in neighbours},
+            {float(k): mean(held, _trials(scope, m, _of_neighbors(k)), "map", 100) for k in neighbors},
         )
         for m in METHODS
     ]
@@ -43,7 +43,7 @@ def section(held: Held, scope: Scope) -> Section:
         plot("fig3-m", f"k = {USUAL_K}.", "MAP, %", by_m, x_label="base points m"),
         plot("fig3-k", f"m = {USUAL_M}.", "MAP, %", by_k, x_label="nearest base points k"),
     )
-    lead = f"How much the base set's size and the number of neighbours matter, at {_bits(scope)} bits."
+    lead = f"How much the base set's size and the number of neighbors matter, at {_bits(scope)} bits."
     claims = tuple(_claims(by_m, by_k, scope))
     return Section("fig3", EXPERIMENT.title, lead, data_note(DATA, scope), parts, claims)
 
@@ -54,12 +54,12 @@ def _claims(by_m: list[Line], by_k: list[Line], scope: Scope) -> list[Claim]:
 
     def both(name: str, a: str, b: str) -> Claim:
         pairs = [(by_method(lines)[a], by_method(lines)[b]) for lines in (by_m, by_k)]
-        ours = f"{told(list(pairs[0]), 'base points')}; {told(list(pairs[1]), 'neighbours')}"
+        ours = f"{told(list(pairs[0]), 'base points')}; {told(list(pairs[1]), 'neighbors')}"
         return claim(name, ours, lambda: all(above(*pair) for pair in pairs), scope)
 
     return [
         claim("fig3-m", told(by_m, "base points"), lambda: steady(by_m), scope),
-        claim("fig3-k", told(by_k, "neighbours"), lambda: steady(by_k), scope),
+        claim("fig3-k", told(by_k, "neighbors"), lambda: steady(by_k), scope),
         both("fig3-le-b-le", "imh-le", "imh-le-b"),
         both("fig3-le-b-agh", "imh-le-b", "agh"),
     ]
@@ -77,7 +77,7 @@ def _bits(scope: Scope) -> int:
 
 
 def _ranges(scope: Scope) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (QUICK_SIZES, QUICK_NEIGHBOURS) if scope.quick else (SIZES, NEIGHBOURS)
+    return (QUICK_SIZES, QUICK_NEIGHBORS) if scope.quick else (SIZES, NEIGHBORS)
 
 
 def _of_size(m: int) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _of_size(m: int) -> dict[str, Any]:
     return {} if m == USUAL_M else {"base__size": m}
 
 
-def _of_neighbours(k: int) -> dict[str, Any]:
+def _of_neighbors(k: int) -> dict[str, Any]:
     return {} if k == USUAL_K else {"n_neighbors": k}
 
 

@@ -14,7 +14,7 @@ from manihash.paper.lines import Line, by_method, claim, title, told
 from manihash.paper.notes import data_note
 from manihash.paper.run.trial import Trial
 from manihash.paper.scope import Held, Scope, mean
-from manihash.paper.tasks.neighbours import DEPTH
+from manihash.paper.tasks.neighbors import DEPTH
 from manihash.report.section import Cell, Part, Pictures, Row, Section, Strip, Table
 
 METHODS = ("imh-tsne", "sh", "agh", "sth")

@@ -9,12 +9,12 @@ from manihash.paper.run.trial import Trial
 from manihash.paper.scope import Held, Scope, on_base
 from manihash.report.section import Claim, Section
 
-BASE_SIZE, NEIGHBOURS = 1000, 2
+BASE_SIZE, NEIGHBORS = 1000, 2
 
 
 def options(method: str) -> dict[str, Any]:
-    """A thousand base points and two neighbours, as the paper sets them for IMH and AGH here."""
-    return on_base(method, base__size=BASE_SIZE, n_neighbors=NEIGHBOURS)
+    """A thousand base points and two neighbors, as the paper sets them for IMH and AGH here."""
+    return on_base(method, base__size=BASE_SIZE, n_neighbors=NEIGHBORS)
 
 
 def trials(scope: Scope, data: str) -> list[Trial]:
@@ -34,7 +34,7 @@ def section(name: str, title: str, held: Held, scope: Scope, data: str, wanted: 
         nine.lookup_plot(name, "F1", by_f1),
         nine.lookup_plot(name, "recall", by_recall),
     )
-    lead = f"Look-up within Hamming radius 2; m = {BASE_SIZE:,} and k = {NEIGHBOURS} for IMH and AGH."
+    lead = f"Look-up within Hamming radius 2; m = {BASE_SIZE:,} and k = {NEIGHBORS} for IMH and AGH."
     missing: tuple[str, ...] = ()
     if data != wanted:
         missing = (f"{wanted} is not on this machine: {data} stands in for it (manihash data get {wanted}).",)

@@ -48,7 +48,7 @@ def _variants(scope: Scope) -> list[Variant]:
 
 def _large_variants() -> list[Variant]:
     """On a large set, with the paper's base size there."""
-    base = {"base__size": large.BASE_SIZE, "n_neighbors": large.NEIGHBOURS}
+    base = {"base__size": large.BASE_SIZE, "n_neighbors": large.NEIGHBORS}
     on_base = [Variant(method, base) for method in ("imh-tsne", "imh-tsne-rotated")]
     return on_base + [Variant(method) for method in ("itq", "lsh", "sign")]
 
@@ -58,7 +58,7 @@ def trials(scope: Scope) -> list[Trial]:
     return [
         *(
             t
-            for data in _labelled(scope)
+            for data in _labeled(scope)
             for v in _variants(scope)
             for b in _bits(scope)
             for t in _of(scope, data, v, b)
@@ -76,12 +76,12 @@ def trials(scope: Scope) -> list[Trial]:
 
 def section(held: Held, scope: Scope) -> Section:
     """Tables of each of these, and in words where plain methods win."""
-    tables = [_by_class(held, scope, data) for data in _labelled(scope)]
+    tables = [_by_class(held, scope, data) for data in _labeled(scope)]
     tables.append(_asymmetric_table(held, scope))
     if _has_large(scope):
         tables.append(_by_distance(held, scope))
     lead = "The same comparisons with what the paper does not have. " + _plain_wins(held, scope)
-    sets = [*_labelled(scope), *([_large(scope)] if _has_large(scope) else [])]
+    sets = [*_labeled(scope), *([_large(scope)] if _has_large(scope) else [])]
     note = " ".join(data_note(data, scope) for data in sets)
     return Section("ours", EXPERIMENT.title, lead, note, tuple(tables))
 
@@ -145,9 +145,9 @@ def _by_distance(held: Held, scope: Scope) -> Table:
 
 
 def _plain_wins(held: Held, scope: Scope) -> str:
-    """Every case where ITQ, LSH or sign quantisation beats IMH-tSNE, in words."""
+    """Every case where ITQ, LSH or sign quantization beats IMH-tSNE, in words."""
     found = []
-    places = [(data, _variants(scope), "map") for data in _labelled(scope)]
+    places = [(data, _variants(scope), "map") for data in _labeled(scope)]
     if _has_large(scope):
         places += [(_large(scope), _large_variants(), figure) for figure in ("map_ties", "f1")]
     for data, variants, figure in places:
@@ -188,7 +188,7 @@ def _bits(scope: Scope) -> tuple[int, ...]:
     return scope.lengths(BITS)
 
 
-def _labelled(scope: Scope) -> list[str]:
+def _labeled(scope: Scope) -> list[str]:
     return [MNIST, CIFAR] if CIFAR in scope.at_hand else [MNIST]
 
 

@@ -35,7 +35,7 @@ def section(held: Held, scope: Scope) -> Section:
     columns = tuple(f"{bits} bits" for bits in lengths)
     caption = "Random against k-means base points, 400 of them."
     table = Table("tab1", caption, columns, rows, "MAP, %")
-    lead = "How the base points are chosen: at random, or as k-means centres."
+    lead = "How the base points are chosen: at random, or as k-means centers."
     claims = tuple(_claims(by_method(lines), scope))
     return Section("tab1", EXPERIMENT.title, lead, data_note(DATA, scope), (table,), claims)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from manihash import checks
 from manihash.base.kmeans import KMeansBase, RandomBase
-from manihash.compute.numpy import Floats
 from manihash.datasets import Dataset, load_dataset
 from manihash.evaluation.truth import LabelTruth, Truth, euclidean_truth
 from manihash.hashers._hasher import Hasher
@@ -16,6 +15,7 @@ from manihash.hashers.recipes import recipe
 from manihash.induction import base_points
 from manihash.paper.run.trial import Trial
 from manihash.rows.local import Rows, far_origin
+from manihash.types import Floats
 
 NEAREST = 0.02  # of the database is relevant to a query, where there are no labels
 _BASES = 12  # base sets held at once; one has some megabytes

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from manihash.compute.numpy import Floats
 from manihash.compute.threads import single_blas_thread
 from manihash.paper.run.shelf import Shelf
 from manihash.paper.run.trial import Found, Trial
+from manihash.types import Floats
 
 COSTS = (0.001, 0.01, 0.1)
 PIXELS = "pixels"  # stands for a method: the vectors as they are

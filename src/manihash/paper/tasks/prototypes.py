@@ -7,7 +7,7 @@ from manihash.compute.numpy import squared_distances, squared_norms, unit_rows
 from manihash.embeddings.tsne import TSNE
 from manihash.paper.run.shelf import Shelf
 from manihash.paper.run.trial import Found, Trial
-from manihash.paper.theory.prototype import k_centre, prototype
+from manihash.paper.theory.prototype import k_center, prototype
 
 ROWS = 1000
 CLUSTERS = (4, 8, 16, 32, 64, 128)
@@ -33,10 +33,10 @@ def prototypes(trial: Trial, shelf: Shelf) -> Found:
     sigma = np.sqrt(np.partition(squared, _NEAR, axis=1)[:, _NEAR])
     alphas = np.stack([weights(row, float(s)) for row, s in zip(squared, sigma, strict=True)])
     alphas /= alphas.sum(axis=1, keepdims=True)
-    centres, radii = k_centre(Y, max(CLUSTERS))
+    centers, radii = k_center(Y, max(CLUSTERS))
     error, bound, used, violations = [], [], [], []
     for m in CLUSTERS:
-        nearest = squared_distances(Y, Y[centres[:m]]).argmin(axis=1)
+        nearest = squared_distances(Y, Y[centers[:m]]).argmin(axis=1)
         clusters = np.unique(nearest, return_inverse=True)[1]
         found = [
             (float(np.linalg.norm(draw.estimate - alpha @ Y)), draw.n_used)

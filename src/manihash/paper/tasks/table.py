@@ -6,7 +6,7 @@ from manihash.paper.run.shelf import Shelf
 from manihash.paper.run.trial import Found, Trial
 from manihash.paper.tasks.classify import accuracy
 from manihash.paper.tasks.measures import asymmetric, retrieval, scan
-from manihash.paper.tasks.neighbours import answers, sample
+from manihash.paper.tasks.neighbors import answers, sample
 from manihash.paper.tasks.prototypes import prototypes
 from manihash.paper.tasks.timing import growth, times
 

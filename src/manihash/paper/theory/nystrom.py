@@ -1,6 +1,6 @@
 """The Nyström eigenfunction that the paper compares its induction with, as a reference.
 
-Bengio et al. (2004) extend a spectral embedding to a new point by the eigenfunctions of a normalised kernel.
+Bengio et al. (2004) extend a spectral embedding to a new point by the eigenfunctions of a normalized kernel.
 It serves spectral embeddings only; induction (``manihash.induction``) serves any.
 """
 
@@ -11,8 +11,8 @@ from scipy.linalg import eigh
 
 from manihash.base.weights import weights
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats
 from manihash.embeddings._spectral import fixed_signs
+from manihash.types import Floats
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.compute import numpy as arrays
-from manihash.compute.numpy import Floats, Ints
+from manihash.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,22 @@ def prototype(alpha: Floats, Y: Floats, clusters: NDArray[np.integer], rng: np.r
     return Draw(estimate, n_used)
 
 
-def k_centre(Y: Floats, m: int, first: int = 0) -> tuple[Ints, Floats]:
-    """Greedy k-centre (Gonzalez, 1985): m indices, each the farthest from those before, and the radii left.
+def k_center(Y: Floats, m: int, first: int = 0) -> tuple[Ints, Floats]:
+    """Greedy k-center (Gonzalez, 1985): m indices, each the farthest from those before, and the radii left.
 
-    ``radii[i]`` is the largest distance of a point to the first i + 1 centres: an upper bound of the entropy
+    ``radii[i]`` is the largest distance of a point to the first i + 1 centers: an upper bound of the entropy
     number ε_(i+1)(Y), and at most twice it.
     """
     Y = np.asarray(Y, np.float64)
-    centres, radii = np.empty(m, np.intp), np.empty(m)
+    centers, radii = np.empty(m, np.intp), np.empty(m)
     nearest = np.full(len(Y), np.inf)
-    centre = first
+    center = first
     for i in range(m):
-        centres[i] = centre
-        nearest = np.minimum(nearest, arrays.squared_norms(Y - Y[centre]))
-        centre = int(nearest.argmax())
-        radii[i] = np.sqrt(nearest[centre])
-    return centres, radii
+        centers[i] = center
+        nearest = np.minimum(nearest, arrays.squared_norms(Y - Y[center]))
+        center = int(nearest.argmax())
+        radii[i] = np.sqrt(nearest[center])
+    return centers, radii
 
 
 def theorem_bound(entropy_number: float, n_used: int, t: float) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from manihash.datasets import CATALOGUE
+from manihash.datasets import CATALOG
 from manihash.paper.experiment import Experiment
 from manihash.paper.figures import (
     fig1,
@@ -46,7 +46,7 @@ def chosen(names: Iterable[str]) -> list[Experiment]:
 
 def sets_at_hand() -> frozenset[str]:
     """The data sets whose files are on this machine; nothing is fetched."""
-    return frozenset(name for name, entry in CATALOGUE.items() if entry.is_here)
+    return frozenset(name for name, entry in CATALOG.items() if entry.is_here)
 
 
 def is_possible(experiment: Experiment, scope: Scope) -> bool:

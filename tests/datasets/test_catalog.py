@@ -1,4 +1,4 @@
-"""The catalogue: its splits, the files it is read from, and what is said when a set is missing."""
+"""The catalog: its splits, the files it is read from, and what is said when a set is missing."""
 
 import gzip
 import shutil
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from manihash.datasets import (
-    CATALOGUE,
+    CATALOG,
     DataFileError,
     MissingDataError,
     dataset_names,
@@ -26,10 +26,10 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("name", ["photo-sift1m", "tiny-gist960", "bigann10k"])
 def test_a_set_without_a_public_home_says_what_to_put_where(name: str, empty_home: Path) -> None:
-    assert not CATALOGUE[name].has_public_home
+    assert not CATALOG[name].has_public_home
     with pytest.raises(MissingDataError, match="no public home") as caught:
         load_dataset(name)
-    assert str(empty_home / CATALOGUE[name].files[0].path) in str(caught.value)
+    assert str(empty_home / CATALOG[name].files[0].path) in str(caught.value)
 
 
 def test_without_a_folder_named_the_message_says_how_to_name_one(
@@ -204,12 +204,12 @@ def test_a_split_that_cannot_be_made_is_refused(options: dict[str, int], message
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="choose among digits, mnist, cifar10-gist"):
         load_dataset("minst")
-    assert set(dataset_names()) == set(CATALOGUE)
+    assert set(dataset_names()) == set(CATALOG)
 
 
-def test_the_catalogue_agrees_with_the_checksums_beside_the_data(data_folder: Path) -> None:
+def test_the_catalog_agrees_with_the_checksums_beside_the_data(data_folder: Path) -> None:
     sums = dict(line.split()[::-1] for line in (data_folder / "SHA256SUMS").read_text().splitlines())
-    listed = {file.path: file.sha256 for entry in CATALOGUE.values() for file in entry.files}
+    listed = {file.path: file.sha256 for entry in CATALOG.values() for file in entry.files}
     assert len(listed.keys() & sums.keys()) == 8
     assert all(listed[path] == sums[path] for path in listed.keys() & sums.keys())
 
@@ -224,6 +224,6 @@ def test_importing_the_data_sets_loads_no_heavy_library() -> None:
 
 def test_a_damaged_gzip_of_mnist_is_told_before_it_is_read(empty_home: Path) -> None:
     (empty_home / "mnist").mkdir()
-    (empty_home / CATALOGUE["mnist"].files[0].path).write_bytes(gzip.compress(b"not these"))
+    (empty_home / CATALOG["mnist"].files[0].path).write_bytes(gzip.compress(b"not these"))
     with pytest.raises(DataFileError, match="not the published file"):
         load_dataset("mnist")

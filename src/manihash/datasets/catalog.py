@@ -9,7 +9,7 @@ import numpy as np
 from manihash.checks import positive_int
 from manihash.datasets import sources
 from manihash.datasets.locations import File, find
-from manihash.datasets.sources import Array, Labelled, WithQueries
+from manihash.datasets.sources import Array, Labeled, WithQueries
 from manihash.datasets.splits import PAPER_SEED, Rows, balanced_split, database_order
 
 
@@ -34,7 +34,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the catalogue; ``n_queries`` is drawn by class where the set brings no queries.
+    """One line of the catalog; ``n_queries`` is drawn by class where the set brings no queries.
 
     ``made`` is what the cache holds once an archive was unpacked or descriptors were computed.
     """
@@ -42,7 +42,7 @@ class Entry:
     name: str
     description: str
     is_papers_own: bool
-    read: Callable[[Sequence[File]], Labelled | WithQueries]
+    read: Callable[[Sequence[File]], Labeled | WithQueries]
     files: tuple[File, ...] = ()
     n_queries: int | None = None
     image_shape: tuple[int, ...] | None = None
@@ -113,7 +113,7 @@ _ENTRIES = (
     ),
     Entry(
         "cifar10-gist",
-        "512-D grey GIST of the 60,000 images of CIFAR-10, 10 classes; the paper's images and kind of "
+        "512-D gray GIST of the 60,000 images of CIFAR-10, 10 classes; the paper's images and kind of "
         "feature, not its lost feature file",
         False,
         sources.cifar10_gist,
@@ -162,7 +162,7 @@ _ENTRIES = (
     ),
     Entry(
         "tiny-gist960",
-        "colour GIST of Tiny ImageNet, 20,000 + 1,000 x 960 bytes (value = byte / 255), 200 classes; stands "
+        "color GIST of Tiny ImageNet, 20,000 + 1,000 x 960 bytes (value = byte / 255), 200 classes; stands "
         "in for GIST1M: other images, 1/50 of its size",
         False,
         sources.vectors,
@@ -186,12 +186,12 @@ _ENTRIES = (
         ),
     ),
 )
-CATALOGUE = {entry.name: entry for entry in _ENTRIES}
+CATALOG = {entry.name: entry for entry in _ENTRIES}
 
 
 def dataset_names() -> list[str]:
     """The names that load_dataset knows."""
-    return list(CATALOGUE)
+    return list(CATALOG)
 
 
 def load_dataset(
@@ -212,11 +212,11 @@ def load_dataset(
     seed : of the split and of the database's order; the default gives the split of imh-golden on MNIST.
     shuffle : False leaves the database in the order of its files (and memory-mapped, for sift1m and gist1m).
     """
-    if name not in CATALOGUE:
-        close = get_close_matches(name, CATALOGUE, n=1)
+    if name not in CATALOG:
+        close = get_close_matches(name, CATALOG, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"no data set is called {name!r}{hint}: choose among {', '.join(CATALOGUE)}")
-    entry, seed = CATALOGUE[name], positive_int(seed, "seed", least=0)
+        raise ValueError(f"no data set is called {name!r}{hint}: choose among {', '.join(CATALOG)}")
+    entry, seed = CATALOG[name], positive_int(seed, "seed", least=0)
     parted, rows, note = _parted(entry, n_queries, seed)
     rows = (rows if shuffle else np.sort(rows))[: _at_most(n_train, len(rows), "n_train")]
     neighbors = parted.neighbors
@@ -240,7 +240,7 @@ def _parted(entry: Entry, n_queries: int | None, seed: int) -> tuple[WithQueries
     """The set with its own or drawn queries, the rows of its database in random order, and what was done."""
     stored = entry.read(entry.files)
     X, y = stored.X, stored.y
-    if isinstance(stored, Labelled):
+    if isinstance(stored, Labeled):
         count = positive_int(entry.n_queries if n_queries is None else n_queries, "n_queries")
         drawn, rows = balanced_split(stored.y, count, seed)
         parted = WithQueries(X, X[drawn], y, stored.y[drawn])

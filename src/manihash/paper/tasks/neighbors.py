@@ -3,13 +3,14 @@
 import numpy as np
 
 from manihash.codes import hamming, pack
-from manihash.compute.numpy import Floats, Ints, squared_distances, squared_norms, unit_rows
+from manihash.compute.numpy import squared_distances, squared_norms, unit_rows
 from manihash.embeddings.tsne import TSNE
 from manihash.evaluation.truth import smallest
 from manihash.hashers.lsh import LSH
 from manihash.paper.run.shelf import Shelf
 from manihash.paper.run.trial import Found, Trial
 from manihash.search import HammingIndex
+from manihash.types import Floats, Ints
 
 DEPTH = 20
 SAMPLE, TOP = 300, 10
