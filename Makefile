@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Threads of FAISS that spin between calls slow everything else down on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-extras check format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
+.PHONY: help setup demo test test-extras check doctest spelling format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
 
 help: ## what each target does
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,7 +19,7 @@ help: ## what each target does
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
-.venv/.check-ready: .venv/.test-ready
+.venv/.check-ready: .venv/.test-ready pyproject.toml
 	@echo "== installing the linters"
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[check]'
 	@touch $@
@@ -45,6 +45,13 @@ check: .venv/.check-ready ## format, lint, types, layering
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+doctest: .venv/.check-ready ## numpydoc's rules for all public names, and every example in a docstring
+	$(BIN)/python -m pytest -q tests/test_docstrings.py
+	$(BIN)/python -m pytest -q --doctest-modules --doctest-ignore-import-errors src/manihash
+
+spelling: .venv/.check-ready ## American spelling and common typing errors
+	$(BIN)/codespell src tests docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 format: .venv/.check-ready ## put the code into the project's format
 	$(BIN)/ruff format .
