@@ -95,7 +95,7 @@ def warm_start(X: np.ndarray) -> dict[str, float]:
     In products, and their sum of squares over that of the ten rounds.
     """
     from manihash import KMeansBase
-    from manihash.compute import numpy as arrays
+    from manihash.compute import numpy as numpy_backend
     from manihash.rows.local import Rows
 
     F = X.astype(np.float32)
@@ -105,7 +105,7 @@ def warm_start(X: np.ndarray) -> dict[str, float]:
         base = KMeansBase(1000, random_state=0, **options)
         found[f"k-means of 1M SIFT, {name}"] = ratio(lambda _, b=base: b.fit(F), F, C, 1, 1)
         inertia = sum(
-            rows.map(lambda block, b=base: arrays.k_nearest(block, b.points_, 1)[0].sum(dtype=float))
+            rows.map(lambda block, b=base: numpy_backend.k_nearest(block, b.points_, 1)[0].sum(dtype=float))
         )
         least = least or inertia
         found[f"its sum of squares, {name}"] = inertia / least

@@ -28,7 +28,7 @@ import numpy as np
 
 from manihash import load, load_dataset
 from manihash.datasets import open_vectors, read_rows
-from manihash.rows import dask as cluster
+from manihash.rows import dask as dask_rows
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "scale.json"
 MILLION = 1_000_000
@@ -101,9 +101,9 @@ def on_workers(n: int, path: Path, hasher: Any, *, kill: bool = False) -> tuple[
     import distributed
 
     X = open_vectors(path)
-    with cluster.connected(str(n)):
+    with dask_rows.connected(str(n)):
         client = distributed.default_client()
-        array = cluster.array_of(partial(read_rows, path=str(path)), X.shape, X.dtype)
+        array = dask_rows.array_of(partial(read_rows, path=str(path)), X.shape, X.dtype)
         hasher.encode(array[: n * 200_000]).compute()  # workers load what they need
         pids = sorted(client.run(os.getpid).values())
         if kill:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from manihash import checks
 from manihash.files import model as persist
 from manihash.files.model import Arrays, ModelFileError
-from manihash.rows import dask as cluster
+from manihash.rows import dask as dask_rows
 from manihash.rows.local import Rows, far_origin
 from manihash.rows.places import can_be_sliced
 from manihash.rows.torch import in_numpy, is_on_torch, rows_of
@@ -36,8 +36,8 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     if is_on_torch(X):
         return _checked_tensor(estimator, X, fitting, least)
     in_slices = can_be_sliced(X)
-    if in_slices and cluster.is_dask(X):
-        cluster.check_chunks(X)
+    if in_slices and dask_rows.is_dask(X):
+        dask_rows.check_chunks(X)
     if in_slices and (X.shape[0] < least or not X.shape[1]):
         raise ValueError(
             f"X holds {X.shape[0]} sample(s) of {X.shape[1]} feature(s): give at least {least} of at least 1"

@@ -3,6 +3,7 @@
 y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), the paper's equations for a new point and for the training set.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,10 +13,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clon
 
 from manihash import checks
 from manihash.base.kmeans import KMeansBase
-from manihash.base.weights import Find, bandwidth, coupling, normalized_weights
-from manihash.compute import fused
-from manihash.compute import numpy as arrays
-from manihash.compute import torch as tensors
+from manihash.base.weights import Find, bandwidth, coupling, k_nearest, normalized_weights
+from manihash.compute import backend, fused
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
@@ -39,13 +38,13 @@ class Induction:
 
     def __call__(self, X: Floats) -> Floats:
         """Y = W̄_XB Y_B for a block of rows: (b, d) -> (b, r)."""
-        Y_B = arrays.like(self.Y_B, X)
+        xp = backend(X)
         if self.finder is None:  # |x|² is left out of the distances: it cancels in the weights
-            closeness, index = arrays.k_closest(X, arrays.like(self.B, X), self.k)
+            closeness, index = xp.k_closest(X, xp.like(self.B, X), self.k)
             squared = -2 * closeness
         else:
             squared, index = self.finder.k_nearest(X, self.B, self.k)
-        return arrays.weighted_sums(normalized_weights(squared, self.sigma), index, Y_B)
+        return xp.weighted_sums(normalized_weights(squared, self.sigma), index, xp.like(self.Y_B, X))
 
 
 class Inductive:
@@ -69,7 +68,7 @@ class Inductive:
         # On several threads the last digits differ, and with them all of a t-SNE.
         with single_blas_thread():
             Y_B = embed_base(
-                part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma, find), rows.device
+                part, B, r, checks.seed(rng), lambda: coupling(rows, B, k, sigma, find), rows.to_device
             )
         self.base_points_, self.base_embedding_ = B, Y_B - Y_B.mean(axis=0)
         self.n_neighbors_, self.bandwidth_, self.loss_ = k, sigma, getattr(part, "loss_", None)
@@ -99,7 +98,7 @@ class Inductive:
 
 def finding(finder: Any) -> Find:
     """How the nearest base points are found: by the base set's own part, or by looking at all."""
-    return arrays.k_nearest if finder is None else finder.k_nearest
+    return k_nearest if finder is None else finder.k_nearest
 
 
 def base_points(base: Any, rows: Rows, n_neighbors: int, seed: int) -> tuple[Floats, int, Any]:
@@ -128,7 +127,7 @@ def _chosen(base: Any, rows: Rows, seed: int) -> tuple[Floats, Any]:
                 f"as the rows have), not {type(base).__name__} of shape {points.shape}"
             )
         checks.finite_block(points, name="base")
-        dtype = np.promote_types(arrays.float_type(points), rows.dtype)
+        dtype = np.promote_types(backend(points).float_type(points), rows.dtype)
         points = points.astype(dtype, copy=False)
         if rows.origin is not None:
             points = (points - rows.origin).astype(dtype)
@@ -140,10 +139,12 @@ def _chosen(base: Any, rows: Rows, seed: int) -> tuple[Floats, Any]:
     return points, part
 
 
-def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any, device: Any = None) -> Floats:
+def embed_base(
+    part: Any, B: Floats, r: int, seed: int, coupling: Any, to_device: Callable[[Floats], Any] | None = None
+) -> Floats:
     """Y_B (m, r) by any object with fit_transform; what it has of n_components and random_state is set.
 
-    Where the rows lie on a device of torch, a part that ``takes_tensors`` is given the points there.
+    A part that ``takes_tensors`` is given ``to_device(B)``: the points where the rows are computed with.
     """
     if isinstance(part, type):
         raise ValueError(f"embedding must be an object, not a class: give {part.__name__}()")
@@ -153,9 +154,9 @@ def embed_base(part: Any, B: Floats, r: int, seed: int, coupling: Any, device: A
     if "n_components" in _parameters(part):
         part.set_params(n_components=r)
     needs_coupling = getattr(part, "needs_coupling", False)
-    points = tensors.on(device, B) if device is not None and getattr(part, "takes_tensors", False) else B
+    points = to_device(B) if to_device is not None and getattr(part, "takes_tensors", False) else B
     Y_B = part.fit_transform(points, coupling=coupling()) if needs_coupling else part.fit_transform(points)
-    Y_B = np.asarray(tensors.to_numpy(Y_B))
+    Y_B = np.asarray(backend(Y_B).to_numpy(Y_B))
     if Y_B.shape != (len(B), r):
         raise ValueError(
             f"{type(part).__name__} gave an embedding of shape {Y_B.shape} where {(len(B), r)} was wanted: "

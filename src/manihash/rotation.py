@@ -7,7 +7,7 @@ from scipy.linalg import svd
 from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import backend
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.progress import advance
@@ -56,8 +56,9 @@ def _quantize(rows: Rows, R: Floats) -> tuple[Floats, float]:
     """Yᵀ sign(Y R) (r, r) and the mean squared error of the signs, summed over blocks in float64."""
 
     def block(Y: Floats) -> tuple[Floats, float]:
-        V = Y @ arrays.like(R, Y)
-        signs = arrays.signs(V)
+        xp = backend(Y)
+        V = Y @ xp.like(R, Y)
+        signs = xp.signs(V)
         cross = Y.T @ signs
         V -= signs
         flat = V.reshape(-1)

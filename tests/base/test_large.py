@@ -26,7 +26,7 @@ from manihash import (
     recipe,
 )
 from manihash.base.neighbors import CellLists
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.evaluation.metrics import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.rows.local import Rows
@@ -46,7 +46,7 @@ def test_k_means_through_cells_comes_near_plain_k_means(digits):
 
 def test_with_every_cell_probed_it_ends_where_plain_k_means_can_not_improve(digits):
     base = LargeBase(40, probes=100, max_iter=100, random_state=0).fit(digits)
-    nearest = arrays.k_nearest(digits, base.points_, 1)[1][:, 0]
+    nearest = numpy_backend.k_nearest(digits, base.points_, 1)[1][:, 0]
     means = np.array([digits[nearest == j].mean(axis=0) for j in range(40)])
     assert np.allclose(means, base.points_, atol=1e-5)
 

@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 
 from manihash import PCA, CoarseNeighbors, ExactNeighbors, InductiveEmbedding, LargeBase, ListedNeighbors
 from manihash.base.neighbors import coarse_cells, members_near, nearest_cell
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.rows.local import Rows
 
@@ -39,7 +39,7 @@ def test_probing_every_cell_finds_what_all_points_give():
     part = CoarseNeighbors(probes=100)
     B = learned(part, X)
     squared, index = part.k_nearest(X[:500], B, 5)
-    exact, nearest = arrays.k_nearest(X[:500], B, 5)
+    exact, nearest = numpy_backend.k_nearest(X[:500], B, 5)
     assert np.array_equal(index, nearest)
     assert np.allclose(squared, exact, atol=1e-4)
     assert part.recall_ == 1
@@ -60,7 +60,7 @@ def test_the_k_points_found_are_distinct_nearest_first_and_at_their_distance(par
 def test_the_recall_kept_is_that_on_rows_never_seen(part):
     X, new = clusters(3000), clusters(5000)[3000:]
     B = learned(part, X)
-    found, nearest = part.k_nearest(new, B, 5)[1], arrays.k_nearest(new, B, 5)[1]
+    found, nearest = part.k_nearest(new, B, 5)[1], numpy_backend.k_nearest(new, B, 5)[1]
     recall = np.mean([len(np.intersect1d(a, b)) / 5 for a, b in zip(found, nearest, strict=True)])
     assert part.recall_ == pytest.approx(recall, abs=0.05)
     assert 0.5 < recall < 1

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from manihash import IMH, PCA, KMeansBase, ReducedBase
 from manihash.base.reduced import ReducedNeighbors, principal_directions
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.rows.local import Rows
 
 
@@ -50,7 +50,7 @@ def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
     B = digits[::9]
     part = ReducedNeighbors(64).fit(digits)
     squared, index = part.k_nearest(digits, part.project(B), 5)
-    exact, nearest = arrays.k_nearest(digits, B, 5)
+    exact, nearest = numpy_backend.k_nearest(digits, B, 5)
     assert np.allclose(squared, exact, atol=1e-4)
     assert (index == nearest).mean() > 0.98  # pixels are whole numbers: many are as near as others
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manihash.base.weights import affinity, bandwidth, coupling, normalized_weights, weights
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.rows.local import Rows
 
 
@@ -31,7 +31,7 @@ def dense(w, index, m):
 
 def test_weights_are_those_of_the_definition(problem):
     X, B, k, sigma, W = problem
-    squared, index = arrays.k_nearest(X, B, k)
+    squared, index = numpy_backend.k_nearest(X, B, k)
     assert np.allclose(dense(weights(squared, sigma), index, len(B)), W, atol=1e-12)
     W_bar = W / W.sum(axis=1, keepdims=True)
     assert np.allclose(dense(normalized_weights(squared, sigma), index, len(B)), W_bar, atol=1e-12)
@@ -109,7 +109,7 @@ def test_the_coupling_of_a_far_row_is_nothing_and_no_nan(problem):
 def test_blocks_change_the_coupling_and_the_bandwidth_by_rounding_only(problem, monkeypatch, rows_in_a_block):
     X, B, k, sigma, _ = problem
     T, width = coupling(Rows(X), B, k, sigma), bandwidth(Rows(X), B, k)
-    monkeypatch.setattr(arrays, "block_rows", lambda width: rows_in_a_block)
+    monkeypatch.setattr(numpy_backend, "block_rows", lambda width: rows_in_a_block)
     assert np.allclose(coupling(Rows(X), B, k, sigma), T, rtol=1e-12, atol=1e-12)
     assert bandwidth(Rows(X), B, k) == pytest.approx(width, rel=1e-13)
 

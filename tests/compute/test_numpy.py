@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 
 SHAPES = [  # (d, m): one column, one base point, tiny, odd, large, wide
@@ -38,7 +38,7 @@ def test_product_is_the_sum_of_products(d, m, dtype):
     exact = np.array(
         [[sum(a * b for a, b in zip(x, c, strict=True)) for c in C[:5]] for x in X[:7].astype(float)]
     )
-    found = arrays.product(X, C)
+    found = numpy_backend.product(X, C)
     assert found.dtype == dtype
     assert found.shape == (40, m)
     assert np.allclose(found[:7, :5], exact, atol=20 * np.finfo(dtype).eps * d)
@@ -47,15 +47,15 @@ def test_product_is_the_sum_of_products(d, m, dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("d", "m"), SHAPES)
 def test_a_row_of_a_product_is_bit_for_bit_the_same_in_every_batch(d, m, dtype):
-    n = min(arrays.block_rows(d), 700 if d * m > 10**5 else 2048)
+    n = min(numpy_backend.block_rows(d), 700 if d * m > 10**5 else 2048)
     X, C = block(d, n, dtype), block(d, m, dtype, 1)
     rng = np.random.default_rng(2)
     with single_blas_thread():
-        whole = arrays.product(X, C)
+        whole = numpy_backend.product(X, C)
         sizes = [*range(1, 21), *(int(size) for size in rng.integers(21, n, 6))]
         for size in sizes:
             start = int(rng.integers(0, n - size + 1))
-            part = arrays.product(np.ascontiguousarray(X[start : start + size]), C)
+            part = numpy_backend.product(np.ascontiguousarray(X[start : start + size]), C)
             assert np.array_equal(part, whole[start : start + size]), size
 
 
@@ -64,9 +64,9 @@ def test_a_row_of_a_product_is_bit_for_bit_the_same_in_every_batch(d, m, dtype):
 def test_a_rows_neighbors_and_distances_are_the_same_in_every_batch(k, dtype):
     X, C = block(30, 300, dtype), block(30, 60, dtype, 1)
     with single_blas_thread():
-        squared, index = arrays.k_nearest(X, C, k)
+        squared, index = numpy_backend.k_nearest(X, C, k)
         for size in range(1, 21):
-            part = arrays.k_nearest(X[size : 2 * size], C, k)
+            part = numpy_backend.k_nearest(X[size : 2 * size], C, k)
             assert np.array_equal(part[0], squared[size : 2 * size])
             assert np.array_equal(part[1], index[size : 2 * size])
 
@@ -77,7 +77,7 @@ def test_k_nearest_finds_what_a_naive_search_finds(k, dtype):
     X, C = block(12, 80, dtype), block(12, 50, dtype, 1)
     exact = ((X[:, None].astype(np.float64) - C[None].astype(np.float64)) ** 2).sum(axis=2)
     order = np.argsort(exact, axis=1, kind="stable")[:, :k]
-    squared, index = arrays.k_nearest(X, C, k)
+    squared, index = numpy_backend.k_nearest(X, C, k)
     assert np.array_equal(index, order)
     assert np.allclose(squared, np.take_along_axis(exact, order, axis=1), rtol=1e-4, atol=1e-5)
     assert (np.diff(squared, axis=1) >= 0).all()
@@ -86,7 +86,7 @@ def test_k_nearest_finds_what_a_naive_search_finds(k, dtype):
 @pytest.mark.parametrize("k", [4, 20])
 def test_among_equal_base_points_the_first_comes_first(k):
     C = np.repeat(block(3, 10, np.float64), 2, axis=0)
-    squared, index = arrays.k_nearest(C[::2], C, k)
+    squared, index = numpy_backend.k_nearest(C[::2], C, k)
     assert np.array_equal(index[:, 0], np.arange(0, 20, 2))
     assert np.array_equal(index[:, 1], np.arange(1, 20, 2))
     assert np.allclose(squared[:, :2], 0, atol=1e-12)
@@ -99,7 +99,7 @@ def test_of_equal_scores_the_lower_index_is_taken(k, m):
     for levels in (1, 2, 7):
         scores = rng.integers(0, levels, (30, m)).astype(np.float32)
         wanted = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        best, index = arrays.k_largest(scores.copy(), k)
+        best, index = numpy_backend.k_largest(scores.copy(), k)
         assert np.array_equal(index, wanted)
         assert np.array_equal(best, np.take_along_axis(scores, wanted, axis=1))
 
@@ -107,25 +107,25 @@ def test_of_equal_scores_the_lower_index_is_taken(k, m):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_squared_distances_are_never_below_zero(dtype):
     X = 1000 + block(50, 64, dtype)
-    found = arrays.squared_distances(X, X.copy())
+    found = numpy_backend.squared_distances(X, X.copy())
     assert (found >= 0).all()
-    assert (arrays.k_nearest(X, X.copy(), 1)[0] >= 0).all()
+    assert (numpy_backend.k_nearest(X, X.copy(), 1)[0] >= 0).all()
 
 
 def test_squared_distances_are_those_of_the_definition():
     X, C = block(9, 20, np.float64), block(9, 30, np.float64, 1)
-    assert np.allclose(arrays.squared_distances(X, C), ((X[:, None] - C) ** 2).sum(axis=2))
+    assert np.allclose(numpy_backend.squared_distances(X, C), ((X[:, None] - C) ** 2).sum(axis=2))
 
 
 def test_arithmetic_follows_the_array():
     types = {"f8": "f8", ">f8": "f8", "f4": "f4", "f2": "f4", "i8": "f4", "u1": "f4", "?": "f4"}
     for given, expected in types.items():
-        assert arrays.float_type(np.zeros((1, 1), given)) == np.dtype(expected), given
+        assert numpy_backend.float_type(np.zeros((1, 1), given)) == np.dtype(expected), given
 
 
 def test_blocks_depend_on_the_width_alone_and_stay_small():
     for width in (1, 64, 784, 4096, 5000, 10**6):
-        rows = arrays.block_rows(width)
+        rows = numpy_backend.block_rows(width)
         assert 64 <= rows <= 2048
         assert rows * width <= max(2**23, 64 * width)
 
@@ -135,19 +135,23 @@ def test_blocks_depend_on_the_width_alone_and_stay_small():
 def test_a_squared_norm_depends_on_neither_place_nor_threads(d, dtype):
     rows = np.repeat(block(d, 1, dtype), 20, axis=0)
     with threadpool_limits(2, user_api="blas"):
-        norms = arrays.squared_norms(rows)
+        norms = numpy_backend.squared_norms(rows)
     with single_blas_thread():
-        assert np.array_equal(norms, arrays.squared_norms(rows))
+        assert np.array_equal(norms, numpy_backend.squared_norms(rows))
     assert np.array_equal(norms[:-1], norms[1:])
-    assert np.array_equal(arrays.squared_norms(rows[:1]), norms[:1])
+    assert np.array_equal(numpy_backend.squared_norms(rows[:1]), norms[:1])
     assert np.allclose(norms, (rows[0].astype(float) ** 2).sum(), rtol=100 * np.finfo(dtype).eps)
 
 
 def test_unit_rows_leave_a_zero_row_as_it_is():
     X = np.array([[3.0, 4.0], [0.0, 0.0]])
-    assert np.array_equal(arrays.unit_rows(X, arrays.squared_norms(X)), [[0.6, 0.8], [0.0, 0.0]])
+    assert np.array_equal(
+        numpy_backend.unit_rows(X, numpy_backend.squared_norms(X)), [[0.6, 0.8], [0.0, 0.0]]
+    )
 
 
 def test_rows_whose_squares_underflow_still_get_unit_length():
     X = np.array([[3e-30, 4e-30], [0, 0], [3, 4]], np.float32)
-    assert np.allclose(arrays.unit_rows(X, arrays.squared_norms(X)), [[0.6, 0.8], [0, 0], [0.6, 0.8]])
+    assert np.allclose(
+        numpy_backend.unit_rows(X, numpy_backend.squared_norms(X)), [[0.6, 0.8], [0, 0], [0.6, 0.8]]
+    )

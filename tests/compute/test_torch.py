@@ -25,9 +25,8 @@ from manihash import (
 from manihash.base.weights import coupling
 from manihash.codes import hamming, pack
 from manihash.compute import fused
-from manihash.compute import numpy as arrays
-from manihash.compute import torch as tensors
-from manihash.rows import torch as tensor_rows
+from manihash.compute import numpy as numpy_backend
+from manihash.compute import torch as torch_backend
 from manihash.rows.local import Rows
 from manihash.rows.torch import FusedRows, TensorRows
 
@@ -52,7 +51,7 @@ def points(n=3000, d=30, seed=0, dtype=np.float32):
 
 def share_off(a, b):
     """The share of bits in which two arrays of codes differ."""
-    return np.unpackbits(np.asarray(tensors.to_numpy(a)) ^ np.asarray(tensors.to_numpy(b))).mean()
+    return np.unpackbits(np.asarray(torch_backend.to_numpy(a)) ^ np.asarray(torch_backend.to_numpy(b))).mean()
 
 
 PARTS = [
@@ -127,7 +126,7 @@ def test_tsne_of_a_tensor_is_as_good_and_keeps_neighbors(device, dof):
     here, there = TSNE(**options).fit(X), TSNE(**options).fit(torch.as_tensor(X, device=device))
     assert there.loss_ == pytest.approx(here.loss_, rel=0.25)
     Y = there.embedding_.cpu().numpy()
-    near, kept = arrays.k_nearest(X, X, 6)[1], arrays.k_nearest(Y, Y, 11)[1]
+    near, kept = numpy_backend.k_nearest(X, X, 6)[1], numpy_backend.k_nearest(Y, Y, 11)[1]
     assert np.mean([np.isin(a, b).mean() for a, b in zip(near, kept, strict=True)]) > 0.6
 
 
@@ -156,7 +155,7 @@ def test_the_coupling_of_a_tensor_is_that_of_an_array(device):
 @pytest.mark.parametrize("r", [1, 7, 8, 13, 64])
 def test_bits_are_packed_in_the_order_of_numpy(device, r):
     bits = np.random.default_rng(0).random((11, r)) > 0.5
-    assert np.array_equal(arrays.pack(torch.as_tensor(bits, device=device)).cpu().numpy(), pack(bits))
+    assert np.array_equal(torch_backend.pack(torch.as_tensor(bits, device=device)).cpu().numpy(), pack(bits))
 
 
 @device
@@ -327,7 +326,7 @@ def test_without_torch_the_error_names_the_extra():
 def test_a_block_is_cut_in_two_while_the_card_is_full(monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     rows = TensorRows(torch.as_tensor(points()))
-    monkeypatch.setattr(tensor_rows.tensors, "out_of_memory", lambda: KeyError)
+    monkeypatch.setattr(torch_backend, "out_of_memory", lambda: KeyError)
     monkeypatch.setattr(TensorRows, "_block_rows", lambda rows: 2000)
 
     def f(block, most=600):
@@ -385,7 +384,7 @@ def test_the_kernel_gives_what_torch_gives(name, normalize, n, d, m, k, r):
     off = ((Y - exact).abs().amax(1) > rounding).double().mean()
     assert float(off) <= {"tf32": 0.05, "tf32x3": 0.002}[name] + 0.5 / n
     assert share_off(found, codes) < {"tf32": 0.02, "tf32x3": 1e-3}[name] + 0.5 / n
-    assert torch.equal(arrays.pack(Y > 0), found)
+    assert torch.equal(torch_backend.pack(Y > 0), found)
 
 
 @on_a_card

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from manihash.base.kmeans import KMeansBase
 from manihash.codes import pack
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.datasets import load_dataset
 from manihash.evaluation.metrics import evaluate
 from manihash.evaluation.truth import LabelTruth
@@ -97,14 +97,14 @@ def test_the_hash_function_is_the_nystrom_eigenfunction_of_its_affinity(digits, 
 def test_the_gram_matrix_summed_over_blocks_is_that_of_all_rows_at_once(
     digits, anchors, fitted, Z, monkeypatch
 ):
-    monkeypatch.setattr(arrays, "block_rows", lambda width: 64)
+    monkeypatch.setattr(numpy_backend, "block_rows", lambda width: 64)
     ZtZ = AnchorGraph(anchors, K, fitted.bandwidth_).gram(Rows(digits[:400]))
     assert np.allclose(ZtZ, Z.T @ Z, atol=1e-10)
     assert np.allclose(ZtZ.sum(axis=1), Z.sum(axis=0))
 
 
 def test_rows_by_anchors_are_never_held(monkeypatch):
-    monkeypatch.setattr(arrays, "block_rows", lambda width: 256)
+    monkeypatch.setattr(numpy_backend, "block_rows", lambda width: 256)
     n, m = 20_000, 200
     X = np.random.default_rng(0).standard_normal((n, 3), np.float32)
     hasher = AGH(16, base=X[:m], n_neighbors=3, layers=2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.rows import local as rows_module
 from manihash.rows.local import Rows, far_origin
 
@@ -27,7 +27,7 @@ def test_blocks_are_the_rows_in_order(n, d):
     X = normal(n, d, np.float32)
     seen = list(Rows(X).map(lambda part: part))
     assert np.array_equal(np.concatenate(seen), X)
-    assert {len(part) for part in seen[:-1]} <= {arrays.block_rows(d)}
+    assert {len(part) for part in seen[:-1]} <= {numpy_backend.block_rows(d)}
 
 
 def test_stack_writes_one_block_below_the_other():
@@ -42,7 +42,7 @@ def test_threads_do_not_change_a_bit(d, m, dtype):
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            found.append(Rows(X).stack(lambda part: arrays.product(part, C), m, dtype))
+            found.append(Rows(X).stack(lambda part: numpy_backend.product(part, C), m, dtype))
     assert np.array_equal(*found)
 
 
@@ -52,7 +52,7 @@ def test_a_row_is_the_same_in_the_first_block_the_last_block_and_alone(d, m, dty
     X, C = normal(LONG, d, dtype), normal(m, d, dtype, 1)
 
     def nearest(rows):
-        return rows.stack(lambda part: arrays.k_nearest(part, C, 1)[0], 1, dtype)
+        return rows.stack(lambda part: numpy_backend.k_nearest(part, C, 1)[0], 1, dtype)
 
     whole = nearest(Rows(X))
     for row in (0, 1, 2047, 2048, 4095, 4096, LONG - 1):
@@ -88,7 +88,7 @@ def test_squares_that_overflow_are_an_error_that_names_the_row():
 def test_no_row_that_is_let_in_has_a_distance_that_overflows():
     edge = np.float32(np.sqrt(float(np.finfo(np.float32).max) / 8) * 0.999)
     X = Rows(np.array([[edge], [-edge]])).take([0, 1])
-    assert np.isfinite(arrays.k_nearest(X, X.copy(), 2)[0]).all()
+    assert np.isfinite(numpy_backend.k_nearest(X, X.copy(), 2)[0]).all()
 
 
 @pytest.mark.parametrize("given", [np.uint8, np.int64, np.float16, bool])

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import backend
+from manihash.compute import numpy as numpy_backend
 from manihash.estimator import checked
 from manihash.progress import advance, note
 from manihash.rows.local import Rows, far_origin
@@ -158,7 +159,7 @@ def sampled(
 
 def squared_norms(rows: Rows) -> Floats:
     """The squared length of each row, (n,)."""
-    (norms,), _ = rows.fold(lambda X: ((arrays.squared_norms(X),), ()))
+    (norms,), _ = rows.fold(lambda X: ((backend(X).squared_norms(X),), ()))
     return norms
 
 
@@ -204,7 +205,8 @@ def among_all(rows: Rows) -> Assign:
 
     def assign(centers: Floats) -> Assigned:
         def block(X: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-            label, closeness, sums, counts = arrays.nearest_sums(X, centers)
+            xp = backend(X)
+            label, closeness, sums, counts = xp.nearest_sums(X, xp.like(centers, X))
             return (label, closeness), (sums, counts)
 
         (labels, closeness), (sums, counts) = rows.fold(block)
@@ -221,7 +223,7 @@ def fill_empty(rows: Rows, sums: Floats, counts: Floats, labels: NDArray[np.int3
     farthest = np.argsort(-squared, kind="stable")[: len(empty)]
     points = rows.take(farthest)
     # What is left of the distance of a point that coincides with its center: rounding.
-    rounding = _ROUNDING * np.finfo(points.dtype).eps * arrays.squared_norms(points)
+    rounding = _ROUNDING * np.finfo(points.dtype).eps * numpy_backend.squared_norms(points)
     for cluster, point, x, least in zip(empty, farthest, points, rounding, strict=False):
         old = labels[point]
         if counts[old] > 1 and squared[point] > least:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.estimator import checked
 from manihash.rows.local import Rows
 from manihash.types import Floats, Ints
@@ -40,7 +40,7 @@ class ExactNeighbors(BaseEstimator):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """Squared distances and indices (b, k) of the k points nearest to each row of X, nearest first."""
-        return arrays.k_nearest(X, arrays.like(B, X), k)
+        return numpy_backend.k_nearest(X, numpy_backend.like(B, X), k)
 
 
 class CoarseNeighbors(BaseEstimator):
@@ -78,15 +78,15 @@ class CoarseNeighbors(BaseEstimator):
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """As ``ExactNeighbors.k_nearest``, among the points of the cells probed."""
-        B = arrays.like(B, X)
-        scores = arrays.closeness(X, arrays.like(self.cells_, X))
-        probed = arrays.k_largest(scores, self._probes(k))[1]  # (b, p)
+        B = numpy_backend.like(B, X)
+        scores = numpy_backend.closeness(X, numpy_backend.like(self.cells_, X))
+        probed = numpy_backend.k_largest(scores, self._probes(k))[1]  # (b, p)
         pairs, ends = _grouped(probed.ravel(), len(self.cells_))
         row_of, best = pairs // probed.shape[1], np.empty(len(pairs), X.dtype)
-        half, found = arrays.squared_norms(B) / 2, []
+        half, found = numpy_backend.squared_norms(B) / 2, []
         for c in np.flatnonzero(np.diff(ends)):
             part, points = slice(ends[c], ends[c + 1]), slice(self.bounds_[c], self.bounds_[c + 1])
-            scores = arrays.product(X[row_of[part]], B[points])
+            scores = numpy_backend.product(X[row_of[part]], B[points])
             scores -= half[points]
             best[pairs[part]] = scores.max(axis=1)
             found.append((row_of[part], self.bounds_[c], scores))
@@ -137,7 +137,9 @@ class ListedNeighbors(CoarseNeighbors):
         held = self._lists or {}
         points, lists = held.get(X.dtype, (None, None))
         if lists is None or points is not B:
-            lists = CellLists(arrays.like(B, X), self.cells_, np.split(self.members_, self.ends_[1:-1]))
+            lists = CellLists(
+                numpy_backend.like(B, X), self.cells_, np.split(self.members_, self.ends_[1:-1])
+            )
             self._lists = held | {X.dtype: (B, lists)}
         return lists.k_nearest(X, k)
 
@@ -159,7 +161,7 @@ def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
 def nearest_cell(rows: Rows, cells: Floats) -> Ints:
     """The cell (n,) whose center is nearest to each row."""
     cells = cells.astype(rows.dtype, copy=False)
-    return rows.stack(lambda X: arrays.closeness(X, cells).argmax(axis=1)[:, None], 1, np.intp)[:, 0]
+    return rows.stack(lambda X: numpy_backend.closeness(X, cells).argmax(axis=1)[:, None], 1, np.intp)[:, 0]
 
 
 def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints]:
@@ -168,7 +170,7 @@ def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints
     Where these hold fewer than k points, all points.
     """
     own = nearest_cell(Rows(B), cells)
-    near = arrays.k_nearest(cells, cells, min(probes, len(cells)))[1]
+    near = numpy_backend.k_nearest(cells, cells, min(probes, len(cells)))[1]
     listed = [np.flatnonzero(np.isin(own, of_cell)) for of_cell in near]
     return [members if len(members) >= k else np.arange(len(B)) for members in listed]
 
@@ -179,26 +181,26 @@ class CellLists:
     def __init__(self, B: Floats, cells: Floats, members: list[Ints]) -> None:
         self.cells, self.members = cells.astype(B.dtype, copy=False), members
         self.points = [B[listed] for listed in members]
-        self.halves = [arrays.squared_norms(points) / 2 for points in self.points]
+        self.halves = [numpy_backend.squared_norms(points) / 2 for points in self.points]
 
     def k_nearest(self, X: Floats, k: int) -> tuple[Floats, Ints]:
         """Squared distances and indices (b, k) of the k nearest among the points listed for a row's cell."""
-        order, ends = _grouped(arrays.closeness(X, self.cells).argmax(axis=1), len(self.cells))
+        order, ends = _grouped(numpy_backend.closeness(X, self.cells).argmax(axis=1), len(self.cells))
         best, index = np.empty((len(X), k), X.dtype), np.empty((len(X), k), np.intp)
         for c in np.flatnonzero(np.diff(ends)):
             rows = order[ends[c] : ends[c + 1]]
-            scores = arrays.product(X[rows], self.points[c])
+            scores = numpy_backend.product(X[rows], self.points[c])
             scores -= self.halves[c]
-            best[rows], place = arrays.k_largest(scores, k)
+            best[rows], place = numpy_backend.k_largest(scores, k)
             index[rows] = self.members[c][place]
-        return np.maximum(arrays.squared_norms(X)[:, None] - 2 * best, 0), index
+        return np.maximum(numpy_backend.squared_norms(X)[:, None] - 2 * best, 0), index
 
 
 def recall(finder: Any, X: Floats, B: Floats, k: int) -> float:
     """The part of the k nearest of B to the rows of X that the finder finds."""
     rows = Rows(X)
     found = rows.stack(lambda block: finder.k_nearest(block, B, k)[1], k, np.intp)
-    nearest = rows.stack(lambda block: arrays.k_nearest(block, B, k)[1], k, np.intp)
+    nearest = rows.stack(lambda block: numpy_backend.k_nearest(block, B, k)[1], k, np.intp)
     return float((nearest[:, :, None] == found[:, None, :]).any(axis=2).mean())
 
 
@@ -232,7 +234,7 @@ def _above(row_of: Ints, first: int, scores: Floats, least: Floats) -> tuple[Int
 
 
 def _merged(X: Floats, k: int, parts: list[tuple[Ints, Ints, Floats]]) -> tuple[Floats, Ints]:
-    """The k best of what was found for each row in several cells, as ``arrays.k_nearest`` gives them."""
+    """The k best of what was found for each row in several cells, in the form of ``k_nearest``."""
     row, point, score = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(
         row.astype(np.min_scalar_type(len(X))), kind="stable"
@@ -243,6 +245,6 @@ def _merged(X: Floats, k: int, parts: list[tuple[Ints, Ints, Floats]]) -> tuple[
     scores = np.full((len(X), counts.max()), -np.inf, X.dtype)
     points = np.zeros(scores.shape, np.intp)
     scores[row, place], points[row, place] = score, point
-    best, index = arrays.k_largest(scores, k)
-    squared = np.maximum(arrays.squared_norms(X)[:, None] - 2 * best, 0)
+    best, index = numpy_backend.k_largest(scores, k)
+    squared = np.maximum(numpy_backend.squared_norms(X)[:, None] - 2 * best, 0)
     return squared, np.take_along_axis(points, index, axis=1)

@@ -8,10 +8,10 @@ from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
-from manihash.rows import dask as cluster
+from manihash.rows import dask as dask_rows
 from manihash.rows.local import KEEP_BYTES, Rows
 from manihash.types import Floats, Ints
 
@@ -54,19 +54,19 @@ class ReducedNeighbors(BaseEstimator):
 
     def project(self, X: Floats) -> Floats:
         """The components (b, p) of a block of rows (b, d)."""
-        return arrays.product(X, self.directions_.astype(X.dtype, copy=False))
+        return numpy_backend.product(X, self.directions_.astype(X.dtype, copy=False))
 
     def projected(self, rows: Rows) -> Rows:
         """The components of the rows, as rows to visit: held if they fit, else made anew on each visit."""
         width = len(self.directions_)
-        if cluster.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= KEEP_BYTES:
-            return cluster.rows_of(rows.lay(self.project, width, rows.dtype, "projection"))
+        if dask_rows.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= KEEP_BYTES:
+            return dask_rows.rows_of(rows.lay(self.project, width, rows.dtype, "projection"))
         return Rows(_Projected(self, rows))
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
-        """As ``arrays.k_nearest``, of rows (b, d) and points B (m, p)."""
+        """As ``numpy_backend.k_nearest``, of rows (b, d) and points B (m, p)."""
         if self.neighbors_ is None:
-            return arrays.k_nearest(self.project(X), arrays.like(B, X), k)
+            return numpy_backend.k_nearest(self.project(X), numpy_backend.like(B, X), k)
         return self.neighbors_.k_nearest(self.project(X), B, k)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from manihash.compute import numpy as arrays
-from manihash.compute import torch as tensors
+from manihash.compute import backend
+from manihash.compute import numpy as numpy_backend
+from manihash.compute.numpy import sparse
 from manihash.rows.local import Rows
 from manihash.types import Floats, Ints
 
@@ -20,11 +21,17 @@ MANY = 2_000  # base points: beyond, matrices over pairs of them are sparse
 Find = Callable[[Floats, Floats, int], tuple[Floats, Ints]]
 
 
-def bandwidth(rows: Rows, B: Floats, k: int, find: Find = arrays.k_nearest) -> float:
+def k_nearest(X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
+    """Squared distances and indices (b, k) of the k nearest points of B (m, d), compared with all."""
+    return backend(X).k_nearest(X, B, k)
+
+
+def bandwidth(rows: Rows, B: Floats, k: int, find: Find = k_nearest) -> float:
     """sigma: the mean over the rows of the distance (not squared) to their k-th nearest base point."""
 
     def block(X: Floats) -> tuple[tuple[()], tuple[Any]]:
-        return (), (arrays.sum_of_roots(find(X, arrays.like(B, X), k)[0][:, -1]),)
+        xp = backend(X)
+        return (), (xp.sum_of_roots(find(X, xp.like(B, X), k)[0][:, -1]),)
 
     _, (total,) = rows.fold(block, "bandwidth")
     sigma = float(total) / len(rows)
@@ -38,9 +45,10 @@ def bandwidth(rows: Rows, B: Floats, k: int, find: Find = arrays.k_nearest) -> f
 
 def weights(squared: Floats, sigma: float) -> Floats:
     """w(x, c) = exp(-|x - c|² / sigma²) of the neighbors kept, (n, k)."""
-    limits = np.finfo(arrays.float_type(squared))
+    xp = backend(squared)
+    limits = np.finfo(xp.float_type(squared))
     with np.errstate(over="ignore"):
-        return arrays.exp(squared / -float(np.clip(sigma * sigma, limits.tiny, limits.max)))
+        return xp.exp(squared / -float(np.clip(sigma * sigma, limits.tiny, limits.max)))
 
 
 def normalized_weights(squared: Floats, sigma: float) -> Floats:
@@ -54,7 +62,7 @@ def normalized_weights(squared: Floats, sigma: float) -> Floats:
     return w
 
 
-def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_nearest) -> Any:
+def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = k_nearest) -> Any:
     """T = D_BX - W̄_XBᵀ W_XB, (m, m), summed over blocks of rows of X.
 
     Symmetric, positive semi-definite, its rows sum to zero. Costs O(n k²) beyond the distances; n x m is
@@ -63,15 +71,11 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_
     m = len(B)
 
     def block(X: Floats) -> tuple[tuple[()], tuple[Any]]:
-        squared, index = find(X, arrays.like(B, X), k)
-        if tensors.is_tensor(X):
-            squared = tensors.double(squared)
-            w, w_bar = weights(squared, sigma), normalized_weights(squared, sigma)
-            return (), (tensors.coupling(w, w_bar, index, m),)
-        squared = squared.astype(np.float64)
-        W = sparse(weights(squared, sigma), index, m)
-        W_bar = sparse(normalized_weights(squared, sigma), index, m)
-        return (), (sp.csr_array(sp.diags_array(W.sum(axis=0)) - W_bar.T @ W),)
+        xp = backend(X)
+        squared, index = find(X, xp.like(B, X), k)
+        squared = xp.to_float64(squared)
+        w, w_bar = weights(squared, sigma), normalized_weights(squared, sigma)
+        return (), (xp.coupling(w, w_bar, index, m),)
 
     if m > MANY:
         T: Any = sum((part for _, (part,) in rows.map(block, "coupling")), sp.csr_array((m, m)))
@@ -80,16 +84,10 @@ def coupling(rows: Rows, B: Floats, k: int, sigma: float, find: Find = arrays.k_
     return (T + T.T) / 2
 
 
-def sparse_weights(X: Floats, B: Floats, k: int, sigma: float, find: Find = arrays.k_nearest) -> sp.csr_array:
+def sparse_weights(X: Floats, B: Floats, k: int, sigma: float, find: Find = k_nearest) -> sp.csr_array:
     """W̄ (b, m) of a block of rows, in float64: k weights in a row, which sum to one."""
     squared, index = find(X, B.astype(X.dtype, copy=False), k)
     return sparse(normalized_weights(squared.astype(np.float64), sigma), index, len(B))
-
-
-def sparse(w: Floats, index: Ints, m: int) -> sp.csr_array:
-    """Weights and indices of neighbors, both (n, k), as a sparse matrix (n, m)."""
-    n, k = index.shape
-    return sp.csr_array((w.ravel(), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, m))
 
 
 def affinity(B: Floats, k: int, sigma: float | None = None) -> Any:
@@ -99,7 +97,7 @@ def affinity(B: Floats, k: int, sigma: float | None = None) -> Any:
     Sparse where points are many.
     """
     points = B.astype(np.float64)
-    near = list(Rows(points).map(lambda X: arrays.k_nearest(X, points, k), "neighbors"))
+    near = list(Rows(points).map(lambda X: numpy_backend.k_nearest(X, points, k), "neighbors"))
     squared, index = (np.concatenate(column) for column in zip(*near, strict=True))
     if sigma is None:
         sigma = float(np.sqrt(squared[:, -1]).mean()) or 1.0

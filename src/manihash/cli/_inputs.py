@@ -60,9 +60,9 @@ def read_vectors(path: str) -> "NDArray[Any]":
 
 @contextmanager
 def opened(path: str, dask: str | None) -> Iterator[Any]:
-    """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask cluster."""
+    """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask dask_rows."""
     from manihash import datasets
-    from manihash.rows import dask as cluster
+    from manihash.rows import dask as dask_rows
 
     X = datasets.open_vectors(path)
     if dask is None:
@@ -70,8 +70,8 @@ def opened(path: str, dask: str | None) -> Iterator[Any]:
         return
     file, key = datasets.split_key(path)
     place = str(file.absolute()) + (f":{key}" if key else "")
-    with cluster.connected(dask):
-        yield cluster.array_of(partial(datasets.read_rows, path=place), X.shape, X.dtype)
+    with dask_rows.connected(dask):
+        yield dask_rows.array_of(partial(datasets.read_rows, path=place), X.shape, X.dtype)
 
 
 def check_device(device: str | None, dask: str | None) -> None:

@@ -57,7 +57,7 @@ def encode(
         from manihash import checks, codes, datasets
         from manihash.datasets.download import sha256_of
         from manihash.files.resumable import GrowingRows
-        from manihash.rows import dask as cluster
+        from manihash.rows import dask as dask_rows
 
         with manihash.precision(precision), _inputs.opened(vectors, dask) as X:
             made_from = {
@@ -68,7 +68,7 @@ def encode(
             }
             checks.table(X.shape, 1, hasher.n_features_in_)
             if dask is not None:
-                cluster.check_chunks(X)
+                dask_rows.check_chunks(X)
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             write = None if out.suffix == ".npy" else datasets.write
             file = GrowingRows(out, shape, made_from, restart=restart, write=write)

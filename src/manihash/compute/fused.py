@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from manihash import codes
-from manihash.compute import torch as tensors
+from manihash.compute import torch as torch_backend
 from manihash.compute.torch import Tensor
 from manihash.types import Floats
 
@@ -64,7 +64,7 @@ def has_kernels(device: Any) -> bool:
     """Whether a device runs our kernels: a card of Nvidia's since Ampere, and Triton installed."""
     if device.type != "cuda" or importlib.util.find_spec("triton") is None:
         return False
-    torch = tensors.torch()
+    torch = torch_backend.torch()
     return torch.version.cuda is not None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
@@ -119,7 +119,7 @@ class Layout:
         half[:m] = np.einsum("ij,ij->i", B.astype(np.float64), B) / 2
         embedded = np.zeros((self.m_pad, _whole(self.r, _COLUMNS)), np.float32)
         embedded[:m, : self.r] = Y_B
-        torch = tensors.torch()
+        torch = torch_backend.torch()
         shift = np.zeros(1, np.float32) if origin is None else origin.astype(np.float32)
         low = (padded - high).astype(np.float16)
         self.held = [torch.as_tensor(part).to(device) for part in (shift, high, low, half, embedded)]
@@ -143,7 +143,7 @@ class Layout:
         """Codes or coordinates of the rows of X, and the rows, if any, that the kernel leaves to others."""
         from manihash.compute import triton as kernels
 
-        torch = tensors.torch()
+        torch = torch_backend.torch()
         n, width = len(X), codes.n_bytes(self.r) if pack else self.r
         out = torch.empty((n, width), dtype=torch.uint8 if pack else torch.float32, device=X.device)
         odd = torch.empty(n, dtype=torch.int8, device=X.device)

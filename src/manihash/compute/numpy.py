@@ -1,4 +1,4 @@
-"""Which library holds a block of numbers: the few operations on a block that every method is made of.
+"""The numpy backend: operations on a block of rows held in a numpy array.
 
 A row's result never depends on the batch it comes in. BLAS does not give that by itself: it takes other
 kernels, which add in another order, for one column, for the last few rows, for small products and for several
@@ -6,7 +6,7 @@ threads. ``product`` stays on one kernel (see ``_padded_rows``), and takes float
 treats rows by their place; ``single_blas_thread`` keeps BLAS on one thread while blocks of rows are spread
 over threads of our own.
 
-A block may be a torch tensor: then ``tensors`` does the work, where the tensor lies.
+``__all__`` is the interface that ``manihash.compute.torch`` has too; what is not in it is for numpy alone.
 """
 
 from functools import cache
@@ -16,9 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import codes
-from manihash.compute import torch as tensors
 from manihash.compute.threads import single_blas_thread
 from manihash.types import Floats, Ints
+
+__all__ = [
+    "closeness",
+    "coupling",
+    "exp",
+    "float_type",
+    "k_closest",
+    "k_largest",
+    "k_nearest",
+    "like",
+    "nearest_sums",
+    "pack",
+    "product",
+    "signs",
+    "squared_distances",
+    "squared_norms",
+    "sum_of_roots",
+    "to_float64",
+    "to_numpy",
+    "unit_rows",
+    "weighted_sums",
+]
 
 # OpenBLAS takes its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000
@@ -35,8 +56,6 @@ _MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
 
 def float_type(X: Any) -> np.dtype[Any]:
     """Arithmetic follows X: float64 for float64, float32 for anything else."""
-    if tensors.is_tensor(X):
-        return tensors.float_type(X)
     return np.dtype(np.float64 if X.dtype.newbyteorder("=") == np.float64 else np.float32)
 
 
@@ -78,8 +97,6 @@ def product(X: Floats, C: Floats) -> Floats:
 
 def squared_norms(X: Floats) -> Floats:
     """The squared length of each row."""
-    if tensors.is_tensor(X):
-        return tensors.squared_norms(X)
     with np.errstate(over="ignore", invalid="ignore"):
         parts = (X[:, a : a + _DOT_NUMBERS] for a in range(0, X.shape[1], _DOT_NUMBERS))
         return sum(np.vecdot(part, part) for part in parts)
@@ -97,8 +114,6 @@ def unit_rows(X: Floats, squared: Floats, out: Floats | None = None) -> Floats:
 
     ``out`` may be X itself.
     """
-    if tensors.is_tensor(X):
-        return tensors.unit_rows(X, squared)
     limits = np.finfo(X.dtype)
     if (faint := squared < limits.tiny / limits.eps).any():  # squares that underflow: scaled up before
         largest = np.abs(X[faint]).max(axis=1, keepdims=True)
@@ -112,8 +127,6 @@ def unit_rows(X: Floats, squared: Floats, out: Floats | None = None) -> Floats:
 
 def closeness(X: Floats, C: Floats) -> Floats:
     """x·c - |c|²/2 (b, m): largest where the squared distance |x|² - 2 (x·c - |c|²/2) is smallest."""
-    if tensors.is_tensor(X):
-        return tensors.closeness(X, C)
     scores = product(X, C)
     scores -= squared_norms(C) / 2
     return scores
@@ -121,8 +134,6 @@ def closeness(X: Floats, C: Floats) -> Floats:
 
 def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """Squared distances and indices (b, k) of the k rows of C nearest to each row of X, nearest first."""
-    if tensors.is_tensor(X):
-        return tensors.k_nearest(X, C, k)
     best, index = k_closest(X, C, k)
     best *= -2
     best += squared_norms(X)[:, None]
@@ -131,8 +142,6 @@ def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
 
 def k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """The k largest of ``closeness`` for each row, (b, k), and where they are: the k nearest."""
-    if tensors.is_tensor(X):
-        return tensors.k_closest(X, C, k)
     b, m, half = len(X), len(C), squared_norms(C) / 2
     best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
     step = max(64, _HELD_SCORES // m // 64 * 64)
@@ -201,8 +210,6 @@ def _columns_of_groups(scores: Floats, k: int) -> Ints:
 
 def squared_distances(X: Floats, C: Floats) -> Floats:
     """|x - c|² for every pair, (b, m), never below zero."""
-    if tensors.is_tensor(X):
-        return tensors.squared_distances(X, C)
     distances = closeness(X, C)
     distances *= -2
     distances += squared_norms(X)[:, None]
@@ -211,8 +218,6 @@ def squared_distances(X: Floats, C: Floats) -> Floats:
 
 def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
     """Which row of C is nearest to each of X, and its ``closeness``, (b,); sum and number of X for each."""
-    if tensors.is_tensor(X):
-        return tensors.nearest_sums(X, like(C, X))
     import scipy.sparse as sp
 
     b, m = len(X), len(C)
@@ -224,42 +229,55 @@ def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Float
 
 def weighted_sums(w: Floats, index: Ints, Y: Floats) -> Floats:
     """Σ_j w_ij Y[index_ij], (b, r): weights and indices (b, k), rows Y (m, r); added up in the order of j."""
-    (b, k), m = index.shape, len(Y)
-    if tensors.is_tensor(Y):
-        found = w[:, :1] * Y[index[:, 0]]
-        for j in range(1, k):
-            found += w[:, j : j + 1] * Y[index[:, j]]
-        return found
+    return sparse(w, index, len(Y)) @ Y
+
+
+def sparse(w: Floats, index: Ints, m: int) -> Any:
+    """Weights and indices of neighbors, both (b, k), as a sparse matrix (b, m)."""
     import scipy.sparse as sp
 
-    W = sp.csr_array((w.reshape(-1), index.reshape(-1), np.arange(0, b * k + 1, k)), shape=(b, m))
-    return W @ Y
+    b, k = index.shape
+    return sp.csr_array((w.reshape(-1), index.reshape(-1), np.arange(0, b * k + 1, k)), shape=(b, m))
+
+
+def coupling(w: Floats, w_bar: Floats, index: Ints, m: int) -> Any:
+    """The share of a block in T, D - W̄ᵀ W (m, m), from weights w, normalized weights and indices (b, k)."""
+    import scipy.sparse as sp
+
+    W = sparse(w, index, m)
+    return sp.csr_array(sp.diags_array(W.sum(axis=0)) - sparse(w_bar, index, m).T @ W)
 
 
 def exp(X: Floats) -> Floats:
-    """e to the power of each number."""
-    return tensors.exp(X) if tensors.is_tensor(X) else np.exp(X)
+    """The exponential of each number."""
+    return np.exp(X)
 
 
 def sum_of_roots(squared: Floats) -> Any:
-    """The sum of square roots, in float64."""
-    return (
-        tensors.sum_of_roots(squared)
-        if tensors.is_tensor(squared)
-        else np.sqrt(squared).sum(dtype=np.float64)
-    )
+    """The sum of the square roots, in float64."""
+    return np.sqrt(squared).sum(dtype=np.float64)
 
 
 def signs(V: Floats) -> Floats:
-    """1 where a number is above zero, -1 elsewhere."""
-    return tensors.signs(V) if tensors.is_tensor(V) else np.where(V > 0, V.dtype.type(1), V.dtype.type(-1))
+    """1 where a number is above zero, -1 elsewhere, in the type of V."""
+    return np.where(V > 0, V.dtype.type(1), V.dtype.type(-1))
 
 
 def pack(bits: Floats) -> Floats:
-    """Bits (b, r) to bytes, as ``codes.pack``."""
-    return tensors.pack(bits) if tensors.is_tensor(bits) else codes.pack(bits)
+    """Bits (b, r) packed into bytes (b, ceil(r / 8)), as ``codes.pack`` does."""
+    return codes.pack(bits)
 
 
 def like(array: Floats, X: Floats) -> Floats:
-    """The array in the type of X, and beside it where X is a tensor."""
-    return tensors.like(array, X) if tensors.is_tensor(X) else array.astype(X.dtype, copy=False)
+    """The numpy array in the type of X and, for a tensor X, on its device."""
+    return array.astype(X.dtype, copy=False)
+
+
+def to_float64(X: Floats) -> Floats:
+    """The numbers in float64."""
+    return X.astype(np.float64)
+
+
+def to_numpy(result: Any) -> Any:
+    """The result with its tensors, alone or in tuples, copied into numpy arrays."""
+    return result

@@ -1,8 +1,8 @@
-"""Operations on a block that is a torch tensor, on a card or in main memory: the one file that imports torch.
+"""The torch backend: operations on a block of rows held in a tensor. The only file that imports torch.
 
-``arrays`` has the same operations for numpy and calls these where a block is a tensor. They compute in
-float32 (with TF32 only if torch was told so) or float64. What is small (base points, sums) stays in numpy and
-is placed beside a tensor by ``like``.
+``__all__`` is the interface that ``manihash.compute.numpy`` has too; what is not in it is for torch alone.
+Functions compute in float32 (TF32 only if torch is set to it) or float64. Small arrays (base points, sums)
+stay in numpy; ``like`` copies them to the device of a tensor.
 """
 
 import logging
@@ -18,6 +18,28 @@ from numpy.typing import NDArray
 from manihash import checks
 
 _log = logging.getLogger(__name__)
+
+__all__ = [
+    "closeness",
+    "coupling",
+    "exp",
+    "float_type",
+    "k_closest",
+    "k_largest",
+    "k_nearest",
+    "like",
+    "nearest_sums",
+    "pack",
+    "product",
+    "signs",
+    "squared_distances",
+    "squared_norms",
+    "sum_of_roots",
+    "to_float64",
+    "to_numpy",
+    "unit_rows",
+    "weighted_sums",
+]
 
 Tensor = Any
 
@@ -60,7 +82,7 @@ def out_of_memory() -> type[Exception]:
 
 
 def float_type(X: Tensor) -> np.dtype[Any]:
-    """As ``arrays.float_type``."""
+    """As ``compute.numpy.float_type``."""
     return np.dtype(np.float64 if X.dtype == torch().float64 else np.float32)
 
 
@@ -70,7 +92,7 @@ def tensor_type(dtype: Any) -> Any:
 
 
 def to_numpy(result: Any) -> Any:
-    """Tensors, alone or in tuples, as arrays in main memory; anything else as it is."""
+    """The result with its tensors, alone or in tuples, copied into numpy arrays."""
     if isinstance(result, tuple):
         return tuple(to_numpy(part) for part in result)
     return result.detach().cpu().numpy() if is_tensor(result) else result
@@ -91,12 +113,12 @@ def like(array: NDArray[Any], X: Tensor) -> Tensor:
 
 
 def squared_norms(X: Tensor) -> Tensor:
-    """As ``arrays.squared_norms``."""
+    """As ``compute.numpy.squared_norms``."""
     return torch().linalg.vecdot(X, X)
 
 
-def unit_rows(X: Tensor, squared: Tensor) -> Tensor:
-    """As ``arrays.unit_rows``."""
+def unit_rows(X: Tensor, squared: Tensor, out: Tensor | None = None) -> Tensor:
+    """As ``compute.numpy.unit_rows``."""
     limits = torch().finfo(X.dtype)
     faint = squared < limits.tiny / limits.eps
     if bool(faint.any()):
@@ -105,43 +127,61 @@ def unit_rows(X: Tensor, squared: Tensor) -> Tensor:
         X[faint] = X[faint] / largest.where(largest > 0, 1)
         squared[faint] = squared_norms(X[faint])
     length = squared.sqrt()
-    return X / length.where(length > 0, 1)[:, None]
+    return torch().div(X, length.where(length > 0, 1)[:, None], out=out)
+
+
+def product(X: Tensor, C: Tensor) -> Tensor:
+    """As ``compute.numpy.product``."""
+    return X @ C.T
 
 
 def closeness(X: Tensor, C: Tensor) -> Tensor:
-    """As ``arrays.closeness``."""
+    """As ``compute.numpy.closeness``."""
     return torch().addmm(-squared_norms(C) / 2, X, C.T)
 
 
 def k_nearest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """As ``arrays.k_nearest``; between equal distances the card may take either."""
+    """As ``compute.numpy.k_nearest``; between equal distances the card may take either."""
     best, index = k_closest(X, C, k)
     return (squared_norms(X)[:, None] - 2 * best).clamp_min_(0), index
 
 
 def k_closest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """As ``arrays.k_closest``."""
-    best, index = closeness(X, C).topk(k, dim=1)
+    """As ``compute.numpy.k_closest``."""
+    return k_largest(closeness(X, C), k)
+
+
+def k_largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """As ``compute.numpy.k_largest``; among ties any may come first."""
+    best, index = scores.topk(k, dim=1)
     return best, index
 
 
 def squared_distances(X: Tensor, C: Tensor) -> Tensor:
-    """As ``arrays.squared_distances``."""
+    """As ``compute.numpy.squared_distances``."""
     distances = closeness(X, C).mul_(-2)
     distances += squared_norms(X)[:, None]
     return distances.clamp_min_(0)
 
 
 def nearest_sums(X: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As ``arrays.nearest_sums``; by a product, so that two runs give the same bits."""
+    """As ``compute.numpy.nearest_sums``; by a product, so that two runs give the same bits."""
     best, label = closeness(X, C).max(dim=1)
     one_hot = torch().zeros((len(X), len(C)), dtype=X.dtype, device=X.device)
     one_hot.scatter_(1, label[:, None], 1)
     return label.int(), best, one_hot.T @ X, one_hot.sum(0)
 
 
+def weighted_sums(w: Tensor, index: Tensor, Y: Tensor) -> Tensor:
+    """As ``compute.numpy.weighted_sums``."""
+    sums = w[:, :1] * Y[index[:, 0]]
+    for j in range(1, index.shape[1]):
+        sums += w[:, j : j + 1] * Y[index[:, j]]
+    return sums
+
+
 def coupling(w: Tensor, w_bar: Tensor, index: Tensor, m: int) -> Tensor:
-    """As ``arrays.coupling``."""
+    """As ``compute.numpy.coupling``."""
     W = torch().zeros((len(index), m), dtype=w.dtype, device=w.device)
     W_bar = torch().zeros_like(W).scatter_(1, index, w_bar)
     W.scatter_(1, index, w)
@@ -149,22 +189,22 @@ def coupling(w: Tensor, w_bar: Tensor, index: Tensor, m: int) -> Tensor:
 
 
 def exp(X: Tensor) -> Tensor:
-    """As ``arrays.exp``."""
+    """As ``compute.numpy.exp``."""
     return X.exp()
 
 
-def double(X: Tensor) -> Tensor:
-    """The numbers in float64."""
+def to_float64(X: Tensor) -> Tensor:
+    """As ``compute.numpy.to_float64``."""
     return X.double()
 
 
 def sum_of_roots(squared: Tensor) -> Tensor:
-    """As ``arrays.sum_of_roots``."""
+    """As ``compute.numpy.sum_of_roots``."""
     return squared.sqrt().sum(dtype=torch().float64)
 
 
 def signs(V: Tensor) -> Tensor:
-    """As ``arrays.signs``."""
+    """As ``compute.numpy.signs``."""
     return (V > 0).to(V.dtype).mul_(2).sub_(1)
 
 

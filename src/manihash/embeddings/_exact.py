@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.embeddings._descent import Each
 from manihash.types import Floats
 
@@ -90,7 +90,7 @@ class _Pairs:
 
     def place(self, Y: Floats) -> None:
         """Take these points."""
-        squared = arrays.squared_norms(Y)
+        squared = numpy_backend.squared_norms(Y)
         np.multiply(Y, -2, out=self.left[:, :-2])
         self.left[:, -2] = squared
         self.right[:, :-2] = Y

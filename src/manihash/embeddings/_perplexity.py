@@ -5,8 +5,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manihash import checks
-from manihash.base.weights import sparse
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
+from manihash.compute.numpy import sparse
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.pca import principal_components
 from manihash.rows.local import Rows
@@ -23,7 +23,7 @@ def conditional_probabilities(B: Floats, perplexity: float, dims: int) -> Floats
     check_perplexity(perplexity, len(B))
     Z = principal_components(B.astype(np.float64), min(dims, *B.shape))
     with single_blas_thread():
-        E = arrays.squared_distances(Z, Z)
+        E = numpy_backend.squared_distances(Z, Z)
     np.fill_diagonal(E, np.inf)
     E -= E.min(axis=1, keepdims=True)
     return _bisect(E, float(np.log(perplexity)))
@@ -34,7 +34,7 @@ def near_probabilities(B: Floats, perplexity: float, dims: int) -> sp.csr_array:
     check_perplexity(perplexity, len(B))
     k = min(int(np.ceil(3 * perplexity)), len(B) - 1)
     Z = B - B.mean(axis=0) if B.shape[1] <= dims else principal_components(B, dims)
-    near = list(Rows(Z).map(lambda X: arrays.k_nearest(X, Z, k + 1), "neighbors"))
+    near = list(Rows(Z).map(lambda X: numpy_backend.k_nearest(X, Z, k + 1), "neighbors"))
     E, index = (np.concatenate(column) for column in zip(*near, strict=True))
     others = _without(index, np.arange(len(B)))
     E, index = E[others].reshape(len(B), k).astype(np.float64), index[others].reshape(len(B), k)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from manihash import checks
 from manihash.base.weights import MANY
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.embeddings._descent import Each, Loss
 from manihash.embeddings._exact import ExactLoss, Objective
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
@@ -124,7 +124,7 @@ class Around:
     """The embedded points Y of a round and those drawn, made ready for distances by one product."""
 
     def __init__(self, Y: Floats, drawn: Ints) -> None:
-        ones, squared = np.ones((len(Y), 1), Y.dtype), arrays.squared_norms(Y)[:, None]
+        ones, squared = np.ones((len(Y), 1), Y.dtype), numpy_backend.squared_norms(Y)[:, None]
         self.Y1, self.drawn = np.hstack([Y, ones]), drawn
         self.left, self.right = np.hstack([-2 * Y, squared, ones]), np.hstack([self.Y1, squared])
 
@@ -170,5 +170,8 @@ class Near:
 
 
 def _pair_distances(Y: Floats, i: Ints, j: Any) -> Floats:
-    parts = [arrays.squared_norms(Y[i[a : a + 2**16]] - Y[j[a : a + 2**16]]) for a in range(0, len(i), 2**16)]
+    parts = [
+        numpy_backend.squared_norms(Y[i[a : a + 2**16]] - Y[j[a : a + 2**16]])
+        for a in range(0, len(i), 2**16)
+    ]
     return np.concatenate(parts)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.compute import torch as tensors
+from manihash.compute import torch as torch_backend
 from manihash.compute.torch import Tensor
 from manihash.embeddings import _descent
 from manihash.embeddings._descent import Schedule
@@ -33,13 +33,13 @@ def tensor_tsne(options: Any, B: Tensor, dof: float, schedule: Schedule) -> tupl
         rate = checks.positive_number(options.learning_rate, "learning_rate")
     turns = checks.positive_int(options.turns, "turns", least=0)
     rng = checks.generator(options.random_state)
-    Y = tensors.on(B.device, rng.normal(0, _descent.START, (len(B), options.n_components))).to(B.dtype)
+    Y = torch_backend.on(B.device, rng.normal(0, _descent.START, (len(B), options.n_components))).to(B.dtype)
     try:
         P = joint_probabilities(B, options.perplexity, max(20, options.n_components))
         descent = _Descent(P, Y, dof, rate)
         descent.run(n_iter, schedule)
         loss = descent.loss()
-    except tensors.out_of_memory() as error:
+    except torch_backend.out_of_memory() as error:
         need = 20 * len(B) ** 2 / 2**30
         raise MemoryError(
             f"exact t-SNE of {len(B)} points needs some {need:.1f} GiB of {B.device}: take a smaller base set"
@@ -70,7 +70,7 @@ class _Descent:
     def loss(self) -> float:
         """The divergence."""
         K = self._kernels()
-        total, loss = K.sum(dtype=tensors.torch().float64), 0.0
+        total, loss = K.sum(dtype=torch_backend.torch().float64), 0.0
         for P, kernel in zip(self.P.split(1024), K.split(1024), strict=True):
             held = P > 0
             p = P[held].double()
@@ -78,11 +78,11 @@ class _Descent:
         return loss
 
     def _repeat(self, momentum: float, rounds: range, n_iter: int) -> None:
-        step = tensors.replayed(lambda: self._round(momentum), self.Y.device)
+        step = torch_backend.replayed(lambda: self._round(momentum), self.Y.device)
         for t in rounds:
             step()
             if (t + 1) % _descent.REPORT_EVERY == 0:
-                tensors.wait(self.Y.device)
+                torch_backend.wait(self.Y.device)
                 advance("t-SNE", t + 1, n_iter)
 
     def _round(self, momentum: float) -> None:
@@ -96,18 +96,18 @@ class _Descent:
     def _gradient(self) -> Tensor:
         """Σ_j S_ij (y_i - y_j), S = 2 (dof + 1) / dof (P - Q) / (1 + E / dof); the row sums with it."""
         K = self._kernels()
-        tensors.torch().addcmul(self.P, K, 1 / K.sum(), value=-1, out=self.S)
+        torch_backend.torch().addcmul(self.P, K, 1 / K.sum(), value=-1, out=self.S)
         SY = self.S.mul_(self.inverse) @ self.right[:, :-1]  # [Y, 1]
         return (self.Y * SY[:, -1:]).sub_(SY[:, :-1]).mul_(2 * (self.dof + 1) / self.dof)
 
     def _kernels(self) -> Tensor:
         """(1 + E / dof)^-((dof + 1) / 2), zero on the diagonal; ``inverse`` has the power -1."""
-        Y, squared = self.Y, tensors.squared_norms(self.Y).div_(self.dof)
-        tensors.torch().mul(Y, -2 / self.dof, out=self.left[:, :-2])
+        Y, squared = self.Y, torch_backend.squared_norms(self.Y).div_(self.dof)
+        torch_backend.torch().mul(Y, -2 / self.dof, out=self.left[:, :-2])
         self.left[:, -2] = squared + 1
         self.right[:, :-2] = Y
         self.right[:, -1] = squared
-        tensors.torch().mm(self.left, self.right.T, out=self.inverse)
+        torch_backend.torch().mm(self.left, self.right.T, out=self.inverse)
         self.inverse.reciprocal_().fill_diagonal_(0)
         return self.inverse if self.dof == 1 else self.inverse ** ((self.dof + 1) / 2)
 
@@ -120,8 +120,8 @@ def joint_probabilities(B: Tensor, perplexity: float, dims: int) -> Tensor:
     P = B.new_empty((m, m))
     rows = max(1, _BISECT_NUMBERS // m)
     for start in range(0, m, rows):
-        E = tensors.squared_distances(Z[start : start + rows], Z)
-        own = tensors.torch().arange(len(E), device=E.device)
+        E = torch_backend.squared_distances(Z[start : start + rows], Z)
+        own = torch_backend.torch().arange(len(E), device=E.device)
         E[own, start + own] = np.inf
         P[start : start + rows] = _bisect(E, float(np.log(perplexity))).to(B.dtype)
     P = P + P.T
@@ -133,7 +133,7 @@ def _principal_components(B: Tensor, r: int) -> Tensor:
     centered = B - B.mean(0)
     if r == B.shape[1]:
         return centered
-    return centered @ tensors.torch().linalg.eigh(centered.T @ centered).eigenvectors[:, -r:]
+    return centered @ torch_backend.torch().linalg.eigh(centered.T @ centered).eigenvectors[:, -r:]
 
 
 def _bisect(E: Tensor, entropy: float) -> Tensor:
@@ -161,8 +161,8 @@ def turned(Y: Tensor, turns: int, rng: np.random.Generator) -> Tensor:
     while turns > 0:
         R = np.stack([random_rotation(r, rng) for _ in range(min(turns, at_once))])
         turns -= len(R)
-        Z = Y @ tensors.on(Y.device, R).to(Y.dtype)
-        S = tensors.signs(Z)
+        Z = Y @ torch_backend.on(Y.device, R).to(Y.dtype)
+        S = torch_backend.signs(Z)
         correlation = (S.transpose(1, 2) @ S).square_().sum((1, 2))
         value, place = correlation.min(0)
         if float(value) < least:

@@ -5,7 +5,7 @@ from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.base.weights import MANY
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import extreme_eigenvectors, fixed_signs
@@ -45,7 +45,7 @@ def random_walk(B: Floats, n_neighbors: int, alpha: float, k: int | None = None)
     The kernel is one of all pairs, whatever their number; of many points only the first k are computed.
     """
     with single_blas_thread():
-        E = arrays.squared_distances(B, B)
+        E = numpy_backend.squared_distances(B, B)
     np.fill_diagonal(E, 0)
     sigma = np.sqrt(np.partition(E, n_neighbors, axis=1)[:, n_neighbors]).mean()
     E /= -(sigma**2)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.compute import torch as tensors
+from manihash.compute import torch as torch_backend
 from manihash.embeddings._descent import Schedule, minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._exact import row_sums
@@ -59,7 +59,7 @@ class TSNE(Embedding):
 
     def _embed(self, B: Floats) -> Floats:
         dof = checks.positive_number(self.dof, "dof")
-        if tensors.is_tensor(B):
+        if torch_backend.is_tensor(B):
             Y, self.loss_ = tensor_tsne(self, B, dof, self._schedule())
             return Y
         loss = neighbor_loss(

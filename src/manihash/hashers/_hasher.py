@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from manihash import checks, codes
-from manihash.compute import numpy as arrays
+from manihash.compute import backend
 from manihash.estimator import RowEstimator
 from manihash.rows.local import Rows
 from manihash.types import Codes, Floats
@@ -72,7 +72,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         return copy(self)
 
     def _code(self, block: Floats) -> Codes:
-        return arrays.pack(self._embed(block) > 0)
+        return backend(block).pack(self._embed(block) > 0)
 
     def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
         """The rows, to be embedded or encoded by one kernel where a subclass has one."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.rows.local import Rows
 from manihash.types import Floats, Ints
@@ -56,9 +56,9 @@ class KernelHasher(Hasher):
     def _kernel(self, X: Floats, Z: Floats) -> Floats:
         """κ(x, z) of every pair, (b, s)."""
         if self.kernel == "linear":
-            return arrays.product(X, Z)
+            return numpy_backend.product(X, Z)
         if self.kernel == "rbf":
-            return gaussian(arrays.squared_distances(X, Z), self.gamma_)
+            return gaussian(numpy_backend.squared_distances(X, Z), self.gamma_)
         if not callable(self.kernel):
             raise ValueError(
                 f"this model was made with the kernel {self.kernel!r}, a function, which model files do not "
@@ -74,7 +74,7 @@ class KernelHasher(Hasher):
 
     def _embed(self, X: Floats) -> Floats:
         K = X if self.points_ is None else self._kernel(X, self.points_.astype(X.dtype, copy=False))
-        Y = arrays.product(K, self.weights_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.product(K, self.weights_.T.astype(X.dtype, copy=False))
         Y -= self.offset_.astype(X.dtype, copy=False)
         return Y
 

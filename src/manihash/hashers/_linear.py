@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._hasher import Hasher
 from manihash.rows.local import Rows
@@ -19,7 +19,7 @@ class LinearHasher(Hasher):
     offset_: Floats
 
     def _embed(self, X: Floats) -> Floats:
-        Y = arrays.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
         Y -= self.offset_.astype(X.dtype, copy=False)
         return Y
 

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.base.weights import Find, bandwidth, sparse_weights
-from manihash.compute import numpy as arrays
+from manihash.base.weights import Find, bandwidth, k_nearest, sparse_weights
 from manihash.embeddings._spectral import TRIVIAL, fixed_signs
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Induction, base_points, finding
@@ -94,7 +93,7 @@ class AnchorGraph:
     B: Floats
     k: int
     sigma: float
-    find: Find = arrays.k_nearest
+    find: Find = k_nearest
 
     def Z(self, X: Floats) -> sp.csr_array:
         """The normalized weights of a block of rows to their k nearest anchors, (b, m), float64."""

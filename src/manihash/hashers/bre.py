@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, mean_of
 from manihash.progress import advance
@@ -98,8 +98,8 @@ class Pairs:
 
     def distances(self, Z: Floats) -> Floats:
         """d_ij = ½|z_i - z_j|² of the pairs, over the largest of them."""
-        squared = arrays.squared_distances(Z, Z)[self.i, self.j]
-        if squared.max() <= _ROUNDING * arrays.squared_norms(Z).max():
+        squared = numpy_backend.squared_distances(Z, Z)[self.i, self.j]
+        if squared.max() <= _ROUNDING * numpy_backend.squared_norms(Z).max():
             raise ValueError(
                 "the training rows of all pairs are equal, so there is nothing to hash: "
                 "give rows that differ, or raise n_train or pair_fraction"

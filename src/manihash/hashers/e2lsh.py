@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel import look_through, neighbor_distance
 from manihash.rows.local import Rows
@@ -65,7 +65,7 @@ class E2LSH(Hasher):
 
     def _places(self, X: Floats) -> Floats:
         """(aᵀx + b) / w, (b, r)."""
-        Y = arrays.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
         Y += self.offset_.astype(X.dtype, copy=False)
         Y /= X.dtype.type(self.width_)
         return Y

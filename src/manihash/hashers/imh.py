@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from manihash import checks
-from manihash.compute import torch as tensors
+from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Inductive, hand_down
 from manihash.rows.local import Rows
@@ -75,12 +75,11 @@ class IMH(Inductive, Hasher):
         if n > _ROTATION_ROWS:
             rows = rows.only(np.sort(rng.choice(n, _ROTATION_ROWS, replace=False)))
         Y = rows.stack(self._induction, self.n_bits, np.float64)
-        if rows.device is not None and isinstance(Y, np.ndarray):
-            Y = tensors.on(rows.device, Y)
+        Y = rows.to_device(Y)
         mean = Y.mean(axis=0)
         part = clone(self.rotation)
         hand_down(checks.seed(rng), part)
-        self.mean_, self.rotation_ = tensors.to_numpy(mean), part.fit(Y - mean).rotation_
+        self.mean_, self.rotation_ = backend(mean).to_numpy(mean), part.fit(Y - mean).rotation_
         self.base_embedding_ = (self.base_embedding_ - self.mean_) @ self.rotation_
 
     def _embed(self, X: Floats) -> Floats:

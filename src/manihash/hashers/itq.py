@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
 from manihash.progress import note
 from manihash.rotation import ITQRotation
@@ -38,7 +38,7 @@ class ITQ(LinearHasher):
         if len(rows) > _ROTATION_ROWS:
             note(f"ITQ learns its rotation from {_ROTATION_ROWS:,} of {len(rows):,} rows")
             rows = rows.drawn(_ROTATION_ROWS, rng)
-        V = rows.stack(lambda X: arrays.product(X, directions) - center, self.n_bits, rows.dtype)
+        V = rows.stack(lambda X: numpy_backend.product(X, directions) - center, self.n_bits, rows.dtype)
         rotation = ITQRotation(self.n_iter, random_state=checks.seed(rng)).fit(V)
         self.quantization_error_ = float(rotation.errors_[-1])
         self.projection_ = P @ rotation.rotation_

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import moments, principal_directions
 from manihash.rows.local import Rows
@@ -28,7 +28,7 @@ class SH(Hasher):
         found = moments(rows)
         P, _ = principal_directions(found.covariance, min(self.n_bits, rows.width))
         directions = P.T.astype(rows.dtype)
-        parts = list(rows.map(lambda X: _range(arrays.product(X, directions))))
+        parts = list(rows.map(lambda X: _range(numpy_backend.product(X, directions))))
         low = np.min([part[0] for part in parts], axis=0).astype(np.float64)
         high = np.max([part[1] for part in parts], axis=0).astype(np.float64)
         component, mode = smoothest_modes(high - low, self.n_bits)
@@ -37,7 +37,7 @@ class SH(Hasher):
         self.offset_ = low[component]
 
     def _embed(self, X: Floats) -> Floats:
-        Z = arrays.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Z = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
         Z -= self.offset_.astype(X.dtype)
         Z *= self.frequencies_.astype(X.dtype)
         Z += X.dtype.type(np.pi / 2)

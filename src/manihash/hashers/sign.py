@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import mean_of
 from manihash.rotation import random_rotation
@@ -36,7 +36,7 @@ class SignQuantizer(Hasher):
         Z = X - self.mean_.astype(X.dtype)
         if self.rotation_ is None:
             return Z
-        return arrays.product(Z, self.rotation_.T.astype(X.dtype, copy=False))
+        return numpy_backend.product(Z, self.rotation_.T.astype(X.dtype, copy=False))
 
 
 def random_directions(d: int, r: int, rng: np.random.Generator) -> Floats:

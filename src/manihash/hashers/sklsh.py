@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel import gamma_of, look_through
 from manihash.rows.local import Rows
@@ -46,7 +46,7 @@ class SKLSH(Hasher):
         self.projection_ = np.sqrt(2 * self.gamma_) * w
 
     def _embed(self, X: Floats) -> Floats:
-        Y = arrays.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
         Y += self.phases_.astype(X.dtype, copy=False)
         np.cos(Y, out=Y)
         Y += self.thresholds_.astype(X.dtype, copy=False)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._hasher import Hasher
 from manihash.progress import advance
@@ -102,14 +102,14 @@ class SpH(Hasher):
         return A
 
     def _embed(self, X: Floats) -> Floats:
-        squared = arrays.squared_distances(X, self.centers_.astype(X.dtype, copy=False))
+        squared = numpy_backend.squared_distances(X, self.centers_.astype(X.dtype, copy=False))
         return self.radii_.astype(X.dtype, copy=False) - np.sqrt(squared)
 
 
 def _squared_distances(rows: Rows, centers: Floats) -> Floats:
     """|x - p|² of all rows to all centers, (r, n)."""
     C = centers.astype(rows.dtype, copy=False)
-    by_row = rows.stack(lambda X: arrays.squared_distances(X, C), len(C), rows.dtype)
+    by_row = rows.stack(lambda X: numpy_backend.squared_distances(X, C), len(C), rows.dtype)
     return np.ascontiguousarray(by_row.T)
 
 

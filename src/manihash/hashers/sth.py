@@ -9,7 +9,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._linear import LinearHasher
@@ -61,7 +61,7 @@ class STH(LinearHasher):
         n = min(self.n_train, len(rows))
         _check_size(n, self.n_neighbors, self.n_bits)
         Z = rows.take(rng.choice(len(rows), n, replace=False))
-        Z = arrays.unit_rows(Z, arrays.squared_norms(Z))
+        Z = numpy_backend.unit_rows(Z, numpy_backend.squared_norms(Z))
         W = cosine_graph(Z, self.n_neighbors)
         with single_blas_thread():
             Y = smoothest_vectors(W, self.n_bits, rng)
@@ -102,7 +102,7 @@ def cosine_graph(Z: Floats, k: int) -> sp.csr_array:
     n = len(Z)
 
     def nearest(X: Floats) -> tuple[Ints, Floats]:
-        cosines = arrays.product(X, Z)
+        cosines = numpy_backend.product(X, Z)
         index = np.argpartition(-cosines, k, axis=1)[:, : k + 1]
         best = np.take_along_axis(cosines, index, axis=1)
         order = np.argsort(-best, axis=1, kind="stable")

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from manihash import checks
-from manihash.compute import numpy as arrays
+from manihash.compute import backend
+from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.progress import advance
 from manihash.rows.places import Chosen, rows_at
@@ -63,7 +64,7 @@ class Rows:
         self.normalize = normalize
         self.origin = origin
         self.numbers = numbers
-        self.dtype = arrays.float_type(X)
+        self.dtype = backend(X).float_type(X)
         self._kept: Floats | None = None
 
     def __len__(self) -> int:
@@ -88,7 +89,7 @@ class Rows:
         """
         while start < len(self):
             made = list(self._mapped(f, self._reading, stage, start, until=monotonic() + _TURN_SECONDS))
-            start += len(made) * self.together * arrays.block_rows(self.width)
+            start += len(made) * self.together * numpy_backend.block_rows(self.width)
             yield from made
 
     def _mapped(
@@ -100,7 +101,7 @@ class Rows:
         until: float = inf,
     ) -> Iterator[Result]:
         """``map`` of what ``reading`` gives, until a moment: what was begun is then brought to its end."""
-        size, n = self.together * arrays.block_rows(self.width), len(self)
+        size, n = self.together * numpy_backend.block_rows(self.width), len(self)
         starts = range(start, n, size)
         with single_blas_thread() as threads:
             if len(starts) == 1:
@@ -134,7 +135,7 @@ class Rows:
         a span can be added up on another machine, and not a bit changes.
         """
         blocks = self.map(f, stage)
-        per_span = span_rows(self.width) // arrays.block_rows(self.width)
+        per_span = span_rows(self.width) // numpy_backend.block_rows(self.width)
         spans = range(0, len(self), span_rows(self.width))
         return joined(joined(islice(blocks, per_span)) for _ in spans)
 
@@ -150,6 +151,10 @@ class Rows:
     def lay(self, f: Callable[[Floats], Floats], width: int, dtype: Any, stage: str = "") -> Any:
         """As ``stack``, for what a user asks for: of rows that lie elsewhere it may be computed later."""
         return self.stack(f, width, dtype, stage)
+
+    def to_device(self, array: Floats) -> Any:
+        """The array as the backend of these rows takes it: as it is, or as a tensor on their device."""
+        return array
 
     def take(self, index: Any) -> Floats:
         """The rows at the given positions, prepared."""
@@ -210,12 +215,12 @@ class Rows:
         else:
             np.copyto(block := out, part, casting="unsafe")
         if self.normalize:
-            squared = arrays.squared_norms(block)
+            squared = numpy_backend.squared_norms(block)
             _check_squares(part, squared, numbers)
             own = None if np.may_share_memory(block, part) else block
-            block = arrays.unit_rows(block, squared, out=own)
-        elif not arrays.sum_of_squares(block) <= largest_square(self.dtype):
-            _check_squares(part, arrays.squared_norms(block), numbers)
+            block = numpy_backend.unit_rows(block, squared, out=own)
+        elif not numpy_backend.sum_of_squares(block) <= largest_square(self.dtype):
+            _check_squares(part, numpy_backend.squared_norms(block), numbers)
         if self.origin is None:
             return block
         return np.subtract(block, self.origin.astype(self.dtype, copy=False), out=out)
@@ -223,7 +228,7 @@ class Rows:
 
 def span_rows(width: int) -> int:
     """Rows in a span: whole blocks, a function of the width alone."""
-    block = arrays.block_rows(width)
+    block = numpy_backend.block_rows(width)
     return block * max(1, _SPAN_NUMBERS // (block * max(width, 1)))
 
 
@@ -263,7 +268,7 @@ def far_origin(rows: Rows) -> Floats | None:
         return None
     some = rows.take(_stretches(len(rows), rows.width)).astype(np.float64)
     mean = some.mean(axis=0)
-    spread = float(arrays.squared_norms(some - mean).mean())
+    spread = float(numpy_backend.squared_norms(some - mean).mean())
     return mean if float(mean @ mean) > _FAR * spread > 0 else None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.types import Ints
 
 
@@ -42,7 +42,7 @@ def rows_at(X: Any, ordered: Ints) -> Any:
     if hasattr(X, "rows_at"):
         return X.rows_at(ordered)
     taken = np.empty((len(ordered), X.shape[1]), X.dtype)
-    size, at = arrays.block_rows(X.shape[1]), 0
+    size, at = numpy_backend.block_rows(X.shape[1]), 0
     while at < len(ordered):
         first = ordered[at]
         end = int(np.searchsorted(ordered, first + size))

@@ -6,7 +6,7 @@ from typing import Any
 from manihash.checks import positive_int
 from manihash.codes import n_bytes
 from manihash.compute import fused
-from manihash.compute import torch as tensors
+from manihash.compute import torch as torch_backend
 from manihash.compute.torch import Tensor
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class TensorIndex:
                 "%d nearest asked of an index of %d codes: all %d are given", k, len(self), len(self)
             )
             k = len(self)
-        torch = tensors.torch()
+        torch = torch_backend.torch()
         found = [self._nearest(part, k) for part in asked.split(_QUERIES)]
         keys = torch.cat(found) if found else torch.empty((0, k), dtype=torch.int64, device=asked.device)
         return (keys >> _ID_BITS).int(), keys & ((1 << _ID_BITS) - 1)
@@ -84,7 +84,7 @@ class TensorIndex:
         step = max(k, _PAIRS // len(signs))
         for i in range(start, stop, step):
             agree = signs @ self._signs(self.codes[i : min(i + step, stop)]).T
-            ids = tensors.torch().arange(i, i + agree.shape[1], device=agree.device)
+            ids = torch_backend.torch().arange(i, i + agree.shape[1], device=agree.device)
             best = self._least(best, self._keys(agree, ids), k)
         assert best is not None
         return best
@@ -93,7 +93,7 @@ class TensorIndex:
         """Keys (q, most) of codes start to stop that are nearer than a query's distance, by the kernel."""
         from manihash.compute import triton as kernels
 
-        torch, device, q = tensors.torch(), self.codes.device, len(signs)
+        torch, device, q = torch_backend.torch(), self.codes.device, len(signs)
         rows, width = -(-q // _BQ) * _BQ, max(32, 1 << (self.n_bits - 1).bit_length())
         asked = torch.zeros((rows, width), dtype=torch.int8, device=device)
         asked[:q, : self.n_bits] = signs
@@ -117,22 +117,22 @@ class TensorIndex:
         return ((self.n_bits - agree.long()) // 2 << _ID_BITS) | ids
 
     def _least(self, best: Tensor | None, keys: Tensor, k: int) -> Tensor:
-        keys = keys if best is None else tensors.torch().cat([best, keys], 1)
+        keys = keys if best is None else torch_backend.torch().cat([best, keys], 1)
         return keys.topk(min(k, keys.shape[1]), dim=1, largest=False, sorted=True).values
 
     def _signs(self, codes: Tensor) -> Tensor:
         """Bits as +-1 (n, n_bits), in float32."""
-        torch = tensors.torch()
+        torch = torch_backend.torch()
         places = torch.arange(7, -1, -1, device=codes.device, dtype=torch.uint8)
         bits = (codes[:, :, None] >> places & 1).reshape(len(codes), -1)[:, : self.n_bits]
         return bits.float().mul_(2).sub_(1)
 
     def _checked(self, codes: Any, name: str) -> Tensor:
-        if not tensors.is_tensor(codes):
+        if not torch_backend.is_tensor(codes):
             raise TypeError(
                 f"{name} must be a torch tensor, not {type(codes).__name__}: HammingIndex takes arrays"
             )
-        if codes.dtype != tensors.torch().uint8 or codes.dim() != 2:
+        if codes.dtype != torch_backend.torch().uint8 or codes.dim() != 2:
             raise ValueError(
                 f"{name} must be a 2-D tensor of bytes (uint8) as encode() makes it, "
                 f"not {codes.dim()}-D of {codes.dtype}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.base.kmeans import KMeansBase
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.hashers.agh import AGH
 from manihash.hashers.imh import IMH
 from manihash.hashers.recipes import recipe
@@ -61,7 +61,7 @@ def growth(trial: Trial, shelf: Shelf) -> Found:
 def bare_product(X: Any) -> float:
     """Rows of X times 400 vectors in float32, block by block: the least that finding base points can cost."""
     C = np.ones((PRODUCT_COLUMNS, X.shape[1]), np.float32)
-    return float(sum(Rows(X).map(lambda block: float(arrays.product(block, C)[0, 0]))))
+    return float(sum(Rows(X).map(lambda block: float(numpy_backend.product(block, C)[0, 0]))))
 
 
 def _seconds(work: Callable[[], Any]) -> float:

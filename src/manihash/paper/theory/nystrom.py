@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash.base.weights import weights
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.embeddings._spectral import fixed_signs
 from manihash.types import Floats
 
@@ -32,7 +32,7 @@ class NystromEigenfunction:
     def __call__(self, X: Floats) -> Floats:
         """φ of each row of X: (b, d) -> (b, r)."""
         m = len(self.B)
-        squared = arrays.squared_distances(X.astype(np.float64), self.B)
+        squared = numpy_backend.squared_distances(X.astype(np.float64), self.B)
         nearest = squared.min(axis=1, keepdims=True)
         # Weights relative to the nearest do not underflow; K̃ has a root of the factor left over.
         W = weights(squared - nearest, self.sigma)
@@ -44,7 +44,7 @@ def nystrom(B: Floats, r: int, sigma: float) -> NystromEigenfunction:
     """The Nyström eigenfunctions of Laplacian eigenmaps on the complete Gaussian graph of B (m, d)."""
     B = np.asarray(B, np.float64)
     m = len(B)
-    W = weights(arrays.squared_distances(B, B), sigma)
+    W = weights(numpy_backend.squared_distances(B, B), sigma)
     mean_weight = W.mean(axis=1)
     values, vectors = eigh(W / (m * np.sqrt(np.outer(mean_weight, mean_weight))))
     kept = slice(m - 2, m - 2 - r if m - 2 - r >= 0 else None, -1)

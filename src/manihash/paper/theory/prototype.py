@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.compute import numpy as arrays
+from manihash.compute import numpy as numpy_backend
 from manihash.types import Floats, Ints
 
 
@@ -52,7 +52,7 @@ def k_center(Y: Floats, m: int, first: int = 0) -> tuple[Ints, Floats]:
     center = first
     for i in range(m):
         centers[i] = center
-        nearest = np.minimum(nearest, arrays.squared_norms(Y - Y[center]))
+        nearest = np.minimum(nearest, numpy_backend.squared_norms(Y - Y[center]))
         center = int(nearest.argmax())
         radii[i] = np.sqrt(nearest[center])
     return centers, radii
@@ -71,5 +71,5 @@ def corollary_size(epsilon: float, delta: float, t: float) -> int:
 
 def overall_weights(candidates: Floats, members: Floats, sigma: float) -> Floats:
     """Σ_i w(c, x_i) over the members (n_j, d) of a cluster, for each candidate c: (b,)."""
-    squared = arrays.squared_distances(candidates, members)
+    squared = numpy_backend.squared_distances(candidates, members)
     return np.exp(-squared / sigma**2).sum(axis=1)
