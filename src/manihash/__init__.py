@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from manihash.base.large import LargeBase, ReducedBase
     from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors, ListedNeighbors
     from manihash.base.reduced import ReducedNeighbors
+    from manihash.codes import pack, unpack
     from manihash.compute.fused import precision
     from manihash.datasets import load_dataset, open_vectors
     from manihash.embeddings.diffusion import DiffusionMaps
@@ -102,6 +103,8 @@ _HOMES = {
     "Rescore": "manihash.search",
     "dedup": "manihash.search",
     "TensorIndex": "manihash.search.tensor_index",
+    "pack": "manihash.codes",
+    "unpack": "manihash.codes",
     "on_device": "manihash.rows.torch",
     "precision": "manihash.compute.fused",
     "open_store": "manihash.stores",

@@ -483,7 +483,7 @@ def test_what_are_no_codes_is_refused():
         TensorIndex(np.zeros((3, 2), np.uint8), 16)
     with pytest.raises(ValueError, match="bytes"):
         TensorIndex(torch.zeros((3, 2)), 16)
-    with pytest.raises(ValueError, match="2 bytes a row"):
+    with pytest.raises(ValueError, match="2 bytes per row"):
         TensorIndex(torch.zeros((3, 2), dtype=torch.uint8), 64)
     with pytest.raises(ValueError, match="beyond the first 13"):
         TensorIndex(torch.full((3, 2), 255, dtype=torch.uint8), 13)

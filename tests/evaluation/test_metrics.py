@@ -255,7 +255,7 @@ def test_codes_equal_to_the_labels_rank_perfectly():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_bits": 17}, "2 bytes a row"),
+        ({"n_bits": 17}, "2 bytes per row"),
         ({"radius": -1}, "radius must be a whole number of at least 0"),
         ({"block": 0}, "block must be a whole number of at least 1"),
         ({"truth": LabelTruth([0] * 3, [0] * 9)}, "5 queries and 9 rows came with a truth for 3 and 9"),

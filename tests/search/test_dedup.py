@@ -56,7 +56,7 @@ def test_a_long_chain_is_one_group(monkeypatch):
         ({"radius": -1}, "radius must be a whole number of at least 0"),
         ({"n_bits": 3}, "bits set beyond the first 3"),
         ({"codes": np.empty((0, 1), np.uint8)}, "no codes came"),
-        ({"ids": [1, 1]}, "ids must differ"),
+        ({"ids": [1, 1]}, "ids must be distinct"),
     ],
 )
 def test_duplicates_that_make_no_sense_are_refused(arguments, message):

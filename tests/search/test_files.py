@@ -222,7 +222,7 @@ def everything(path):
 
 
 # What stored padding bits, and rows listed twice under one id, look like to a caller of stats() or remove().
-FOR_THE_CALLER = ("bits set beyond the first", "in the index", "ids must differ")
+FOR_THE_CALLER = ("bits set beyond the first", "in the index", "ids must be distinct")
 
 
 @settings(deadline=None, max_examples=150)

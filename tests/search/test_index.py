@@ -170,15 +170,15 @@ def test_its_length_is_the_number_of_codes(engine):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_bits": 17}, "2 bytes a row, but codes of 17 bits have 3"),
+        ({"n_bits": 17}, "2 bytes per row, but codes of 17 bits have 3"),
         ({"n_bits": 15}, "bits set beyond the first 15"),
         ({"n_bits": 0}, "n_bits must be a whole number of at least 1"),
         ({"n_bits": 2**16}, "an index takes at most 65535"),
         ({"codes": np.ones((3, 2))}, "2-D array of bytes"),
         ({"codes": np.ones((0, 2), np.uint8)}, "no codes came"),
-        ({"ids": [1, 2]}, "ids must be 3 whole numbers"),
-        ({"ids": [1.0, 2.0, 3.0]}, "not .* of float64"),
-        ({"ids": [1, 2, 1]}, "ids must differ, but only 2 of 3 do"),
+        ({"ids": [1, 2]}, "ids must be 3 integers"),
+        ({"ids": [1.0, 2.0, 3.0]}, "got .* type float64"),
+        ({"ids": [1, 2, 1]}, "ids must be distinct, but 1 occurs 2 times"),
     ],
 )
 def test_an_index_that_makes_no_sense_is_refused(engine, arguments, message):
@@ -191,13 +191,13 @@ def test_an_index_that_makes_no_sense_is_refused(engine, arguments, message):
     [
         (lambda i: i.search(np.zeros((1, 2), np.uint8), 0), "k must be a whole number of at least 1, not 0"),
         (lambda i: i.search(np.zeros((1, 2), np.uint8), 2.5), "k must be a whole number"),
-        (lambda i: i.search(np.zeros((1, 3), np.uint8), 1), "queries have 3 bytes a row"),
+        (lambda i: i.search(np.zeros((1, 3), np.uint8), 1), "queries have 3 bytes per row"),
         (lambda i: i.search(np.zeros(2, np.uint8), 1), "queries must be a 2-D array"),
         (lambda i: i.within(np.zeros((1, 2), np.uint8), -1), "radius must be a whole number of at least 0"),
         (lambda i: i.within(np.full((1, 2), 255, np.uint8), 1), "queries have bits set beyond the first 12"),
-        (lambda i: i.within(np.zeros((1, 2)), 1), "not 2-D of float64"),
+        (lambda i: i.within(np.zeros((1, 2)), 1), "got 2-D of float64"),
         (lambda i: i.bucket(np.zeros((2, 2), np.uint8)), "2 codes came, a bucket is that of one"),
-        (lambda i: i.bucket(np.zeros(3, np.uint8)), "queries have 3 bytes a row"),
+        (lambda i: i.bucket(np.zeros(3, np.uint8)), "queries have 3 bytes per row"),
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused(engine, ask, message):

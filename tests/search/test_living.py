@@ -132,14 +132,17 @@ def test_an_index_that_was_emptied_has_no_answers_and_takes_new_rows(caplog):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda i: i.add(random_codes(2, 16, 0)), "2 bytes a row, but codes of 8 bits have 1"),
-        (lambda i: i.add(random_codes(2, 8, 0), [9, 9]), "ids must differ"),
+        (lambda i: i.add(random_codes(2, 16, 0)), "2 bytes per row, but codes of 8 bits have 1"),
+        (lambda i: i.add(random_codes(2, 8, 0), [9, 9]), "ids must be distinct"),
         (lambda i: i.add(random_codes(2, 8, 0), [9, 1]), "id 1 is in the index already: use update"),
-        (lambda i: i.add(random_codes(1, 8, 0), np.array([2**64 - 1], np.uint64)), "ids go up to"),
+        (
+            lambda i: i.add(random_codes(1, 8, 0), np.array([2**64 - 1], np.uint64)),
+            "ids must fit into a signed 64-bit",
+        ),
         (lambda i: i.remove([1, 77, 78]), r"id 77 \(and 1 others\) is not in the index. Nothing was changed"),
-        (lambda i: i.remove([1, 1]), "ids must differ"),
+        (lambda i: i.remove([1, 1]), "ids must be distinct"),
         (lambda i: i.update(random_codes(2, 8, 0), [1, 77]), "id 77 is not in the index"),
-        (lambda i: i.update(random_codes(2, 8, 0), [1]), "ids must be 2 whole numbers"),
+        (lambda i: i.update(random_codes(2, 8, 0), [1]), "ids must be 2 integers"),
         (lambda i: i.search(random_codes(1, 8, 0), 1, filter=[True]), "a filter of shape \\(1,\\) came for"),
         (
             lambda i: i.within(random_codes(1, 8, 0), 1, filter=[0.5]),

@@ -110,7 +110,7 @@ def test_ids_that_are_held_are_refused_and_nothing_is_added(address):
             store.add(codes[4:], [9, 4, 3, 2, 8, 7])
         with pytest.raises(StoreError, match=r"id 4 is already in .*: delete it first"):
             store.add(codes[:1], [4])
-        with pytest.raises(ValueError, match="ids must differ, but 6 came 2 times"):
+        with pytest.raises(ValueError, match="ids must be distinct, but 6 occurs 2 times"):
             store.add(codes[:3], [6, 5, 6])
         assert store.count() == 4
         assert not store.has([9, 8, 7, 6, 5]).any()
@@ -130,12 +130,12 @@ def test_unknown_ids_are_refused_and_nothing_is_deleted(address):
 @pytest.mark.parametrize(
     ("codes", "ids", "message"),
     [
-        (np.zeros((2, 3), np.uint8), [1, 2], "3 bytes a row, but codes of 13 bits have 2"),
+        (np.zeros((2, 3), np.uint8), [1, 2], "3 bytes per row, but codes of 13 bits have 2"),
         (np.full((2, 2), 255, np.uint8), [1, 2], "bits set beyond the first 13"),
         (np.zeros((2, 2)), [1, 2], "2-D array of bytes"),
-        (np.zeros((2, 2), np.uint8), [1], "ids must be 2 whole numbers"),
-        (np.zeros((2, 2), np.uint8), [1.5, 2.5], "ids must be 2 whole numbers"),
-        (np.zeros((2, 2), np.uint8), [2**63, 2**64 - 1], "fit into 64 bits with a sign"),
+        (np.zeros((2, 2), np.uint8), [1], "ids must be 2 integers"),
+        (np.zeros((2, 2), np.uint8), [1.5, 2.5], "ids must be 2 integers"),
+        (np.zeros((2, 2), np.uint8), [2**63, 2**64 - 1], "fit into a signed 64-bit integer"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_and_nothing_is_added(address, codes, ids, message):
@@ -153,7 +153,7 @@ def test_questions_that_make_no_sense_are_refused(address):
             store.search(query, 0)
         with pytest.raises(ValueError, match="radius must be a whole number of at least 0, not -1"):
             store.within(query, -1)
-        with pytest.raises(ValueError, match="queries have 3 bytes a row, but codes of 13 bits have 2"):
+        with pytest.raises(ValueError, match="queries have 3 bytes per row, but codes of 13 bits have 2"):
             store.search(np.zeros((1, 3), np.uint8), 1)
         with pytest.raises(ValueError, match="queries must be a 2-D array of bytes"):
             store.within(query[0], 1)

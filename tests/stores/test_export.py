@@ -233,13 +233,16 @@ def test_the_command_takes_whole_bytes_where_no_length_is_given(tmp_path, codes_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--bits", "64"], "2 bytes a row, but codes of 64 bits have 8"),
+        (["--bits", "64"], "2 bytes per row, but codes of 64 bits have 8"),
         (["--bits", "10"], "bits set beyond the first 10"),
         (["--bits", "0"], "codes of 0 bits"),
         (["--batch", "0"], "--batch must be a whole number of at least 1"),
-        (["--ids", "twice.npy"], "ids must differ, but 1 came 1000 times"),
-        (["--ids", "few.npy"], "ids must be 1000 whole numbers, one for each code, not (3,)"),
-        (["--ids", "half.npy"], "ids must be 1000 whole numbers, one for each code, not (1000,) of float64"),
+        (["--ids", "twice.npy"], "ids must be distinct, but 1 occurs 1000 times"),
+        (["--ids", "few.npy"], "ids must be 1000 integers, one per code, got an array of shape (3,)"),
+        (
+            ["--ids", "half.npy"],
+            "ids must be 1000 integers, one per code, got an array of shape (1000,) and type float64",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_store_is_made(
@@ -256,7 +259,8 @@ def test_what_does_not_fit_is_refused_before_a_store_is_made(
 def test_a_store_of_another_width_is_refused(tmp_path, codes_file):
     create_store(str(tmp_path / "a.faiss"), 64).close()
     assert (
-        "2 bytes a row, but codes of 64 bits" in run(codes_file, "--to", tmp_path / "a.faiss", code=2).stderr
+        "2 bytes per row, but codes of 64 bits"
+        in run(codes_file, "--to", tmp_path / "a.faiss", code=2).stderr
     )
     told = run(codes_file, "--to", tmp_path / "a.faiss", "--bits", 13, code=2).stderr
     assert "holds codes of 64 bits, and these have 13" in told

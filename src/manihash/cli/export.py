@@ -86,7 +86,7 @@ def _store(to: str, bits: int | None, codes: "NDArray[Any]") -> "Store":
 
 
 def _read_ids(path: str, codes: "NDArray[Any]") -> "NDArray[Any]":
-    from manihash.stores import check_ids
+    from manihash.search.ids import check_ids
 
     return check_ids(_inputs.read_ids(path).reshape(-1), len(codes))
 

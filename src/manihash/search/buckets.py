@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.codes import words
 from manihash.search.offsets import FewRepeat, Ints, Offsets, Ranks, offsets
 from manihash.types import Codes
 
@@ -152,10 +153,3 @@ def aligned(codes: Codes) -> Codes:
     padded = np.zeros((len(codes), width), np.uint8)
     padded[:, : codes.shape[1]] = codes
     return padded
-
-
-def words(codes: Codes) -> NDArray[np.uint64]:
-    """The same bytes as 64-bit words (n, w), zeros behind."""
-    padded = np.zeros((len(codes), -(-codes.shape[1] // 8) * 8), np.uint8)
-    padded[:, : codes.shape[1]] = codes
-    return padded.view(np.uint64)

@@ -12,7 +12,7 @@ from manihash.codes import check_codes
 from manihash.progress import advance
 from manihash.search.buckets import Ints, build
 from manihash.search.engines import engine
-from manihash.search.ids import distinct_ids
+from manihash.search.ids import check_ids
 from manihash.search.routes import Routes
 
 # Distinct codes looked up at once.
@@ -50,7 +50,7 @@ def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None 
     given = check_codes(codes, n_bits)
     if not len(given):
         raise ValueError("no codes came: duplicates need at least one row")
-    names = np.arange(len(given)) if ids is None else distinct_ids(ids, len(given))
+    names = np.arange(len(given)) if ids is None else check_ids(ids, len(given))
     order = np.argsort(names, kind="stable")
     buckets = build(given[order], names[order])
     label = _components(buckets.codes, n_bits, radius)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.search.living import Living
 from manihash.search.parts import Mask
+from manihash.types import Ids
 
 _log = logging.getLogger(__name__)
 
@@ -18,18 +19,24 @@ Filter = ArrayLike | Iterable[int] | None
 LARGEST_ID = 2**63 - 1
 
 
-def distinct_ids(ids: ArrayLike, n: int) -> Ints:
-    """n different whole numbers, one for each code; otherwise an error that says why."""
+def check_ids(ids: ArrayLike, n: int | None = None) -> Ids:
+    """Return the ids as int64; raise unless they are distinct integers, n of them if n is given."""
     array = np.asarray(ids)
-    if array.shape != (n,) or (array.dtype.kind not in "iu" and n):
+    if not array.size:
+        array = array.reshape(-1).astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (n is not None and len(array) != n):
+        expected = "a 1-D array of integers" if n is None else f"{n} integers, one per code"
         raise ValueError(
-            f"ids must be {n} whole numbers, one for each code, not {array.shape} of {array.dtype}"
+            f"ids must be {expected}, got an array of shape {array.shape} and type {array.dtype}"
         )
-    if n and array.max() > LARGEST_ID:
-        raise ValueError(f"ids go up to {LARGEST_ID}, but {array.max()} came: give smaller ones")
-    different = len(np.unique(array))
-    if different < n:
-        raise ValueError(f"ids must differ, but only {different} of {n} do: give each code its own")
+    if len(array) and array.max() > LARGEST_ID:
+        raise ValueError(f"ids must fit into a signed 64-bit integer, got {array.max()}: use smaller ids")
+    if len(np.unique(array)) < len(array):
+        values, counts = np.unique(array, return_counts=True)
+        most = counts.argmax()
+        raise ValueError(
+            f"ids must be distinct, but {values[most]} occurs {counts[most]} times: give each code its own id"
+        )
     return array.astype(np.int64)
 
 

@@ -12,7 +12,7 @@ from manihash.codes import check_codes, n_bytes
 from manihash.search import cost, files
 from manihash.search.buckets import Ints, aligned, build
 from manihash.search.engines import engine
-from manihash.search.ids import LARGEST_ID, Filter, check_there, distinct_ids, masks
+from manihash.search.ids import LARGEST_ID, Filter, check_ids, check_there, masks
 from manihash.search.living import Living
 from manihash.search.rescore import Asymmetric, Rescore
 from manihash.search.routes import scan
@@ -45,7 +45,7 @@ class HammingIndex:
             raise ValueError("no codes came: an index needs at least one, give it the output of encode()")
         given = None
         if ids is not None:
-            given = distinct_ids(ids, len(database))
+            given = check_ids(ids, len(database))
             order = np.argsort(given)
             given, database = given[order], database[order]
         self._living = Living(build(database, given), self.n_bits)
@@ -145,21 +145,21 @@ class HammingIndex:
                 raise ValueError(f"no free ids are left after {start - 1}: give ids of your own")
             given = np.arange(start, start + len(new))
         else:
-            given = distinct_ids(ids, len(new))
+            given = check_ids(ids, len(new))
             check_there(self._living, given, wanted=False)
         self._living.put(new, given)
         return given
 
     def remove(self, ids: ArrayLike) -> None:
         """Take out the rows of these ids, all of which must be in the index."""
-        gone = distinct_ids(ids, np.size(np.asarray(ids)))
+        gone = check_ids(ids)
         check_there(self._living, gone, wanted=True)
         self._living.drop(gone)
 
     def update(self, codes: ArrayLike, ids: ArrayLike) -> None:
         """Give new codes to rows whose ids are in the index."""
         new = self._checked(codes, "codes")
-        changed = distinct_ids(ids, len(new))
+        changed = check_ids(ids, len(new))
         check_there(self._living, changed, wanted=True)
         self._living.drop(changed)
         self._living.put(new, changed)

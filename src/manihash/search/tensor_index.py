@@ -139,7 +139,7 @@ class TensorIndex:
             )
         if codes.shape[1] != n_bytes(self.n_bits):
             raise ValueError(
-                f"{name} have {codes.shape[1]} bytes a row, but codes of {self.n_bits} bits have "
+                f"{name} have {codes.shape[1]} bytes per row, but codes of {self.n_bits} bits have "
                 f"{n_bytes(self.n_bits)}: give the n_bits that the codes were made with"
             )
         if self.n_bits % 8 and bool((codes[:, -1] & (0xFF >> self.n_bits % 8)).any()):

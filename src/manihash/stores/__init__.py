@@ -1,6 +1,6 @@
 """Databases that keep codes, behind the same few verbs; one file each, its library imported when used."""
 
-from manihash.stores._store import NoStore, Store, StoreDown, StoreError, check_ids
+from manihash.stores._store import NoStore, Store, StoreDown, StoreError
 from manihash.stores._urls import create_store, open_store, without_password
 from manihash.stores.export import Exported, export_codes
 
@@ -10,7 +10,6 @@ __all__ = [
     "Store",
     "StoreDown",
     "StoreError",
-    "check_ids",
     "create_store",
     "export_codes",
     "open_store",

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
 from manihash.codes import check_codes
+from manihash.search.ids import check_ids
 from manihash.types import Codes
 
 _log = logging.getLogger(__name__)
@@ -190,25 +191,6 @@ class Store:
         unknown = np.setdiff1d(ids, held)
         if len(unknown):
             raise StoreError(f"{_some(unknown)} not in {self.url}: ask for ids that were added")
-
-
-def check_ids(ids: ArrayLike, n: int | None = None) -> Ints:
-    """The ids as int64 if they are different whole numbers, and n of them where n is given."""
-    array = np.asarray(ids)
-    if not array.size:
-        array = array.reshape(-1).astype(np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or (n is not None and len(array) != n):
-        wanted = "a list of whole numbers" if n is None else f"{n} whole numbers, one for each code"
-        raise ValueError(f"ids must be {wanted}, not {array.shape} of {array.dtype}")
-    if array.dtype.kind == "u" and len(array) and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"ids must fit into 64 bits with a sign, but {array.max()} came: number them anew")
-    numbers, counts = np.unique(array, return_counts=True)
-    if len(numbers) < len(array):
-        raise ValueError(
-            f"ids must differ, but {numbers[counts.argmax()]} came {counts.max()} times: "
-            "give each code its own"
-        )
-    return array.astype(np.int64)
 
 
 def in_order(distances: ArrayLike, ids: ArrayLike) -> Answers:

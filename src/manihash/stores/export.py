@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from manihash.checks import positive_int
 from manihash.codes import check_codes
 from manihash.progress import advance
-from manihash.stores._store import Ints, Store, StoreDown, StoreError, check_ids
+from manihash.search.ids import check_ids
+from manihash.stores._store import Ints, Store, StoreDown, StoreError
 from manihash.types import Codes
 
 

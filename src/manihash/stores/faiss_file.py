@@ -18,7 +18,8 @@ import numpy as np
 from manihash.codes import n_bytes
 from manihash.files.model import whole_file
 from manihash.search import HammingIndex
-from manihash.stores._store import Answers, Ints, NoStore, StoreError, check_ids
+from manihash.search.ids import check_ids
+from manihash.stores._store import Answers, Ints, NoStore, StoreError
 from manihash.types import Codes
 
 _FLAT, _MAPPED = b"IBxF", (b"IBMp", b"IBM2")
