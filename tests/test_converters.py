@@ -131,7 +131,7 @@ def test_usearch_stores_and_compares_the_same_bytes(n_bits):
 @pytest.mark.extra
 def test_postgres_reads_and_writes_the_same_text():
     import psycopg
-    from store_engines import postgres_url
+    from store_databases import postgres_url
 
     codes = pack(np.random.default_rng(0).random((20, 13)) < 0.5)
     with psycopg.connect(postgres_url()) as connection:

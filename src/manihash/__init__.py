@@ -53,7 +53,16 @@ if TYPE_CHECKING:
     from manihash.search import HammingIndex, Rescore, dedup
     from manihash.search.lsh_tables import LSHTables
     from manihash.search.tensor_index import TensorIndex
-    from manihash.stores import open_store
+    from manihash.stores import (
+        ExportResult,
+        Store,
+        StoreConnectionError,
+        StoreError,
+        StoreNotFoundError,
+        create_store,
+        export_codes,
+        open_store,
+    )
 
 _HOMES = {
     "IMH": "manihash.hashers.imh",
@@ -108,6 +117,13 @@ _HOMES = {
     "on_device": "manihash.rows.torch",
     "precision": "manihash.compute.fused",
     "open_store": "manihash.stores",
+    "create_store": "manihash.stores",
+    "export_codes": "manihash.stores",
+    "ExportResult": "manihash.stores",
+    "Store": "manihash.stores",
+    "StoreError": "manihash.stores",
+    "StoreNotFoundError": "manihash.stores",
+    "StoreConnectionError": "manihash.stores",
     "load_dataset": "manihash.datasets",
     "open_vectors": "manihash.datasets",
 }

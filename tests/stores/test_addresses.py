@@ -1,25 +1,25 @@
-"""Addresses of stores: what they mean, what is shown of them, and what is missing to use them."""
+"""Addresses of stores: parsing, hidden passwords, and missing libraries."""
 
 import sys
 
 import pytest
 
-from manihash.stores import create_store, open_store, without_password
+from manihash.stores import create_store, mask_password, open_store
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("codes.txt", r"'codes.txt' is no address of a store: one of PATH.faiss"),
-        ("mysql://me:secret@host/db", r"mysql://me:\*\*\*@host/db' is no address"),
-        ("codes.faiss?table=x", "has an option 'table': it takes none"),
-        ("codes.db?tabel=x", "has an option 'tabel': it takes table and timeout"),
-        ("codes.db?timeout=soon", "timeout=soon came: a number of seconds"),
+        ("codes.txt", r"'codes.txt' is not the address of a store: expected one of PATH.faiss"),
+        ("mysql://me:secret@host/db", r"mysql://me:\*\*\*@host/db' is not the address"),
+        ("codes.faiss?table=x", "has the unknown option 'table'"),
+        ("codes.db?tabel=x", "has the unknown option 'tabel': this kind of store accepts table and timeout"),
+        ("codes.db?timeout=soon", "got timeout=soon: expected a positive number"),
         ("milvus://", "names no host"),
-        ("postgres://host/db?index=ivf", "index=ivf came"),
+        ("postgres://host/db?index=ivf", "got index=ivf"),
     ],
 )
-def test_an_address_that_means_nothing_is_refused(url, message):
+def test_an_invalid_address_is_rejected(url, message):
     with pytest.raises(ValueError, match=message):
         open_store(url)
 
@@ -38,7 +38,7 @@ def test_an_address_that_means_nothing_is_refused(url, message):
     ],
 )
 def test_an_address_is_shown_without_its_password(url, shown):
-    assert without_password(url) == shown
+    assert mask_password(url) == shown
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_an_address_is_shown_without_its_password(url, shown):
         ("milvus_lite", "a.db", "milvus-lite"),
     ],
 )
-def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(
+def test_the_error_for_a_missing_library_names_the_extra_that_installs_it(
     monkeypatch, tmp_path, library, url, part
 ):
     if library == "lancedb":
@@ -62,7 +62,7 @@ def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(
         create_store(url, 8)
 
 
-def test_the_width_must_be_a_width(tmp_path):
+def test_n_bits_must_be_a_positive_integer(tmp_path):
     for n_bits in (0, -3, 1.5, True):
         with pytest.raises(ValueError, match="n_bits must be a whole number of at least 1"):
             create_store(str(tmp_path / "a.faiss"), n_bits)

@@ -1,21 +1,28 @@
-"""Export: in batches, again where it was cut off, and never over other codes."""
+"""Export: in batches, resumable, and never overwriting other codes."""
 
 import json
 import logging
 
 import numpy as np
 import pytest
-from store_engines import ENGINES, new_address, postgres_url, repeated_codes, scattered_ids
+from store_databases import DATABASES, new_address, postgres_url, repeated_codes, scattered_ids
 from typer.testing import CliRunner
 
 from manihash.cli._app import app
-from manihash.stores import StoreDown, StoreError, create_store, export_codes, open_store, without_password
+from manihash.stores import (
+    StoreConnectionError,
+    StoreError,
+    create_store,
+    export_codes,
+    mask_password,
+    open_store,
+)
 
 N = 1000
-BATCHED = [engine for engine in ENGINES if engine != "faiss"]
+BATCHED = [engine for engine in DATABASES if engine != "faiss"]
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=DATABASES)
 def address(request, tmp_path):
     return new_address(request.param, tmp_path)
 
@@ -26,8 +33,8 @@ def batched_address(request, tmp_path):
 
 
 @pytest.fixture
-def happening():
-    """Do something once, when so many rows of an export are done."""
+def at_row():
+    """Call a function once, when an export has written a given number of rows."""
     log, handlers = logging.getLogger("manihash.progress"), []
 
     def arrange(at, what):
@@ -51,21 +58,21 @@ def interrupt():
     raise KeyboardInterrupt
 
 
-def held(store, codes, ids):
+def contains(store, codes, ids):
     return store.count() == len(ids) and np.array_equal(store.get(ids), codes)
 
 
 @pytest.mark.parametrize("batch", [1, 300, 5000])
-def test_all_rows_arrive_whatever_the_batch(address, batch):
+def test_all_rows_are_exported_for_any_batch_size(address, batch):
     n = 20 if batch == 1 else N
     codes, ids = repeated_codes(n, 13), scattered_ids(n)
     with create_store(address, 13) as store:
         done = export_codes(codes, store, ids, batch)
         assert (done.rows, done.added, done.count) == (n, n, n)
-        assert held(store, codes, ids)
+        assert contains(store, codes, ids)
 
 
-def test_without_ids_a_row_has_its_position(address):
+def test_without_ids_the_id_of_a_code_is_its_row_number(address):
     codes = repeated_codes(50, 16)
     with create_store(address, 16) as store:
         export_codes(codes, store)
@@ -80,47 +87,47 @@ def test_the_same_export_again_adds_nothing(address):
         assert (done.rows, done.added, done.count) == (N, 0, N)
 
 
-def test_an_interrupted_export_goes_on_where_it_stopped(batched_address, happening):
+def test_an_interrupted_export_is_resumed(batched_address, at_row):
     codes, ids = repeated_codes(N, 16), scattered_ids(N)
     with create_store(batched_address, 16) as store:
-        happening(600, interrupt)
+        at_row(600, interrupt)
         with pytest.raises(
-            KeyboardInterrupt, match="600 of 1,000 rows are in the store, and the same export"
+            KeyboardInterrupt, match="600 of 1,000 rows are in the store; run the same export"
         ):
             export_codes(codes, store, ids, 300)
     with open_store(batched_address) as store:
         assert store.count() == 600
         assert export_codes(codes, store, ids, 300).added == 400
-        assert held(store, codes, ids)
+        assert contains(store, codes, ids)
 
 
-def test_an_interrupted_file_is_not_begun(tmp_path, happening):
+def test_an_interrupted_export_to_a_file_adds_nothing(tmp_path, at_row):
     with create_store(str(tmp_path / "a.faiss"), 16) as store:
-        happening(0, interrupt)
+        at_row(0, interrupt)
         with pytest.raises(KeyboardInterrupt):
             export_codes(repeated_codes(N, 16), store)
         assert store.count() == 0
 
 
-def test_a_batch_of_which_only_a_part_arrived_is_made_whole(address):
+def test_a_partially_written_batch_is_completed(address):
     codes = repeated_codes(N, 16)
     with create_store(address, 16) as store:
         there = np.concatenate([np.arange(300), np.arange(310, 450, 7)])
         store.add(codes[there], there)
         assert export_codes(codes, store, batch=100).added == N - len(there)
-        assert held(store, codes, np.arange(N))
+        assert contains(store, codes, np.arange(N))
 
 
-def test_rows_that_were_deleted_meanwhile_come_back(address):
+def test_deleted_rows_are_exported_again(address):
     codes = repeated_codes(N, 16)
     with create_store(address, 16) as store:
         export_codes(codes, store, batch=100)
         store.delete([3, 150, 999])
         assert export_codes(codes, store, batch=100).added == 3
-        assert held(store, codes, np.arange(N))
+        assert contains(store, codes, np.arange(N))
 
 
-def test_rows_of_others_stay(address):
+def test_rows_of_others_are_kept(address):
     codes, ids = repeated_codes(N, 16), np.arange(N)
     with create_store(address, 16) as store:
         store.add(codes[:5], [-1, -2, -3, 5000, 5001])
@@ -129,26 +136,26 @@ def test_rows_of_others_stay(address):
         np.testing.assert_array_equal(store.get(ids), codes)
 
 
-def test_other_codes_under_the_same_ids_are_left_as_they_are(address):
+def test_different_codes_under_the_same_ids_are_not_overwritten(address):
     codes = repeated_codes(N, 16)
     with create_store(address, 16) as store:
         store.add(codes[:10] ^ 1, np.arange(10))
-        with pytest.raises(StoreError, match=r"ids 0, 1, 2 and 7 more are in .* with another code"):
+        with pytest.raises(StoreError, match=r"ids 0, 1, 2 and 7 more are in .* with a different code"):
             export_codes(codes, store, batch=100)
         assert store.count() == 10
         np.testing.assert_array_equal(store.get(np.arange(10)), codes[:10] ^ 1)
 
 
-def test_somebody_else_who_writes_meanwhile_is_noticed(batched_address, happening):
+def test_a_concurrent_writer_is_detected(batched_address, at_row):
     codes = repeated_codes(N, 16)
     with create_store(batched_address, 16) as store, open_store(batched_address) as other:
-        happening(600, lambda: other.add(codes[:1], [-7]))
-        with pytest.raises(StoreError, match="held 0 rows, 1,000 were added, and it holds 1,001"):
+        at_row(600, lambda: other.add(codes[:1], [-7]))
+        with pytest.raises(StoreError, match="held 0 rows, 1,000 were added, and it now holds 1,001"):
             export_codes(codes, store, batch=300)
 
 
 @pytest.mark.extra
-def test_a_connection_lost_in_the_middle_loses_no_row_of_postgres(tmp_path, happening):
+def test_no_row_is_lost_when_the_connection_to_postgres_is_lost(tmp_path, at_row):
     import psycopg
 
     def cut():
@@ -159,17 +166,19 @@ def test_a_connection_lost_in_the_middle_loses_no_row_of_postgres(tmp_path, happ
 
     address, codes = new_address("postgres", tmp_path), repeated_codes(N, 16)
     with create_store(address, 16) as store:
-        happening(600, cut)
-        with pytest.raises(StoreDown, match=r"does not answer: .*; 600 of 1,000 rows are in the store"):
+        at_row(600, cut)
+        with pytest.raises(
+            StoreConnectionError, match=r"does not respond: .*; 600 of 1,000 rows are in the store"
+        ):
             export_codes(codes, store, batch=300)
     with open_store(address) as store:
         assert store.count() == 600
         assert export_codes(codes, store, batch=300).added == 400
-        assert held(store, codes, np.arange(N))
+        assert contains(store, codes, np.arange(N))
 
 
 @pytest.mark.extra
-def test_a_server_killed_in_the_middle_loses_no_row_of_milvus(tmp_path, happening):
+def test_no_row_is_lost_when_the_milvus_server_is_killed(tmp_path, at_row):
     import psutil
     from milvus_lite.server_manager import server_manager_instance
 
@@ -182,15 +191,15 @@ def test_a_server_killed_in_the_middle_loses_no_row_of_milvus(tmp_path, happenin
                 process.wait()
 
     with create_store(f"{file}?timeout=5", 16) as store:
-        happening(600, kill)
+        at_row(600, kill)
         with pytest.raises(
-            StoreDown, match=r"Milvus does not answer: .*; 600 of 1,000 rows are in the store"
+            StoreConnectionError, match=r"Milvus does not respond: .*; 600 of 1,000 rows are in the store"
         ):
             export_codes(codes, store, batch=300)
     server_manager_instance.release_server(str(file))
     with open_store(str(file)) as store:
         assert export_codes(codes, store, batch=300).rows == N
-        assert held(store, codes, np.arange(N))
+        assert contains(store, codes, np.arange(N))
 
 
 def run(*arguments, code=0):
@@ -205,11 +214,11 @@ def codes_file(tmp_path):
     return tmp_path / "codes.npy"
 
 
-def test_the_command_exports_and_says_what_it_did(address, codes_file):
-    told = json.loads(run(codes_file, "--to", address, "--bits", 13, "--batch", 400, "--json").stdout)
-    assert told.pop("seconds") > 0
-    told_counts = {"bits": 13, "rows": N, "added": N, "count": N}
-    assert told == {"codes": str(codes_file), "store": without_password(address), **told_counts}
+def test_the_command_exports_codes_and_reports_the_counts(address, codes_file):
+    output = json.loads(run(codes_file, "--to", address, "--bits", 13, "--batch", 400, "--json").stdout)
+    assert output.pop("seconds") > 0
+    counts = {"bits": 13, "rows": N, "added": N, "count": N}
+    assert output == {"codes": str(codes_file), "store": mask_password(address), **counts}
     shown = run(codes_file, "--to", address).stdout
     assert "0 of 1,000 codes of 13 bits" in shown
     assert "the other 1,000 were there already" in shown
@@ -217,7 +226,7 @@ def test_the_command_exports_and_says_what_it_did(address, codes_file):
         np.testing.assert_array_equal(store.get(np.arange(N)), np.load(codes_file))
 
 
-def test_the_command_takes_ids_from_a_file(tmp_path, codes_file):
+def test_the_command_reads_ids_from_a_file(tmp_path, codes_file):
     ids = scattered_ids(N)
     np.save(tmp_path / "ids.npy", ids)
     run(codes_file, "--to", tmp_path / "a.faiss", "--bits", 13, "--ids", tmp_path / "ids.npy")
@@ -225,7 +234,7 @@ def test_the_command_takes_ids_from_a_file(tmp_path, codes_file):
         np.testing.assert_array_equal(store.get(ids), np.load(codes_file))
 
 
-def test_the_command_takes_whole_bytes_where_no_length_is_given(tmp_path, codes_file):
+def test_the_command_uses_all_bits_of_the_bytes_without_a_length(tmp_path, codes_file):
     run(codes_file, "--to", tmp_path / "a.faiss")
     assert open_store(str(tmp_path / "a.faiss")).n_bits == 16
 
@@ -245,7 +254,7 @@ def test_the_command_takes_whole_bytes_where_no_length_is_given(tmp_path, codes_
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_before_a_store_is_made(
+def test_invalid_input_is_rejected_before_a_store_is_created(
     tmp_path, codes_file, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
@@ -256,20 +265,20 @@ def test_what_does_not_fit_is_refused_before_a_store_is_made(
     assert not (tmp_path / "a.faiss").exists()
 
 
-def test_a_store_of_another_width_is_refused(tmp_path, codes_file):
+def test_a_store_with_codes_of_another_length_is_rejected(tmp_path, codes_file):
     create_store(str(tmp_path / "a.faiss"), 64).close()
     assert (
         "2 bytes per row, but codes of 64 bits"
         in run(codes_file, "--to", tmp_path / "a.faiss", code=2).stderr
     )
-    told = run(codes_file, "--to", tmp_path / "a.faiss", "--bits", 13, code=2).stderr
-    assert "holds codes of 64 bits, and these have 13" in told
+    output = run(codes_file, "--to", tmp_path / "a.faiss", "--bits", 13, code=2).stderr
+    assert "holds codes of 64 bits, got codes of 13 bits" in output
 
 
 @pytest.mark.extra
-def test_a_server_that_is_down_is_told_in_a_line_without_the_password(codes_file):
+def test_the_error_for_a_server_that_is_down_does_not_contain_the_password(codes_file):
     for url in ("postgres://me:secret@127.0.0.1:1/db", "milvus://me:secret@127.0.0.1:1?timeout=2"):
         result = run(codes_file, "--to", url, code=2)
-        assert "does not answer" in result.stderr
+        assert "does not respond" in result.stderr
         assert "secret" not in result.output
         assert "Traceback" not in result.output

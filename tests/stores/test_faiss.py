@@ -1,13 +1,13 @@
-"""Index files of FAISS: it reads ours, we read its own, and a damaged one gives an error."""
+"""Index files of FAISS: both libraries read the files of each other, and a damaged file gives an error."""
 
 from contextlib import suppress
 
 import faiss
 import numpy as np
 import pytest
-from store_engines import (
-    assert_looks_up_like_brute_force,
-    assert_searches_like_brute_force,
+from store_databases import (
+    assert_search_matches_brute_force,
+    assert_within_matches_brute_force,
     repeated_codes,
     scattered_ids,
 )
@@ -23,7 +23,7 @@ def written(path, n_bits=13, n=40):
 
 
 @pytest.mark.parametrize("n_bits", [13, 64])
-def test_faiss_reads_what_we_write(tmp_path, n_bits):
+def test_faiss_reads_files_of_manihash(tmp_path, n_bits):
     codes, ids = written(tmp_path / "a.faiss", n_bits)
     index = faiss.read_index_binary(str(tmp_path / "a.faiss"))
     assert (type(index).__name__, index.ntotal, index.d) == ("IndexBinaryIDMap", 40, 8 * codes.shape[1])
@@ -36,7 +36,7 @@ def test_faiss_reads_what_we_write(tmp_path, n_bits):
 
 
 @pytest.mark.parametrize("kind", ["IndexBinaryFlat", "IndexBinaryIDMap", "IndexBinaryIDMap2"])
-def test_we_read_what_faiss_writes(tmp_path, kind):
+def test_manihash_reads_files_of_faiss(tmp_path, kind):
     codes, ids = repeated_codes(60, 24), scattered_ids(60)
     index = faiss.IndexBinaryFlat(24)
     if kind == "IndexBinaryFlat":
@@ -48,8 +48,8 @@ def test_we_read_what_faiss_writes(tmp_path, kind):
     faiss.write_index_binary(index, str(tmp_path / "a.faiss"))
     with open_store(str(tmp_path / "a.faiss")) as store:
         assert (store.n_bits, store.count()) == (24, 60)
-        assert_searches_like_brute_force(store, codes, ids, codes[:4], 9)
-        assert_looks_up_like_brute_force(store, codes, ids, codes[:4], 5)
+        assert_search_matches_brute_force(store, codes, ids, codes[:4], 9)
+        assert_within_matches_brute_force(store, codes, ids, codes[:4], 5)
         store.add(codes[:2], [10**9, 10**9 + 1])
     assert faiss.read_index_binary(str(tmp_path / "a.faiss")).ntotal == 62
 
@@ -62,13 +62,13 @@ def test_we_read_what_faiss_writes(tmp_path, kind):
         faiss.IndexBinaryIDMap(faiss.IndexBinaryHNSW(16, 4)),
     ],
 )
-def test_an_index_of_another_kind_is_refused(tmp_path, index):
+def test_an_index_that_is_not_flat_is_rejected(tmp_path, index):
     faiss.write_index_binary(index, str(tmp_path / "a.faiss"))
-    with pytest.raises(StoreError, match="not a flat one: read it with FAISS itself, if you trust"):
+    with pytest.raises(StoreError, match="not a flat one: read it with FAISS itself, if you trust the file"):
         open_store(str(tmp_path / "a.faiss"))
 
 
-def test_a_float_index_or_a_text_is_refused(tmp_path):
+def test_a_float_index_or_a_text_file_is_rejected(tmp_path):
     faiss.write_index(faiss.IndexFlatL2(4), str(tmp_path / "a.faiss"))
     (tmp_path / "b.faiss").write_text("not an index at all, but long enough to have a header")
     (tmp_path / "c.faiss").write_bytes(b"")
@@ -77,13 +77,13 @@ def test_a_float_index_or_a_text_is_refused(tmp_path):
             open_store(str(tmp_path / f"{name}.faiss"))
 
 
-def test_a_file_cut_anywhere_gives_an_error_or_the_same_codes(tmp_path):
+def test_a_truncated_file_gives_an_error_or_the_same_codes(tmp_path):
     path = tmp_path / "a.faiss"
     codes, ids = written(path, 16)
     content = path.read_bytes()
     for length in range(len(content)):
         path.write_bytes(content[:length])
-        if length < len(content) - 16:  # behind that only n_bits is noted
+        if length < len(content) - 16:  # only n_bits is stored after that
             with pytest.raises(StoreError):
                 open_store(str(path))
         else:
@@ -91,7 +91,7 @@ def test_a_file_cut_anywhere_gives_an_error_or_the_same_codes(tmp_path):
                 np.testing.assert_array_equal(store.get(ids), codes)
 
 
-def test_a_file_with_wrong_bytes_gives_an_error_or_a_wrong_answer_never_a_crash(tmp_path):
+def test_a_corrupted_file_never_crashes_the_process(tmp_path):
     path = tmp_path / "a.faiss"
     codes, _ = written(path)
     content = np.frombuffer(path.read_bytes(), np.uint8)
@@ -105,7 +105,7 @@ def test_a_file_with_wrong_bytes_gives_an_error_or_a_wrong_answer_never_a_crash(
             store.search(np.zeros((1, codes.shape[1]), np.uint8), 3)
 
 
-def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+def test_a_failed_change_leaves_the_file_unchanged(tmp_path, monkeypatch):
     path = tmp_path / "a.faiss"
     codes, ids = written(path)
     content = path.read_bytes()
@@ -121,6 +121,6 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["a.faiss"]
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
+def test_the_error_names_a_missing_folder(tmp_path):
     with pytest.raises(OSError, match=r"cannot write .*nowhere.*: No such file or directory"):
         create_store(str(tmp_path / "nowhere" / "a.faiss"), 8)

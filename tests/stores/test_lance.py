@@ -1,29 +1,29 @@
-"""LanceDB: what belongs to it alone."""
+"""Tests specific to LanceDB."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from store_engines import assert_searches_like_brute_force, repeated_codes
+from store_databases import assert_search_matches_brute_force, repeated_codes
 
 from manihash.stores import StoreError, create_store, open_store
 
 pytestmark = pytest.mark.extra
 
 
-def test_a_folder_is_a_database_with_the_table_codes(tmp_path):
+def test_the_default_table_of_a_folder_is_codes(tmp_path):
     create_store(f"lance:{tmp_path / 'db'}", 13).close()
     assert (tmp_path / "db" / "codes.lance").is_dir()
     assert open_store(str(tmp_path / "db" / "codes.lance")).n_bits == 13
 
 
-def test_another_store_sees_what_was_added_since_it_was_opened(tmp_path):
+def test_an_open_store_sees_rows_added_by_another(tmp_path):
     with create_store(str(tmp_path / "a.lance"), 8) as one, open_store(str(tmp_path / "a.lance")) as other:
         one.add(np.zeros((1, 1), np.uint8), [1])
         assert other.count() == 1
 
 
-def test_answers_stay_exact_beside_an_index_of_lancedb_and_after_many_small_adds(tmp_path):
+def test_search_is_exact_with_a_lancedb_index_and_after_many_small_adds(tmp_path):
     import lancedb
 
     codes = repeated_codes(700, 32)
@@ -34,20 +34,20 @@ def test_answers_stay_exact_beside_an_index_of_lancedb_and_after_many_small_adds
         config = lancedb.index.IvfFlat(distance_type="hamming", num_partitions=8)
         table.create_index("code", config=config)
         assert table.list_indices()
-        assert_searches_like_brute_force(store, codes, np.arange(700), codes[:10], 30)
+        assert_search_matches_brute_force(store, codes, np.arange(700), codes[:10], 30)
 
 
-def test_a_table_of_other_columns_is_refused(tmp_path):
+def test_a_table_with_other_columns_is_rejected(tmp_path):
     import lancedb
 
     lancedb.connect(tmp_path).create_table("a", [{"id": "one", "code": [0.5, 0.5]}])
     with pytest.raises(
-        StoreError, match=r"a\.lance has the columns id .*string, code .*: id of int64 and code"
+        StoreError, match=r"a\.lance has the columns id .*string, code .*: expected id of int64 and code"
     ):
         open_store(str(tmp_path / "a.lance"))
 
 
-def test_a_table_that_somebody_else_made_has_all_bits_of_its_bytes(tmp_path):
+def test_a_table_of_another_program_uses_all_bits_of_its_bytes(tmp_path):
     import lancedb
     import pyarrow as pa
 
@@ -59,11 +59,11 @@ def test_a_table_that_somebody_else_made_has_all_bits_of_its_bytes(tmp_path):
         assert store.get([1]).tolist() == [[255, 255]]
 
 
-def test_a_damaged_table_is_told_in_a_line(tmp_path):
+def test_a_damaged_table_gives_a_store_error(tmp_path):
     with create_store(str(tmp_path / "a.lance"), 8) as store:
         store.add(np.zeros((5, 1), np.uint8), range(5))
     for file in (tmp_path / "a.lance").rglob("*"):
         if file.is_file():
             Path(file).write_bytes(b"damaged")
-    with pytest.raises(StoreError, match="LanceDB refused"):
+    with pytest.raises(StoreError, match="LanceDB reports an error"):
         open_store(str(tmp_path / "a.lance"))

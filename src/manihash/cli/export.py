@@ -74,12 +74,12 @@ def export(
 def _store(to: str, bits: int | None, codes: "NDArray[Any]") -> "Store":
     """The store, made if it is missing; nothing is made for codes that do not fit it."""
     from manihash.codes import check_codes
-    from manihash.stores import NoStore, open_store
+    from manihash.stores import StoreNotFoundError, open_store
 
     if bits is None:
         try:
             return open_store(to)
-        except NoStore:
+        except StoreNotFoundError:
             bits = 8 * codes.shape[-1]
     check_codes(codes, bits)
     return open_store(to, bits)

@@ -1,17 +1,18 @@
-"""Databases that keep codes, behind the same few verbs; one file each, its library imported when used."""
+"""Databases that store codes, all with the same methods; one file per database."""
 
-from manihash.stores._store import NoStore, Store, StoreDown, StoreError
-from manihash.stores._urls import create_store, open_store, without_password
-from manihash.stores.export import Exported, export_codes
+from manihash.stores.addresses import create_store, mask_password, open_store
+from manihash.stores.driver import StoreConnectionError, StoreError, StoreNotFoundError
+from manihash.stores.export import ExportResult, export_codes
+from manihash.stores.store import Store
 
 __all__ = [
-    "Exported",
-    "NoStore",
+    "ExportResult",
     "Store",
-    "StoreDown",
+    "StoreConnectionError",
     "StoreError",
+    "StoreNotFoundError",
     "create_store",
     "export_codes",
+    "mask_password",
     "open_store",
-    "without_password",
 ]

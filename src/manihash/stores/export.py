@@ -1,4 +1,4 @@
-"""Codes into a store, in batches; an export that was cut off goes on where it stopped."""
+"""Write codes to a store in batches; an interrupted export can be resumed."""
 
 from dataclasses import dataclass
 
@@ -9,52 +9,106 @@ from manihash.checks import positive_int
 from manihash.codes import check_codes
 from manihash.progress import advance
 from manihash.search.ids import check_ids
-from manihash.stores._store import Ints, Store, StoreDown, StoreError
-from manihash.types import Codes
+from manihash.stores.driver import StoreConnectionError, StoreError
+from manihash.stores.store import Store
+from manihash.types import Codes, Ids
 
 
 @dataclass(frozen=True)
-class Exported:
-    """What an export did."""
+class ExportResult:
+    """The result of `export_codes`.
+
+    Parameters
+    ----------
+    rows : int
+        Number of codes that were to be exported.
+    added : int
+        Number of codes that were added; the others were in the store already.
+    count : int
+        Number of rows in the store after the export, including rows of others.
+
+    Examples
+    --------
+    >>> from manihash import ExportResult
+    >>> ExportResult(rows=100, added=40, count=250)
+    ExportResult(rows=100, added=40, count=250)
+    """
 
     rows: int
     added: int
-    """The others were in the store already, with the same codes."""
     count: int
-    """Rows that the store holds now, those of others among them."""
 
 
 def export_codes(
     codes: ArrayLike, store: Store, ids: ArrayLike | None = None, batch: int = 10_000
-) -> Exported:
-    """Put codes into a store; without ``ids`` a code's id is its position.
+) -> ExportResult:
+    """Write codes to a store in batches.
 
-    Rows go in in order, so those already there are the first ones: the first missing one is found by halving,
-    and the work goes on one batch before it, whose rows are compared code by code. A store that holds other
-    codes under these ids is left as it is, with an error. In the end the store's count must have grown by
-    what was added.
+    An export can be resumed: call it again with the same codes and ids. Rows that are in the store already
+    are compared with the given codes and not written again. If the store holds different codes under these
+    ids, it is not changed.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes.
+    store : Store
+        The store to write to.
+    ids : array-like of shape (n,), default=None
+        Distinct 64-bit integers. If None, the id of a code is its row number.
+    batch : int, default=10_000
+        Number of rows per batch.
+
+    Returns
+    -------
+    ExportResult
+        The number of rows exported, added, and now in the store.
+
+    Raises
+    ------
+    StoreError
+        If the store holds different codes under these ids, or somebody else changed it meanwhile.
+    StoreConnectionError
+        If the database does not respond. The message says how many rows are in the store.
+
+    See Also
+    --------
+    open_store : Open a store, or create it if it does not exist.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from manihash import create_store, export_codes
+    >>> codes = np.arange(200, dtype=np.uint8).reshape(100, 2)
+    >>> with create_store(os.path.join(tempfile.mkdtemp(), "codes.faiss"), n_bits=16) as store:
+    ...     export_codes(codes, store)
+    ...     export_codes(codes, store)
+    ExportResult(rows=100, added=100, count=100)
+    ExportResult(rows=100, added=0, count=100)
     """
     rows = check_codes(codes, store.n_bits)
     numbers = np.arange(len(rows), dtype=np.int64) if ids is None else check_ids(ids, len(rows))
     batch = positive_int(batch, "batch")
-    if store.writes_whole:
+    if store.rewrites_on_add:
         batch = max(1, len(rows))
     before = store.count()
+    # Rows are written in order: resume one batch before the first missing row, whose rows are compared.
     start = max(0, _first_missing(store, numbers) - batch) if before else 0
     added = _add(store, rows, numbers, start, batch)
-    if store.count() < len(rows):  # rows before the start are gone: somebody deleted some
+    if store.count() < len(rows):  # rows before the start are missing: somebody deleted them
         added += _add(store, rows, numbers, 0, batch)
     count = store.count()
     if count != before + added:
         raise StoreError(
-            f"{store.url} held {before:,} rows, {added:,} were added, and it holds {count:,}: somebody else "
-            "writes to it too. Export again when they are done"
+            f"{store.url} held {before:,} rows, {added:,} were added, and it now holds {count:,}: somebody "
+            "else is writing to it. Export again when they have finished"
         )
-    return Exported(len(rows), added, count)
+    return ExportResult(len(rows), added, count)
 
 
-def _first_missing(store: Store, ids: Ints) -> int:
-    """The position of the first id that is not held, if those held come first."""
+def _first_missing(store: Store, ids: Ids) -> int:
+    """Return the position of the first id that is not in the store, by binary search."""
     low, high = 0, len(ids)
     while low < high:
         middle = (low + high) // 2
@@ -65,8 +119,8 @@ def _first_missing(store: Store, ids: Ints) -> int:
     return low
 
 
-def _add(store: Store, codes: Codes, ids: Ints, start: int, batch: int) -> int:
-    """Add what is missing from a row on; say how far it came where it is cut off."""
+def _add(store: Store, codes: Codes, ids: Ids, start: int, batch: int) -> int:
+    """Add the missing rows from `start` on and return their number."""
     added, done, n = 0, start, len(codes)
     advance("export", done, n)
     try:
@@ -75,11 +129,11 @@ def _add(store: Store, codes: Codes, ids: Ints, start: int, batch: int) -> int:
             done = min(i + batch, n)
             advance("export", done, n)
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(_goes_on(done, n)) from error
-    except StoreDown as error:
-        raise StoreDown(f"{error}; {_goes_on(done, n)}") from error
+        raise KeyboardInterrupt(_resumable(done, n)) from error
+    except StoreConnectionError as error:
+        raise StoreConnectionError(f"{error}; {_resumable(done, n)}") from error
     return added
 
 
-def _goes_on(done: int, n: int) -> str:
-    return f"{done:,} of {n:,} rows are in the store, and the same export goes on from there"
+def _resumable(done: int, n: int) -> str:
+    return f"{done:,} of {n:,} rows are in the store; run the same export again to resume it"

