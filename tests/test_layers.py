@@ -19,6 +19,7 @@ ORDER = [
     {"files"},
     {"rows"},
     {"estimator"},
+    {"linalg"},
     {"rotation"},
     {"evaluation"},
     {"base"},

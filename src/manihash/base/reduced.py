@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
+from manihash.linalg import fix_signs, leading_eigenvectors
 from manihash.rows import dask as dask_rows
 from manihash.rows.local import KEEP_BYTES, Rows
 from manihash.types import Floats, Ints
@@ -99,8 +99,7 @@ def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats
         else:
             Q = _main_subspace(rows, centered, min(p + _MORE, d), rng)
             vectors = Q @ _main_axes(rows, lambda X: centered(X) @ Q, p)
-    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    return np.ascontiguousarray((vectors * np.where(largest < 0, -1, 1)).T, rows.dtype)
+    return np.ascontiguousarray(fix_signs(vectors).T, rows.dtype)
 
 
 def _centering(rows: Rows) -> Callable[[Floats], Floats]:
@@ -129,8 +128,7 @@ def _main_axes(rows: Rows, f: Callable[[Floats], Floats], p: int) -> Floats:
         return (), (Z.T @ Z,)
 
     _, (scatter,) = rows.fold(block, "covariance")
-    q = len(scatter)
-    return eigh(scatter, subset_by_index=(max(q - p, 0), q - 1))[1][:, ::-1]
+    return leading_eigenvectors(scatter, p)[1]
 
 
 def _main_subspace(

@@ -8,6 +8,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
 
 from manihash.embeddings._embedding import too_many
+from manihash.linalg import fix_signs
 from manihash.types import Floats
 
 # The authors drop every eigenvector with an eigenvalue up to this: the trivial one, and those of a graph that
@@ -32,7 +33,7 @@ def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floa
     vectors = vectors[:, values > trivial]
     if vectors.shape[1] < r:
         raise too_many(r, vectors.shape[1], f"the neighbor graph of {m} points")
-    return fixed_signs(vectors[:, :r]) * np.sqrt(m)
+    return fix_signs(vectors[:, :r]) * np.sqrt(m)
 
 
 def _smallest_of_sparse(M: Any, r: int, degrees: Floats | None, trivial: float) -> tuple[Floats, Floats]:
@@ -57,10 +58,3 @@ def extreme_eigenvectors(M: Any, k: int, which: Literal["SA", "LA"]) -> tuple[Fl
     values, vectors = eigsh(M, k, which=which, v0=start, ncv=min(m, 4 * k + 20), tol=1e-10, maxiter=100 * m)
     order = np.argsort(values)
     return values[order], vectors[:, order]
-
-
-def fixed_signs(vectors: Floats) -> Floats:
-    """Columns with their largest entry made positive: eigenvectors have no sign of their own."""
-    largest = np.abs(vectors).argmax(axis=0)
-    sign = np.sign(vectors[largest, np.arange(vectors.shape[1])])
-    return vectors * np.where(sign == 0, 1, sign)

@@ -8,7 +8,8 @@ from manihash.base.weights import MANY
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._spectral import extreme_eigenvectors, fixed_signs
+from manihash.embeddings._spectral import extreme_eigenvectors
+from manihash.linalg import fix_signs
 from manihash.types import Floats
 
 
@@ -55,7 +56,7 @@ def random_walk(B: Floats, n_neighbors: int, alpha: float, k: int | None = None)
     root = np.sqrt(K.sum(axis=1))
     _divide(K, root)
     values, vectors = eigh(K) if k is None or len(B) <= MANY else extreme_eigenvectors(K, k, "LA")
-    return values[::-1], fixed_signs(vectors[:, ::-1] / root[:, None])
+    return values[::-1], fix_signs(vectors[:, ::-1] / root[:, None])
 
 
 def _divide(K: Floats, v: Floats) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from manihash import checks
 from manihash.base.weights import MANY
 from manihash.embeddings._embedding import Embedding, too_many
-from manihash.embeddings._spectral import fixed_signs
+from manihash.linalg import fix_signs
 from manihash.types import Floats
 
 
@@ -29,7 +29,7 @@ class Isomap(Embedding):
             warnings.filterwarnings("ignore", message="The number of connected components")
             warnings.filterwarnings("ignore", message="Changing the sparsity structure")
             try:
-                return fixed_signs(model.fit_transform(B.astype(np.float64)))
+                return fix_signs(model.fit_transform(B.astype(np.float64)))
             except ValueError as error:
                 if "negative eigenvalues" not in str(error):
                     raise

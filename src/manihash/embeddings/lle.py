@@ -5,7 +5,7 @@ import numpy as np
 from manihash import checks
 from manihash.base.weights import MANY
 from manihash.embeddings._embedding import Embedding, too_many
-from manihash.embeddings._spectral import fixed_signs
+from manihash.linalg import fix_signs
 from manihash.types import Floats
 
 
@@ -30,4 +30,4 @@ class LLE(Embedding):
             eigen_solver="dense" if m <= MANY else "arpack",
             random_state=0,
         )
-        return fixed_signs(model.fit_transform(B.astype(np.float64)))
+        return fix_signs(model.fit_transform(B.astype(np.float64)))

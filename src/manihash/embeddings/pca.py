@@ -4,6 +4,7 @@ import numpy as np
 from scipy.linalg import svd
 
 from manihash.embeddings._embedding import Embedding, too_many
+from manihash.linalg import column_signs
 from manihash.types import Floats
 
 
@@ -23,5 +24,4 @@ class PCA(Embedding):
 def principal_components(B: Floats, r: int) -> Floats:
     """The first r principal components (m, r) of points, centered; signs fixed so that machines agree."""
     U, s, Vt = svd(B - B.mean(axis=0), full_matrices=False)
-    sign = np.sign(Vt[np.arange(len(Vt)), np.abs(Vt).argmax(axis=1)])
-    return (U * s * np.where(sign == 0, 1, sign))[:, :r]
+    return (U * s * column_signs(Vt.T))[:, :r]

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
 
 from manihash.compute import numpy as numpy_backend
-from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._hasher import Hasher
+from manihash.linalg import leading_eigenvectors
 from manihash.rows.local import Rows
 from manihash.types import Floats
 
@@ -59,5 +58,5 @@ def principal_directions(covariance: Floats, r: int) -> tuple[Floats, Floats]:
             f"{r} bits asked of principal components of {d} dimensions, which are {d} at most: "
             "lower n_bits, or take a method that is not bound by the width, such as imh-tsne or lsh"
         )
-    values, vectors = eigh(covariance, subset_by_index=[d - r, d - 1])
-    return fixed_signs(vectors[:, ::-1]), values[::-1]
+    values, vectors = leading_eigenvectors(covariance, r)
+    return vectors, values

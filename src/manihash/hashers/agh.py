@@ -9,9 +9,10 @@ from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.base.weights import Find, bandwidth, k_nearest, sparse_weights
-from manihash.embeddings._spectral import TRIVIAL, fixed_signs
+from manihash.embeddings._spectral import TRIVIAL
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Induction, base_points, finding
+from manihash.linalg import fix_signs
 from manihash.rows.local import Rows
 from manihash.types import Floats
 
@@ -149,7 +150,7 @@ def eigenvectors(ZtZ: Floats, r: int, n: int) -> tuple[Floats, Floats]:
             f"{r} eigenvectors asked of an anchor graph of {len(values)} anchors, which has {len(held)}: "
             "lower n_bits, enlarge the base, or take layers=2, which needs half as many"
         )
-    values, vectors = values[held[:r]], fixed_signs(vectors[:, held[:r]])
+    values, vectors = values[held[:r]], fix_signs(vectors[:, held[:r]])
     return values, np.sqrt(n) * scale[:, None] * vectors / np.sqrt(values)
 
 

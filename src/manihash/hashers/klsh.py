@@ -7,6 +7,7 @@ from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.hashers._kernel import KernelHasher, drawn, look_through
+from manihash.linalg import inverse_square_root
 from manihash.rows.local import Rows
 from manihash.types import Floats
 
@@ -82,6 +83,4 @@ def centered(K: Floats) -> Floats:
 
 def inverse_root(K: Floats) -> Floats:
     """K^-1/2 (p, p), in the directions in which K is not zero."""
-    values, vectors = eigh(K)
-    held = values > _ROUNDING * values[-1]
-    return vectors[:, held] / np.sqrt(values[held]) @ vectors[:, held].T
+    return inverse_square_root(*eigh(K), _ROUNDING)

@@ -9,9 +9,9 @@ from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
-from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import KernelHasher
 from manihash.hashers._labels import Labeled, LabeledHasher
+from manihash.linalg import leading_eigenvectors
 from manihash.progress import advance
 from manihash.rows.local import Rows
 from manihash.types import Floats
@@ -166,8 +166,7 @@ def whitener(K: Floats, ridge: float) -> Floats:
 
 def _leading(M: Floats) -> Floats:
     """The eigenvector of the largest eigenvalue."""
-    last = len(M) - 1
-    return fixed_signs(eigh(M, subset_by_index=[last, last])[1])[:, 0]
+    return leading_eigenvectors(M, 1)[1][:, 0]
 
 
 def descend(f: Callable[[Floats], tuple[float, Callable[[], Floats]]], z: Floats, n_iter: int) -> Floats:

@@ -7,10 +7,11 @@ from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
-from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._kernel import look_through
 from manihash.hashers._labels import Labeled, LabeledHasher, turn
 from manihash.hashers._linear import LinearHasher
+from manihash.linalg import fix_signs
+from manihash.rotation import random_rotation
 from manihash.rows.local import Rows
 from manihash.types import Floats, Ints
 
@@ -96,7 +97,7 @@ def discriminants(like: Floats, unlike: Floats, ridge: float, q: int) -> Floats:
     if added <= 0:
         raise ValueError("the labeled rows are all equal, so there is nothing to hash: give others")
     I = added * np.eye(d)
-    return fixed_signs(eigh(unlike + I, like + I, subset_by_index=[max(0, d - q), d - 1])[1][:, ::-1])
+    return fix_signs(eigh(unlike + I, like + I, subset_by_index=[max(0, d - q), d - 1])[1][:, ::-1])
 
 
 def turned(E: Floats, r: int, rng: np.random.Generator) -> Floats:
@@ -104,8 +105,7 @@ def turned(E: Floats, r: int, rng: np.random.Generator) -> Floats:
     q = E.shape[1]
     groups = [E]
     while len(groups) * q < r:
-        Q, R = np.linalg.qr(rng.standard_normal((q, q)))
-        groups.append(E @ (Q * np.sign(np.diag(R))))
+        groups.append(E @ random_rotation(q, rng))
     return np.hstack(groups)[:, :r]
 
 
@@ -117,7 +117,7 @@ def differences(like: Floats, unlike: Floats, alpha: float, r: int) -> Floats:
             f"{r} bits asked of the differences of {d} dimensions, which give {d} at most: "
             "lower n_bits, or set alpha to None (LDA)"
         )
-    return fixed_signs(eigh(alpha * like - unlike, subset_by_index=[0, r - 1])[1])
+    return fix_signs(eigh(alpha * like - unlike, subset_by_index=[0, r - 1])[1])
 
 
 def best_threshold(values: Floats, number: Ints) -> tuple[float, float]:

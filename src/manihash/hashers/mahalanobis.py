@@ -7,6 +7,7 @@ from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.hashers._linear import LinearHasher, mean_of, moments
+from manihash.linalg import inverse_square_root
 from manihash.rows.local import Rows
 from manihash.types import Floats
 
@@ -64,8 +65,7 @@ def whitening(covariance: Floats, share: float) -> Floats:
     if mean <= 0:
         raise ValueError("the rows are all equal, so there is nothing to hash: give rows that differ")
     values += share * mean
-    held = values > _ROUNDING * values[-1]
-    return vectors[:, held] / np.sqrt(values[held]) @ vectors[:, held].T
+    return inverse_square_root(values, vectors, _ROUNDING)
 
 
 def root_of(metric: Any, d: int) -> Floats:

@@ -11,8 +11,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
-from manihash.embeddings._spectral import fixed_signs
 from manihash.hashers._linear import LinearHasher
+from manihash.linalg import fix_signs
 from manihash.progress import advance
 from manihash.rows.local import Rows
 from manihash.types import Floats, Ints
@@ -138,7 +138,7 @@ def smoothest_vectors(W: sp.csr_array, r: int, rng: np.random.Generator) -> Floa
 
         operator = LinearOperator((n, n), matvec=deflated, dtype=np.float64)
         v = eigsh(operator, r, which="LA", v0=rng.standard_normal(n))[1]
-    return fixed_signs(v[:, ::-1]) * scale[:, None]
+    return fix_signs(v[:, ::-1]) * scale[:, None]
 
 
 def above_median(Y: Floats) -> NDArray[np.bool_]:

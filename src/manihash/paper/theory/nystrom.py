@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 
 from manihash.base.weights import weights
 from manihash.compute import numpy as numpy_backend
-from manihash.embeddings._spectral import fixed_signs
+from manihash.linalg import fix_signs
 from manihash.types import Floats
 
 
@@ -48,4 +48,4 @@ def nystrom(B: Floats, r: int, sigma: float) -> NystromEigenfunction:
     mean_weight = W.mean(axis=1)
     values, vectors = eigh(W / (m * np.sqrt(np.outer(mean_weight, mean_weight))))
     kept = slice(m - 2, m - 2 - r if m - 2 - r >= 0 else None, -1)
-    return NystromEigenfunction(B, fixed_signs(vectors[:, kept]), values[kept], mean_weight, sigma)
+    return NystromEigenfunction(B, fix_signs(vectors[:, kept]), values[kept], mean_weight, sigma)
