@@ -154,14 +154,6 @@ def test_a_model_comes_back_from_its_file_with_its_codes_and_recall(digits, tmp_
     assert hasher.base_points_.shape == (200, 20)
 
 
-@pytest.mark.parametrize("neighbors", [None, ListedNeighbors()], ids=repr)
-def test_a_code_does_not_depend_on_the_batch(digits, neighbors):
-    hasher = small_large(neighbors, random_state=0).fit(digits)
-    whole = hasher.encode(np.tile(digits, (6, 1)))
-    for size in (1, 2, 7, 50, 400):
-        assert np.array_equal(hasher.encode(digits[size : 2 * size]), whole[size : 2 * size])
-
-
 def test_lists_are_made_once_for_rows_of_each_type(digits, monkeypatch):
     hasher, made = small_large(ListedNeighbors(), random_state=0).fit(digits), []
     gather = CellLists.__init__

@@ -262,7 +262,7 @@ def test_fit_refuses_bad_vectors_and_leaves_the_old_model(case: str) -> None:
         (["--set=n_neighbors=31"], "31 neighbors asked of a base set of 30 points"),
         (["--set=n_neighbors=few"], "whole number"),
         (["--set=color=1"], "no option of imh-tsne-random: imh-tsne-random has bandwidth, base, embedding"),
-        (["--set=n_neighbors=3"], "(did you mean n_neighbors?)"),
+        (["--set=n_neighbor=3"], "(did you mean n_neighbors?)"),
         (["--set=embeding__perplexity=3"], "(did you mean embedding__perplexity?): imh-tsne-random has"),
         (["--set=base__sise=3"], "(did you mean base__size?): base has base__random_state, base__size"),
         (["--set=base__size__x=3"], "base__size of imh-tsne-random is 400 and has no options"),

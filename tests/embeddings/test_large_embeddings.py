@@ -50,7 +50,10 @@ def points():
 
 
 def make_many(monkeypatch):
-    for module in ("weights", *(f"embeddings.{name}" for name in ("_sampled", "diffusion", "isomap", "lle"))):
+    for module in (
+        "base.weights",
+        *(f"embeddings.{name}" for name in ("_sampled", "diffusion", "isomap", "lle")),
+    ):
         monkeypatch.setattr(f"manihash.{module}.MANY", 100)
 
 

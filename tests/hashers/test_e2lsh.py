@@ -102,16 +102,6 @@ def test_the_width_is_four_times_the_distance_to_the_50th_nearest(X, p, metric):
     assert np.array_equal(given.encode(X), hasher.encode(X))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("p", [1, 2])
-def test_a_row_has_the_same_real_values_in_any_batch(X, p, dtype):
-    hasher = E2LSH(13, p, random_state=0).fit(X.astype(dtype))
-    whole = hasher.embed(X.astype(dtype))
-    assert whole.dtype == dtype
-    for b in range(1, 21):
-        assert np.array_equal(hasher.embed(X[:b].astype(dtype)), whole[:b])
-
-
 def test_codes_find_euclidean_neighbors_in_digits(X):
     truth = euclidean_truth(X[:200], X[200:])
     hasher = E2LSH(256, random_state=0).fit(X[200:])

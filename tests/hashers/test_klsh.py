@@ -119,16 +119,6 @@ def test_more_points_summed_than_half_of_the_sample_are_half_of_it(X):
     assert np.all((bits.mean(axis=0) > 0) & (bits.mean(axis=0) < 1))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_a_row_has_the_same_real_values_in_any_batch(X, kernel, dtype):
-    hasher = KLSH(13, kernel=kernel, random_state=0).fit(X.astype(dtype))
-    whole = hasher.embed(X.astype(dtype))
-    assert whole.dtype == dtype
-    for b in range(1, 21):
-        assert np.array_equal(hasher.embed(X[:b].astype(dtype)), whole[:b])
-
-
 def test_codes_find_euclidean_neighbors_in_digits(X):
     truth = euclidean_truth(X[:200], X[200:])
     hasher = KLSH(256, random_state=0).fit(X[200:])

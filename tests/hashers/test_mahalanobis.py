@@ -98,15 +98,6 @@ def test_a_metric_that_sees_one_direction_only_gives_its_sign(cloud):
     assert all(np.array_equal(bit, side) or np.array_equal(bit, ~side) for bit in bits.T.astype(bool))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_row_has_the_same_real_values_in_any_batch(X, dtype):
-    hasher = MahalanobisLSH(13, random_state=0).fit(X.astype(dtype))
-    whole = hasher.embed(X.astype(dtype))
-    assert whole.dtype == dtype
-    for b in range(1, 21):
-        assert np.array_equal(hasher.embed(X[:b].astype(dtype)), whole[:b])
-
-
 @pytest.mark.parametrize(
     ("metric", "message"),
     [

@@ -97,16 +97,6 @@ def test_codes_find_digits_better_than_random_projections_do(digits):
     assert scores[RMMH] > scores[LSH] + 0.03
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_a_row_has_the_same_real_values_in_any_batch(X, kernel, dtype):
-    hasher = RMMH(13, kernel=kernel, random_state=0).fit(X.astype(dtype))
-    whole = hasher.embed(X.astype(dtype))
-    assert whole.dtype == dtype
-    for b in range(1, 21):
-        assert np.array_equal(hasher.embed(X[:b].astype(dtype)), whole[:b])
-
-
 def test_fewer_rows_than_a_bit_draws_are_all_taken(X):
     bits = RMMH(8, n_train=1000, random_state=0).fit(X[:11]).transform(X[:11])
     assert np.all((bits.sum(axis=0) > 0) & (bits.sum(axis=0) < 11))

@@ -92,15 +92,6 @@ def test_the_gamma_found_when_given_makes_the_same_codes(X):
     assert np.array_equal(given.encode(X), found.encode(X))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_row_has_the_same_real_values_in_any_batch(X, dtype):
-    hasher = SKLSH(13, random_state=0).fit(X.astype(dtype))
-    whole = hasher.embed(X.astype(dtype))
-    assert whole.dtype == dtype
-    for b in range(1, 21):
-        assert np.array_equal(hasher.embed(X[:b].astype(dtype)), whole[:b])
-
-
 def test_codes_find_euclidean_neighbors_in_digits(X):
     truth = euclidean_truth(X[:200], X[200:])
     hasher = SKLSH(256, random_state=0).fit(X[200:])
