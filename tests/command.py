@@ -1,4 +1,4 @@
-"""How the tests of the command call it, and read what it says."""
+"""Helpers for the tests of the command: run it and read its messages."""
 
 import resource
 import sys
@@ -15,7 +15,7 @@ SCRIPT = str(Path(sys.executable).with_name("manihash"))
 
 
 def run(*args: str, code: int = 0) -> Any:
-    """The command inside this process; no traceback and, where it fails, nothing on stdout."""
+    """Run the command in this process; check the exit code, and that an error leaves stdout empty."""
     result = CliRunner().invoke(app, list(args))
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
@@ -23,14 +23,14 @@ def run(*args: str, code: int = 0) -> Any:
     return result
 
 
-def told(result: Any) -> str:
-    """The message on stderr as one line, without the frame that typer draws."""
+def stderr_line(result: Any) -> str:
+    """Return the text on stderr as one line, without the frame that typer draws."""
     return " ".join(result.stderr.replace("│", " ").split())
 
 
 @contextmanager
 def full_disk(n_bytes: int) -> Iterator[None]:
-    """Inside, no file of this process grows beyond so many bytes."""
+    """Limit the size of files of this process, as if the disk were full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:

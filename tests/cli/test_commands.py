@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import SCRIPT, run, told
+from command import SCRIPT, run, stderr_line
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -278,7 +278,7 @@ def test_fit_refuses_bad_vectors_and_leaves_the_old_model(case: str) -> None:
 )
 def test_fit_refuses_bad_options(options: list[str], wanted: str) -> None:
     before = files()
-    assert wanted in told(run("fit", "X.npy", *SMALL, "-o", "m.mhash", *options, code=2))
+    assert wanted in stderr_line(run("fit", "X.npy", *SMALL, "-o", "m.mhash", *options, code=2))
     assert files() == before
 
 
@@ -359,7 +359,7 @@ def test_what_cannot_be_done_is_said_in_a_line(
     np.save("cut.npy", np.load("X.npy"))
     _cut("cut.npy")
     before = files()
-    assert wanted in told(run(*args, code=2))
+    assert wanted in stderr_line(run(*args, code=2))
     assert files() == before
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from command import run, told
+from command import run, stderr_line
 from typer.testing import CliRunner
 
 from manihash.cli._app import app
@@ -23,7 +23,7 @@ def on_digits(monkeypatch):
 
 
 def test_an_unknown_experiment_lists_the_known_ones():
-    text = told(run("paper", "--only", "fig77", code=2))
+    text = stderr_line(run("paper", "--only", "fig77", code=2))
     assert "did you mean 'fig7'" in text
     assert "fig10, thm1, ours" in text
 
@@ -32,7 +32,7 @@ def test_an_unknown_experiment_lists_the_known_ones():
     ("option", "known"), [("--methods", "imh-tsne, imh-tsne-rotated"), ("--data", "digits, mnist")]
 )
 def test_an_unknown_method_or_set_lists_the_known_ones(option, known):
-    text = told(run("paper", option, "nonsense", code=2))
+    text = stderr_line(run("paper", option, "nonsense", code=2))
     assert "'nonsense'" in text
     assert known in text
 
@@ -49,13 +49,13 @@ def test_an_unknown_method_or_set_lists_the_known_ones(option, known):
     ],
 )
 def test_wrong_numbers_are_said_before_any_work(args, said, tmp_path):
-    assert said in told(run("paper", *args, "--results", str(tmp_path / "r"), code=2))
+    assert said in stderr_line(run("paper", *args, "--results", str(tmp_path / "r"), code=2))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_report_that_cannot_be_written_is_said_before_any_work(tmp_path):
     (tmp_path / "report").write_text("a file")
-    told(run("paper", "--out", str(tmp_path / "report"), "--results", str(tmp_path / "r"), code=2))
+    stderr_line(run("paper", "--out", str(tmp_path / "report"), "--results", str(tmp_path / "r"), code=2))
     assert not (tmp_path / "r").exists()
 
 
@@ -71,8 +71,9 @@ def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
     args = ["paper", "--out", str(out), "--results", str(tmp_path / "r")]
     result = CliRunner().invoke(app, args)
     assert result.exit_code == 2
-    assert "missing: Not run: mnist is not on this machine. Get it with manihash data get mnist" in told(
-        result
+    assert (
+        "missing: Not run: mnist is not on this machine. Get it with manihash data get mnist"
+        in stderr_line(result)
     )
     result = CliRunner().invoke(app, [*args, "--json"])
     assert result.exit_code == 2
@@ -89,7 +90,7 @@ def test_a_quick_report_says_that_it_tests_no_claim(empty_home, tmp_path):
     result = CliRunner().invoke(
         app, ["paper", "--quick", "--out", str(out), "--results", str(tmp_path / "r")]
     )
-    assert "quick run: at most 5,000 rows" in told(result)
+    assert "quick run: at most 5,000 rows" in stderr_line(result)
     assert "no test of the paper" in (out / "index.html").read_text("utf-8")
 
 
@@ -104,7 +105,7 @@ def test_options_that_leave_no_trial_are_refused(on_digits, tmp_path):
         "--results",
         str(tmp_path / "r"),
     ]
-    assert "no trial of these experiments" in told(run("paper", *args, code=2))
+    assert "no trial of these experiments" in stderr_line(run("paper", *args, code=2))
 
 
 def test_a_small_run_from_end_to_end_and_again_without_work(on_digits, tmp_path, monkeypatch):
@@ -147,7 +148,7 @@ def test_a_full_disk_is_a_message_and_no_half_report(on_digits, tmp_path, monkey
     monkeypatch.setattr(Results, "put", full)
     args = ["--only", "fig7", "--bits", "8", "--seeds", "1", "--methods", "pcah"]
     out = tmp_path / "report"
-    text = told(run("paper", *args, "--out", str(out), "--results", str(tmp_path / "r"), code=2))
+    text = stderr_line(run("paper", *args, "--out", str(out), "--results", str(tmp_path / "r"), code=2))
     assert "result.json: No space left" in text
     assert not (out / "index.html").exists()
 
@@ -158,5 +159,5 @@ def test_an_interrupt_says_where_what_is_finished_is_kept(on_digits, tmp_path, m
 
     monkeypatch.setattr("manihash.paper.run.runner.run", interrupted)
     kept = tmp_path / "r"
-    text = told(run("paper", "--out", str(tmp_path / "report"), "--results", str(kept), code=130))
+    text = stderr_line(run("paper", "--out", str(tmp_path / "report"), "--results", str(kept), code=130))
     assert f"kept in {kept}" in text

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import SCRIPT, run, told
+from command import SCRIPT, run, stderr_line
 from numpy.typing import NDArray
 
 from manihash import HammingIndex, load
@@ -81,7 +81,7 @@ def test_an_index_remembers_the_model_of_its_codes_and_is_refused_to_another() -
     assert made["model_sha256"] == hashlib.sha256(Path("model.mhash").read_bytes()).hexdigest()
     assert document("index", "known.mhx", "--verify")["model_sha256"] == made["model_sha256"]
     assert found("known.mhx", "Q.npy") == found("codes.mhx", "Q.npy")
-    said = told(run("search", "other.mhash", "known.mhx", "Q.npy", code=2))
+    said = stderr_line(run("search", "other.mhash", "known.mhx", "Q.npy", code=2))
     assert "known.mhx holds codes of another model than other.mhash: give the one that made them" in said
     assert "build the index anew with --model other.mhash" in said
     run("index", "codes.npy", "--model=other.mhash", "-o", "known.mhx")
@@ -107,7 +107,7 @@ def test_verify_checks_what_opening_does_not() -> None:
     assert "as it was written" in run("index", "codes.mhx", "--verify").stdout
     _flip_last("codes.mhx")
     assert len(HammingIndex.load("codes.mhx")) == 200
-    assert "is damaged" in told(run("index", "codes.mhx", "--verify", code=2))
+    assert "is damaged" in stderr_line(run("index", "codes.mhx", "--verify", code=2))
 
 
 @pytest.mark.parametrize("codes", ["codes.npy", "codes.mhx"])
@@ -198,9 +198,9 @@ def test_dedup_finds_the_groups_of_brute_force(radius: int) -> None:
 
 def test_dedup_warns_where_most_rows_would_be_duplicates() -> None:
     np.save("alike.npy", np.zeros((10, 1), np.uint8))
-    assert "90% of the rows would be duplicates" in told(run("dedup", "alike.npy"))
+    assert "90% of the rows would be duplicates" in stderr_line(run("dedup", "alike.npy"))
     np.save("apart.npy", np.arange(10, dtype=np.uint8)[:, None])
-    assert "would be" not in told(run("dedup", "apart.npy"))
+    assert "would be" not in stderr_line(run("dedup", "apart.npy"))
 
 
 def test_dedup_reads_an_index_with_its_ids() -> None:
@@ -209,7 +209,7 @@ def test_dedup_reads_an_index_with_its_ids() -> None:
     result = document("dedup", "named.mhx", "--radius=1")
     assert (result["rows"], result["bits"]) == (200, 12)
     assert result["groups"] == groups_by_brute_force(codes, 1, ids)
-    assert "holds its ids" in told(run("dedup", "named.mhx", "--ids=ids.npy", code=2))
+    assert "holds its ids" in stderr_line(run("dedup", "named.mhx", "--ids=ids.npy", code=2))
 
 
 def test_dedup_takes_perceptual_hashes_and_shows_the_first_groups() -> None:
@@ -237,7 +237,7 @@ def test_stats_warn_of_codes_that_have_collapsed() -> None:
     np.save("same.npy", np.zeros((50, 2), np.uint8))
     result = run("stats", "same.npy")
     assert "warning: the codes have collapsed" in result.stderr
-    assert "Fit with more base points" in told(result)
+    assert "Fit with more base points" in stderr_line(result)
     assert "0, 1, 2" in result.stdout
 
 
@@ -266,9 +266,9 @@ def _cut(path: str) -> None:
 def test_an_index_file_that_cannot_be_used_is_refused(damage: Callable[[str], object], wanted: str) -> None:
     damage("codes.mhx")
     before = set(os.listdir())
-    assert wanted in told(run("search", "model.mhash", "codes.mhx", "Q.npy", "-o", "new.npz", code=2))
-    assert wanted in told(run("stats", "codes.mhx", code=2))
-    assert wanted in told(run("index", "codes.mhx", "--verify", code=2))
+    assert wanted in stderr_line(run("search", "model.mhash", "codes.mhx", "Q.npy", "-o", "new.npz", code=2))
+    assert wanted in stderr_line(run("stats", "codes.mhx", code=2))
+    assert wanted in stderr_line(run("index", "codes.mhx", "--verify", code=2))
     assert set(os.listdir()) == before
 
 
@@ -348,7 +348,7 @@ def test_what_cannot_be_done_is_said_in_a_line_and_writes_nothing(args: list[str
     Path("damaged.faiss").write_bytes(b"IB")
     run("export", "narrow.npy", "--to=narrow.faiss")
     before = set(os.listdir())
-    assert wanted in told(run(*args, code=2))
+    assert wanted in stderr_line(run(*args, code=2))
     assert set(os.listdir()) == before
 
 
@@ -370,7 +370,7 @@ def test_a_failed_index_leaves_the_old_file() -> None:
 )
 def test_a_store_that_is_down_or_absent_is_said_in_a_line(store: str, wanted: str) -> None:
     before = set(os.listdir())
-    message = told(run("search", "model.mhash", "Q.npy", "--store", store, code=2))
+    message = stderr_line(run("search", "model.mhash", "Q.npy", "--store", store, code=2))
     assert wanted in message
     assert "secret" not in message
     assert set(os.listdir()) == before

@@ -492,7 +492,7 @@ def test_what_are_no_codes_is_refused():
 
 
 def test_the_command_computes_on_a_device(tmp_path):
-    from command import run, told
+    from command import run, stderr_line
 
     np.save(tmp_path / "x.npy", points())
     x, model, codes, plain = (str(tmp_path / name) for name in ("x.npy", "m.mhash", "c.npy", "p.npy"))
@@ -501,17 +501,17 @@ def test_the_command_computes_on_a_device(tmp_path):
     run("encode", model, x, "-o", plain)
     assert share_off(np.load(codes), np.load(plain)) < 1e-4
     failed = run("encode", model, x, "--device", "nonsense", "-o", str(tmp_path / "d.npy"), code=2)
-    assert "'nonsense' cannot be used" in told(failed)
+    assert "'nonsense' cannot be used" in stderr_line(failed)
     failed = run("encode", model, x, "--precision", "half", "-o", str(tmp_path / "d.npy"), code=2)
-    assert "tf32, tf32x3, float32" in told(failed)
+    assert "tf32, tf32x3, float32" in stderr_line(failed)
     failed = run("fit", x, "--device", "cpu", "--dask", "1", "-o", str(tmp_path / "d.mhash"), code=2)
-    assert "give one" in told(failed)
+    assert "give one" in stderr_line(failed)
 
 
 def test_the_command_without_torch_names_the_extra(tmp_path, monkeypatch):
-    from command import run, told
+    from command import run, stderr_line
 
     np.save(tmp_path / "x.npy", points())
     monkeypatch.setitem(sys.modules, "torch", None)
     failed = run("fit", str(tmp_path / "x.npy"), "--device", "cuda", "-o", str(tmp_path / "m.mhash"), code=2)
-    assert "manihash[torch]" in told(failed)
+    assert "manihash[torch]" in stderr_line(failed)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import full_disk, run, told
+from command import full_disk, run, stderr_line
 
 import manihash
 from manihash import LSH
@@ -312,7 +312,7 @@ def broken_off_command(monkeypatch: pytest.MonkeyPatch, error: BaseException, co
 
     with monkeypatch.context() as patch:
         patch.setattr(growing.GrowingRows, "append", and_break_off)
-        return told(run("encode", "model.mhash", "X.npy", "-o", "codes.npy", *more, code=code))
+        return stderr_line(run("encode", "model.mhash", "X.npy", "-o", "codes.npy", *more, code=code))
 
 
 @pytest.mark.parametrize("more", [(), ("--restart",)])
@@ -338,7 +338,7 @@ def test_a_part_of_another_model_or_input_is_refused_by_the_command(
     np.save("other.npy", X[::-1])
     for arguments_of in (["other.mhash", "X.npy"], ["model.mhash", "other.npy"]):
         result = run("encode", *arguments_of, "-o", "codes.npy", code=2)
-        assert "--restart throws it away" in told(result)
+        assert "--restart throws it away" in stderr_line(result)
     run("encode", "other.mhash", "X.npy", "-o", "codes.npy", "--restart")
     assert np.array_equal(np.load("codes.npy"), other.encode(X))
 
@@ -365,7 +365,7 @@ def test_a_disk_that_is_full_from_the_start_leaves_nothing(target: Path) -> None
 def test_a_disk_too_full_for_another_format_keeps_the_codes(folder: Path) -> None:
     np.save("few.npy", np.load("X.npy")[:3000])
     with full_disk(200_000):  # the codes take 120,000 bytes, and thrice as many as text
-        said = told(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", code=2))
+        said = stderr_line(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", code=2))
     assert "cannot write codes.csv: File too large. Make room" in said
     assert "3,000 of 3,000 rows are kept in codes.csv.part: the same command goes on there" in said
     assert not Path("codes.csv").exists()
@@ -415,11 +415,11 @@ def test_a_part_of_another_device_precision_or_version_is_refused(
     on_torch = ["model.mhash", "X.npy", "--device", "cpu"]
     broken_off_command(monkeypatch, KeyboardInterrupt(), 130, "--device", "cpu")
     for other in (["model.mhash", "X.npy"], [*on_torch, "--precision", "tf32"]):
-        said = told(run("encode", *other, "-o", "codes.npy", code=2))
+        said = stderr_line(run("encode", *other, "-o", "codes.npy", code=2))
         assert "made with another arithmetic (--device, --precision)" in said
     with monkeypatch.context() as patch:
         patch.setattr(manihash, "__version__", "0.0.1")
-        said = told(run("encode", *on_torch, "-o", "codes.npy", code=2))
+        said = stderr_line(run("encode", *on_torch, "-o", "codes.npy", code=2))
         assert "made with another version of manihash" in said
     run("encode", *on_torch, "-o", "codes.npy")
 
@@ -442,6 +442,6 @@ def test_nan_is_named_by_its_row_and_nothing_is_left(folder: Path) -> None:
     np.save("bad.npy", X)
     LSH(n_bits=8, random_state=0).fit(X[:10] + np.arange(10)[:, None]).save("narrow.mhash")
     before = set(folder.iterdir())
-    said = told(run("encode", "narrow.mhash", "bad.npy", "-o", "codes.npy", code=2))
+    said = stderr_line(run("encode", "narrow.mhash", "bad.npy", "-o", "codes.npy", code=2))
     assert f"contains NaN: the first such row is {17 * 2048 + 5}." in said
     assert set(folder.iterdir()) == before

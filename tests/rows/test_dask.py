@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import run, told
+from command import run, stderr_line
 from sklearn.datasets import load_digits
 
 from manihash import E2LSH, IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, ReducedBase, recipe
@@ -263,7 +263,7 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 1)
     np.save("x.npy", vectors())
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
-        said = told(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
+        said = stderr_line(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
         assert f"no Dask scheduler answered at {address}" in said
         assert "start one with `dask scheduler`" in said
     assert not Path("m.mhash").exists()
@@ -273,7 +273,7 @@ def test_the_address_of_a_worker_is_no_scheduler(client, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", vectors())
     worker = next(iter(client.scheduler_info()["workers"]))
-    said = told(run("fit", "x.npy", "--dask", worker, "-o", "m.mhash", code=2))
+    said = stderr_line(run("fit", "x.npy", "--dask", worker, "-o", "m.mhash", code=2))
     assert f"no Dask scheduler answered at {worker} (there is a Dask worker)" in said
 
 
@@ -321,7 +321,7 @@ def test_another_server_at_the_address_is_no_scheduler(server, why, tmp_path, mo
     with server() as port:
         address = f"tcp://127.0.0.1:{port}"
         for command in (["fit", "x.npy", "-o", "new.mhash"], ["encode", "m.mhash", "x.npy", "-o", "c.npy"]):
-            said = told(run(*command, "--dask", address, code=2))
+            said = stderr_line(run(*command, "--dask", address, code=2))
             assert f"no Dask scheduler answered at {address}" in said
             assert why in said
     assert set(tmp_path.iterdir()) == before
@@ -376,10 +376,10 @@ def test_a_cluster_without_workers_or_without_manihash_is_refused(machines, bare
     np.save("x.npy", vectors())
     fit = ["fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash"]
     monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 2)
-    assert f"has no workers: start one with `dask worker {address}`" in told(run(*fit, code=2))
+    assert f"has no workers: start one with `dask worker {address}`" in stderr_line(run(*fit, code=2))
     worker(machines, address, bare)
     monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
-    said = told(run(*fit, code=2))
+    said = stderr_line(run(*fit, code=2))
     assert "has no manihash (no manihash here)" in said
     assert "install it in the environment of the scheduler and of every worker" in said
     assert not Path("m.mhash").exists()
@@ -391,7 +391,7 @@ def test_a_scheduler_without_manihash_is_refused(machines, bare, tmp_path, monke
     _, address = scheduler(machines, bare)
     worker(machines, address, tmp_path)
     np.save("x.npy", vectors())
-    said = told(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
+    said = stderr_line(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
     assert f"the Dask scheduler {address} has no manihash (no manihash here)" in said
     assert not Path("m.mhash").exists()
 
@@ -413,7 +413,7 @@ def test_a_cluster_that_is_lost_leaves_what_was_done_for_the_next_run(machines, 
     encode = ["encode", "m.mhash", "x.npy", "-o", "c.npy"]
     with monkeypatch.context() as patch:
         patch.setattr(GrowingRows, "append", and_lose_the_cluster)
-        said = told(run(*encode, "--dask", address, code=2))
+        said = stderr_line(run(*encode, "--dask", address, code=2))
     assert "the connection to the Dask cluster was lost" in said
     assert "of 18,000 rows are kept in c.npy.part: the same command goes on there" in said
     assert json.loads(run(*encode, "--json").stdout)["first_row"] > 0
