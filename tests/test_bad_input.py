@@ -57,7 +57,7 @@ FIT = {
     "rows of unequal length": ([[1, 2], [3]], "inhomogeneous|sequence"),
     "fewer rows than base points": (
         X[:10],
-        "20 points asked of n_samples = 10 rows: give more rows, or a smaller base",
+        "20 points needs at least 20 rows, got n_samples = 10: give more rows, or a smaller base",
     ),
     "huge values in float32": (np.full((30, 2), 1e20, np.float32), "overflow float32.*scale.*float64"),
 }

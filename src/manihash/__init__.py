@@ -11,7 +11,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from manihash.base.kmeans import KMeansBase, RandomBase
     from manihash.base.large import LargeBase, ReducedBase
-    from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors, ListedNeighbors
+    from manihash.base.listed import ListedNeighbors
+    from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors
     from manihash.base.reduced import ReducedNeighbors
     from manihash.codes import pack, unpack
     from manihash.compute.fused import precision
@@ -96,7 +97,7 @@ _HOMES = {
     "ReducedBase": "manihash.base.large",
     "CoarseNeighbors": "manihash.base.neighbors",
     "ExactNeighbors": "manihash.base.neighbors",
-    "ListedNeighbors": "manihash.base.neighbors",
+    "ListedNeighbors": "manihash.base.listed",
     "ReducedNeighbors": "manihash.base.reduced",
     "ITQRotation": "manihash.rotation",
     "TSNE": "manihash.embeddings.tsne",

@@ -178,17 +178,66 @@ def hand_down(seed: int, part: Any) -> None:
 
 
 class InductiveEmbedding(Inductive, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
-    """A manifold embedding with ``transform``: t-SNE, or another, for new points, in any dimension.
+    """A manifold embedding that also has coordinates for new points, in any number of dimensions.
 
-    A row's coordinates are the same whatever batch it comes in. After ``fit``: ``base_points_`` B (m, d),
-    ``base_embedding_`` Y_B (m, r), ``bandwidth_`` sigma, and ``loss_`` where the embedding has one.
+    A base set of m points c_j is embedded at y_j by t-SNE or another embedding, and any point x gets the
+    weighted mean of its k nearest base points:
+
+    y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), with w(x, c) = exp(-|x - c|² / sigma²).
+
+    The coordinates of a row do not depend on the batch it is in.
 
     Parameters
     ----------
-    base: KMeansBase, RandomBase, LargeBase, ReducedBase, an array of points used as they are, or None for
-        ``KMeansBase(400)``.
-    embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
-    bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
+    n_components : int, default=2
+        Number of dimensions r of the embedding.
+    base : object or array-like of shape (m, d), default=None
+        The base set: ``KMeansBase``, ``RandomBase``, ``LargeBase``, ``ReducedBase``, or an array of points
+        that are used as they are. None for ``KMeansBase(400)``.
+    embedding : object with ``fit_transform``, default=None
+        The embedding of the base set; parameters ``n_components`` and ``random_state`` are set if it has
+        them. None for ``TSNE(perplexity=10)``.
+    n_neighbors : int, default=5
+        Number k of nearest base points that represent a row.
+    bandwidth : float, default=None
+        The bandwidth sigma of the weights. None for the mean distance of the rows to their k-th nearest base
+        point.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    base_points_ : ndarray of shape (m, d)
+        The base points c_j.
+    n_neighbors_ : int
+        The number of neighbors k.
+    bandwidth_ : float
+        The bandwidth sigma.
+    base_embedding_ : ndarray of shape (m, r)
+        The centered embedding y_j of the base set.
+    loss_ : float or None
+        Final loss of the embedding, if it has one.
+    finder_ : object or None
+        How the nearest base points are found; None compares each row with all of them.
+    neighbor_recall_ : float or None
+        Share of the nearest base points that ``finder_`` finds.
+    n_features_in_ : int
+        Width d of the rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows, if they are too far from zero for float32 distances.
+
+    References
+    ----------
+    Shen, Shen, Shi, van den Hengel and Tang, "Inductive hashing on manifolds", CVPR, 2013.
+
+    Examples
+    --------
+    >>> from manihash import InductiveEmbedding, KMeansBase, TSNE
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data
+    >>> model = InductiveEmbedding(2, base=KMeansBase(100), embedding=TSNE(n_iter=100), random_state=0).fit(X)
+    >>> model.transform(X[:5]).shape
+    (5, 2)
     """
 
     def __init__(
@@ -217,7 +266,18 @@ class InductiveEmbedding(Inductive, ClassNamePrefixFeaturesOutMixin, Transformer
         return hasattr(self, "base_embedding_")
 
     def transform(self, X: Any) -> Floats:
-        """The coordinates (n, r) of the rows of X (n, d), seen or unseen."""
+        """Compute the coordinates of rows, seen or unseen.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            Coordinates of the rows; a dask array or a tensor if X is one.
+        """
         rows = self._by_kernel(self._rows_to_map(X), pack=False)
         return rows.lay(self._induction, self._n_features_out, rows.dtype, "transform")
 

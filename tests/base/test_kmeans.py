@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from manihash import IMH, PCA, KMeansBase, RandomBase
 from manihash.base import kmeans as base_set
-from manihash.base.kmeans import among_all, lloyd_round
+from manihash.base.lloyd import among_all, lloyd_round
 from manihash.rows.local import Rows
 
 
@@ -133,10 +133,10 @@ def test_a_point_alone_in_its_cluster_stays_and_the_empty_ones_are_filled_in_a_f
 def test_fewer_distinct_rows_than_base_points_warn_and_shrink_the_base(seed, dtype):
     distinct = normal(5, 7, dtype, seed)
     X = np.repeat(distinct, 700, axis=0)
-    with pytest.warns(UserWarning, match=r"too few distinct points for a base set of 10: it has 5"):
+    with pytest.warns(UserWarning, match=r"too few distinct values for a base set of 10 points: it has 5"):
         points = KMeansBase(10, random_state=seed).fit(X).points_
     assert np.allclose(np.sort(points, axis=0), np.sort(distinct, axis=0), atol=1e-4)
-    with pytest.warns(UserWarning, match="too few distinct points"):
+    with pytest.warns(UserWarning, match="too few distinct values"):
         assert len(RandomBase(100, random_state=seed).fit(X).points_) == 5
 
 
@@ -168,7 +168,8 @@ def test_a_base_as_large_as_the_data_is_the_data():
 @pytest.mark.parametrize("base", [KMeansBase(31), RandomBase(31)])
 def test_more_base_points_than_rows_are_an_error(base):
     with pytest.raises(
-        ValueError, match=r"31 points asked of n_samples = 30 rows: give more rows, or a smaller base"
+        ValueError,
+        match=r"31 points needs at least 31 rows, got n_samples = 30: give more rows, or a smaller base",
     ):
         base.fit(normal(30, 3))
 

@@ -25,7 +25,7 @@ from manihash import (
     load_dataset,
     recipe,
 )
-from manihash.base.neighbors import CellLists
+from manihash.base.cells import CellLists
 from manihash.compute import numpy as numpy_backend
 from manihash.evaluation.metrics import evaluate
 from manihash.evaluation.truth import LabelTruth
@@ -70,15 +70,13 @@ def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, mon
     caplog.set_level("INFO", "manihash")
     for sample in (256, None, 10):
         assert len(LargeBase(100, sample=sample, random_state=0).fit(digits).points_) == 100
-    said = "k-means looks at 600 of 1,797 rows, as many as it holds in memory"
+    said = "k-means uses 600 of 1,797 rows, as many as fit into memory"
     assert caplog.messages == [said] * 3
     monkeypatch.undo()
     caplog.clear()
     monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
     LargeBase(100, sample=10, random_state=0).fit(digits)
-    assert caplog.messages == [
-        "k-means looks at 1,000 of 1,797 rows, 10 a center (sample=null in the base set: at all)"
-    ]
+    assert caplog.messages == ["k-means uses 1,000 of 1,797 rows, 10 per center (sample=None uses all rows)"]
 
 
 def peak_of(work):

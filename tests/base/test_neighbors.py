@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manihash import PCA, CoarseNeighbors, ExactNeighbors, InductiveEmbedding, LargeBase, ListedNeighbors
-from manihash.base.neighbors import coarse_cells, members_near, nearest_cell
+from manihash.base.cells import coarse_cells, members_near, nearest_cell
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.rows.local import Rows

@@ -286,9 +286,7 @@ def test_k_means_looks_at_a_sample_of_many_rows_and_says_so(small_limit, caplog)
         KMeansBase(10, sample=None, random_state=0).fit(X)
         KMeansBase(10, sample=500, random_state=0).fit(X)
     assert set(seen) == {200, N}
-    assert caplog.messages == [
-        f"k-means looks at 200 of {N:,} rows, 20 a center (sample=null in the base set: at all)"
-    ]
+    assert caplog.messages == [f"k-means uses 200 of {N:,} rows, 20 per center (sample=None uses all rows)"]
 
 
 def test_the_same_seed_gives_the_same_sample_from_an_array_and_a_file(small_limit, tmp_path):

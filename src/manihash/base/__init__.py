@@ -1,1 +1,1 @@
-"""Base sets: how base points are chosen, how the nearest ones are found, and the weights to them."""
+"""The base set, the search for nearest base points, and the weights of rows to base points."""

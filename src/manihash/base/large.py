@@ -1,4 +1,4 @@
-"""Base sets of thousands of points, chosen and searched through a coarse level; a PCA before a base set."""
+"""Base sets of thousands of points, chosen and searched through coarse cells; a PCA before a base set."""
 
 from typing import Any, Self
 
@@ -7,31 +7,64 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from manihash import checks
-from manihash.base.kmeans import Assign, Assigned, BaseSet, KMeansBase, distinct, lloyd, sampled
-from manihash.base.neighbors import CellLists, CoarseNeighbors, coarse_cells, members_near, nearest_cell
+from manihash.base.cells import CellLists, coarse_cells, members_near, nearest_cell
+from manihash.base.kmeans import BaseSet, KMeansBase
+from manihash.base.lloyd import Assign, Assigned, distinct, lloyd, sampled
+from manihash.base.neighbors import CoarseNeighbors
 from manihash.base.reduced import ReducedNeighbors
 from manihash.progress import note
 from manihash.rows.local import KEEP_BYTES, Rows
 from manihash.rows.places import Chosen
 from manihash.types import Floats
 
-# Rows for each base point, at least; rows that the coarse cells are learned from, for each cell.
-_ROWS_A_POINT, _ROWS_A_CELL = 6, 256
+# Minimum number of rows per base point; number of rows per cell that the coarse cells are learned from.
+_ROWS_PER_POINT, _ROWS_PER_CELL = 6, 256
 
 
 class LargeBase(BaseSet):
-    """Thousands of k-means centers at the price of hundreds: min(size, n // 6) of them.
+    """A base set of thousands of k-means centers, at the cost of hundreds.
 
-    The rows fall into coarse cells, as many as the root of the number of centers; in each of Lloyd's rounds
-    the rows of a cell look only at the centers in its ``probes`` nearest cells. ``inertia_`` and ``n_iter_``
-    are as in ``KMeansBase``.
+    The rows are grouped into √m coarse cells. In each Lloyd iteration, the rows of a cell are compared only
+    with the centers in the ``probes`` nearest cells. The base set has m = min(size, n // 6) points.
 
-    sample: as in ``KMeansBase``, but never more rows than 512 MiB hold, or six a point where that is more.
-    neighbors: how the nearest points are found afterwards: None for ``CoarseNeighbors()``,
-    ``ListedNeighbors()`` for more speed, ``ExactNeighbors()`` for all points.
+    Parameters
+    ----------
+    size : int, default=10000
+        Number of base points, at most one per 6 rows.
+    neighbors : object, default=None
+        How the nearest base points of a row are found: ``CoarseNeighbors()`` (None), ``ListedNeighbors()``
+        (faster), or ``ExactNeighbors()`` (all points).
+    probes : int, default=8
+        Number of nearest cells whose centers a row is compared with during k-means.
+    max_iter : int, default=10
+        Maximum number of Lloyd iterations.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+    sample : int, default=256
+        Rows per center that are used if there are more than about a million rows (2^20), but never more than
+        fit into 512 MiB, or 6 per center if that is more. None removes the limit per center.
+
+    Attributes
+    ----------
+    points_ : ndarray of shape (m, d)
+        The base points, in the order that ``neighbors_`` needs.
+    neighbors_ : object
+        The fitted ``neighbors``.
+    inertia_ : float
+        Sum of squared distances of the rows to the centers at the start of the last iteration.
+    n_iter_ : int
+        Number of iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import LargeBase
+    >>> X = np.random.default_rng(0).normal(size=(3000, 8))
+    >>> LargeBase(400, random_state=0).fit(X).points_.shape
+    (400, 8)
     """
 
-    takes_tensors = False  # cells are visited in numpy; a card looks at all points of a KMeansBase(10_000)
+    takes_tensors = False  # cells are searched in numpy; on a GPU use KMeansBase(10_000)
 
     def __init__(
         self,
@@ -50,12 +83,10 @@ class LargeBase(BaseSet):
         self.random_state = random_state
 
     def _size(self, n: int) -> int:
-        asked, most = super()._size(n), max(n // _ROWS_A_POINT, 2)
-        if asked > most:
-            note(
-                f"a base set of {most:,} points, one for {_ROWS_A_POINT} rows, where {asked:,} were asked for"
-            )
-        return min(asked, most)
+        size, most = super()._size(n), max(n // _ROWS_PER_POINT, 2)
+        if size > most:
+            note(f"the base set has {most:,} points instead of {size:,}: one per {_ROWS_PER_POINT} rows")
+        return min(size, most)
 
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
@@ -63,11 +94,11 @@ class LargeBase(BaseSet):
         such_as = "CoarseNeighbors(), ListedNeighbors() or ExactNeighbors()"
         neighbors = CoarseNeighbors() if self.neighbors is None else self.neighbors
         self.neighbors_ = clone(checks.part(neighbors, "neighbors", "k_nearest", such_as))
-        most = max(KEEP_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_A_POINT * size)
+        most = max(KEEP_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_PER_POINT * size)
         rows = _held(sampled(rows, size, self.sample, rng, most=most))
         n, c = len(rows), round(size**0.5)
-        cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_A_CELL), replace=False)), c, rng)
-        # In the order of their cells rows that look at the same centers come in one block.
+        cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_PER_CELL), replace=False)), c, rng)
+        # Sorted by cell, rows of one block are compared with the same centers.
         rows = rows.only(np.argsort(nearest_cell(rows, cells), kind="stable"))
         centers = rows.take(rng.choice(n, size, replace=False))
         assign = among_listed(rows, cells, probes)
@@ -76,22 +107,37 @@ class LargeBase(BaseSet):
         return points[self.neighbors_.arrange(points, rng)]
 
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
-        """The part that finds the nearest points, which has seen the rows."""
+        """Return the fitted ``neighbors_``, which has seen the training rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Prepared training rows.
+        k : int
+            Number of neighbors that will be searched.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        object with ``k_nearest``
+            The finder.
+        """
         self.neighbors_.learn(rows, self.points_, k, rng)
         return self.neighbors_
 
 
 def _held(rows: Rows) -> Rows:
-    """The rows in memory, to be visited in any order: where they lie, if it is there, or copied once."""
+    """Return the rows in memory, to be visited in any order; they are copied only if necessary."""
     lie = rows.X.X if isinstance(rows.X, Chosen) else rows.X
     ready = type(lie) is np.ndarray and lie.dtype == rows.dtype and not rows.normalize and rows.origin is None
     return rows if ready else Rows(rows.stack(np.asarray, rows.width, rows.dtype))
 
 
 def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:
-    """The rows go to the nearest of the centers in the ``probes`` cells nearest to their own.
+    """Return a function that assigns each row to the nearest center in the ``probes`` nearest cells.
 
-    A block touches few of many centers: only their sums are handed over.
+    A block of rows meets only a few of the centers: only their sums are returned by the threads.
     """
 
     def assign(centers: Floats) -> Assigned:
@@ -119,10 +165,36 @@ def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:
 
 
 class ReducedBase(BaseSet):
-    """A base set chosen, and looked for, among the first ``n_components`` principal components of the rows.
+    """A base set chosen and searched in the first principal components of the rows.
 
-    ``base`` is any base set, ``KMeansBase()`` where None. After ``fit`` ``points_`` (m, p) are in these
-    components, onto which ``reduction_`` projects. Rows of p numbers or fewer are only turned.
+    Rows are projected to p = min(n_components, d) principal components, and ``base`` chooses its points
+    there.
+
+    Parameters
+    ----------
+    base : object, default=None
+        The base set to choose in the components; None for ``KMeansBase()``.
+    n_components : int, default=64
+        Number of principal components p.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    points_ : ndarray of shape (m, p)
+        The base points, in principal components.
+    base_ : object
+        The fitted ``base``.
+    reduction_ : ReducedNeighbors
+        The projection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import KMeansBase, ReducedBase
+    >>> X = np.random.default_rng(0).normal(size=(1000, 32))
+    >>> ReducedBase(KMeansBase(50), n_components=8, random_state=0).fit(X).points_.shape
+    (50, 8)
     """
 
     takes_tensors = False
@@ -133,13 +205,37 @@ class ReducedBase(BaseSet):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the base points of X; they are ``points_`` (m, p)."""
+        """Choose base points from the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to choose from.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        self
+            The fitted base set, with the points in ``points_``.
+        """
         super().fit(X)
         del self._projected
         return self
 
     def fit_rows(self, rows: Rows) -> Self:
-        """As ``fit``, from rows that were checked and prepared."""
+        """Choose base points from rows that are already checked and prepared.
+
+        Parameters
+        ----------
+        rows : Rows
+            Prepared rows.
+
+        Returns
+        -------
+        self
+            The fitted base set, with the points in ``points_``.
+        """
         rng = checks.generator(self.random_state)
         base = KMeansBase() if self.base is None else self.base
         self.base_ = clone(checks.part(base, "base", "fit_rows", "KMeansBase(), LargeBase() or RandomBase()"))
@@ -151,7 +247,22 @@ class ReducedBase(BaseSet):
         return self
 
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> ReducedNeighbors:
-        """The projection, and the part that finds the nearest points among what it gives."""
+        """Return the projection together with the finder of ``base_``.
+
+        Parameters
+        ----------
+        rows : Rows
+            Prepared training rows.
+        k : int
+            Number of neighbors that will be searched.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ReducedNeighbors
+            The finder.
+        """
         self.reduction_.neighbors_ = self.base_.finder(self._projected, k, rng)
         return self.reduction_
 

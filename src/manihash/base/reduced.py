@@ -1,4 +1,4 @@
-"""A PCA of the input: base points are looked for among the first principal components of the rows."""
+"""Search for base points in the first principal components of the rows."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -23,10 +23,31 @@ _EXACT_WIDTH, _MORE, _ROUNDS = 2_048, 32, 3
 
 
 class ReducedNeighbors(BaseEstimator):
-    """Rows are projected onto their first ``n_components`` principal components, then ``neighbors`` finds.
+    """Project rows to their first principal components before searching the nearest base points.
 
-    Base points are given in these components. ``directions_`` (p, d) are kept: distances need no center. In a
-    fitted model ``neighbors_`` is the part that finds, None for all points.
+    The base points are given in these components. ``ReducedBase`` creates this finder.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        Number of principal components p, at most d.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    directions_ : ndarray of shape (p, d)
+        Principal directions. Distances do not need the mean of the rows, so it is not stored.
+    neighbors_ : object or None
+        Finder among the projected points; None compares with all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import ReducedNeighbors
+    >>> X = np.random.default_rng(0).normal(size=(500, 32))
+    >>> ReducedNeighbors(n_components=8, random_state=0).fit(X).project(X[:5]).shape
+    (5, 8)
     """
 
     def __init__(self, n_components: int = 64, random_state: Any = None) -> None:
@@ -34,12 +55,36 @@ class ReducedNeighbors(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the directions from the rows of X (n, d)."""
+        """Learn the principal directions of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        self
+            The finder, with the directions in ``directions_``.
+        """
         rows = Rows(checked(self, X, fitting=True, least=2))
         return self.fit_rows(rows)
 
     def fit_rows(self, rows: Rows) -> Self:
-        """As ``fit``, from rows that were checked and prepared."""
+        """Learn the principal directions from rows that are already checked and prepared.
+
+        Parameters
+        ----------
+        rows : Rows
+            Prepared rows. A random sample of 20,000 is used if there are more.
+
+        Returns
+        -------
+        self
+            The finder, with the directions in ``directions_``.
+        """
         p = checks.positive_int(self.n_components, "n_components")
         n, rng = len(rows), checks.generator(self.random_state)
         some = np.arange(n) if n <= _PCA_ROWS else np.sort(rng.choice(n, _PCA_ROWS, replace=False))
@@ -49,29 +94,68 @@ class ReducedNeighbors(BaseEstimator):
 
     @property
     def recall_(self) -> float | None:
-        """The part of the nearest points that is found, where it is less than all by design."""
+        """Share of the nearest base points that is found; None if all are compared."""
         return None if self.neighbors_ is None else self.neighbors_.recall_
 
     def project(self, X: Floats) -> Floats:
-        """The components (b, p) of a block of rows (b, d)."""
+        """Project a block of rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (b, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (b, p)
+            Their principal components.
+        """
         return numpy_backend.product(X, self.directions_.astype(X.dtype, copy=False))
 
     def projected(self, rows: Rows) -> Rows:
-        """The components of the rows, as rows to visit: held if they fit, else made anew on each visit."""
+        """Return the projected rows, to be visited like any other rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Prepared rows of width d.
+
+        Returns
+        -------
+        Rows
+            Rows of width p: kept in memory if they fit, otherwise computed again on each visit.
+        """
         width = len(self.directions_)
         if dask_rows.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= KEEP_BYTES:
             return dask_rows.rows_of(rows.lay(self.project, width, rows.dtype, "projection"))
         return Rows(_Projected(self, rows))
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
-        """As ``numpy_backend.k_nearest``, of rows (b, d) and points B (m, p)."""
+        """Find the k nearest base points of each row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (b, d)
+            Rows.
+        B : ndarray of shape (m, p)
+            Base points in principal components.
+        k : int
+            Number of neighbors.
+
+        Returns
+        -------
+        squared : ndarray of shape (b, k)
+            Squared distances, nearest first.
+        index : ndarray of shape (b, k)
+            Indices of the base points.
+        """
         if self.neighbors_ is None:
             return numpy_backend.k_nearest(self.project(X), numpy_backend.like(B, X), k)
         return self.neighbors_.k_nearest(self.project(X), B, k)
 
 
 class _Projected:
-    """Components of rows that are made where they are asked for."""
+    """The principal components of rows, computed when they are read."""
 
     def __init__(self, part: ReducedNeighbors, rows: Rows) -> None:
         self.part, self.rows = part, rows
@@ -82,15 +166,15 @@ class _Projected:
         return self.part.project(self.rows.block(start, stop))
 
     def rows_at(self, ordered: Ints) -> Floats:
-        """The components of the rows at positions that ascend, and of no others."""
+        """Return the components of the rows at the given ascending positions, and of no others."""
         return self.rows.only(ordered).stack(self.part.project, self.shape[1], self.dtype)
 
 
 def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats:
-    """The p directions (p, d) of largest variance, or all d; signs fixed so that machines agree.
+    """Return the p directions (p, d) of largest variance, or all d, with fixed signs.
 
-    Rows are visited in blocks. Where they are wide the covariance (d, d) is never held, and the directions
-    are near the best.
+    Rows are visited in blocks. For wide rows the covariance (d, d) is never built, and the directions are
+    approximate.
     """
     d, centered = rows.width, _centering(rows)
     with single_blas_thread():
@@ -103,7 +187,7 @@ def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats
 
 
 def _centering(rows: Rows) -> Callable[[Floats], Floats]:
-    """Subtracts the mean of the rows from a block, and scales it so that no square overflows or vanishes."""
+    """Return a function that centers a block and scales it so that squares neither overflow nor underflow."""
     (largest,), (total,) = rows.fold(
         lambda X: ((np.abs(X).max(axis=1),), (X.sum(axis=0, dtype=np.float64),)), "mean"
     )
@@ -121,7 +205,7 @@ def _centering(rows: Rows) -> Callable[[Floats], Floats]:
 
 
 def _main_axes(rows: Rows, f: Callable[[Floats], Floats], p: int) -> Floats:
-    """The p eigenvectors (q, p) of the largest eigenvalues of ZᵀZ, where Z (n, q) is f of the rows."""
+    """Return the p eigenvectors (q, p) of the largest eigenvalues of ZᵀZ, where Z (n, q) is f of the rows."""
 
     def block(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
         Z = f(X)
@@ -134,7 +218,7 @@ def _main_axes(rows: Rows, f: Callable[[Floats], Floats], p: int) -> Floats:
 def _main_subspace(
     rows: Rows, centered: Callable[[Floats], Floats], q: int, rng: np.random.Generator
 ) -> Floats:
-    """An orthonormal basis (d, q) of nearly the directions of largest variance: subspace iteration."""
+    """Return an orthonormal basis (d, q) of approximately the largest variance, by subspace iteration."""
     Q = rng.standard_normal((rows.width, q)).astype(rows.dtype)
     for _ in range(_ROUNDS):
 

@@ -1,1 +1,1 @@
-"""Embeddings of a base set, one file a method."""
+"""Embeddings of a base set, one file per method."""

@@ -12,9 +12,10 @@ from manihash.types import Floats
 
 
 class Embedding(BaseEstimator):
-    """Embeds the points it is given, and no others: subclasses write ``_embed``.
+    """Base class of embeddings: subclasses implement ``_embed``.
 
-    ``embedding_`` (m, r) keeps the coordinates. New points are placed by ``InductiveEmbedding``.
+    An embedding only has coordinates for the points it was fitted on. ``InductiveEmbedding`` extends it to
+    new points.
     """
 
     takes_tensors = False
@@ -23,12 +24,38 @@ class Embedding(BaseEstimator):
     n_features_in_: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Embed the points of X; the coordinates are ``embedding_``."""
+        """Embed the points of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to embed.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        self
+            The fitted embedding, with the coordinates in ``embedding_``.
+        """
         self.fit_transform(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:
-        """The coordinates (m, r) of the points of X (m, d)."""
+        """Embed the points of X and return their coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to embed.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        ndarray of shape (m, n_components)
+            Coordinates of the points.
+        """
         points = self._points(X)
         self.embedding_ = self._embed(points)
         return self.embedding_
@@ -46,7 +73,7 @@ class Embedding(BaseEstimator):
 
 
 def too_many(r: int, most: int, what: str) -> ValueError:
-    """The error where more dimensions are asked of an embedding than it can give."""
+    """Return the error for an embedding that cannot have ``r`` dimensions, only ``most``."""
     return ValueError(
         f"{r} dimensions (bits) asked of an embedding of {what}, which gives at most {most}: "
         f"lower n_bits (n_components; --bits) or {checks.LARGER_BASE}"

@@ -14,10 +14,43 @@ from manihash.types import Floats
 
 
 class DiffusionMaps(Embedding):
-    """Coordinates λ_j^t ψ_j, the right eigenvectors of the random walk on a Gaussian graph of the points.
+    """Diffusion maps: eigenvectors of a random walk on a Gaussian graph of the points.
 
-    The walk's density is divided out to the power ``alpha`` (1: the geometry alone, whatever the sampling).
-    The bandwidth is the mean distance to the ``n_neighbors``-th nearest point.
+    The kernel is K_ij = exp(-|b_i - b_j|² / sigma²). Its density q = K 1 is divided out, K_ij / (q_i
+    q_j)^alpha, and the rows are normalized to the transition matrix P of a random walk. The coordinates are
+    λ_j^t ψ_j, where ψ_j are the right eigenvectors of P without the constant one. The bandwidth sigma is the
+    mean distance of the points to their ``n_neighbors``-th nearest neighbor.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of dimensions r of the embedding.
+    n_neighbors : int, default=20
+        Rank of the neighbor whose mean distance is the bandwidth.
+    alpha : float, default=1.0
+        Exponent of the density normalization. With 1 the result depends on the geometry only, not on how
+        densely it was sampled; with 0 the density is not removed.
+    t : float, default=1.0
+        Diffusion time: exponent of the eigenvalues.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (m, r)
+        Coordinates of the points.
+
+    References
+    ----------
+    Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis, 2006.
+
+    Lafon and Lee, "Diffusion maps and coarse-graining", IEEE TPAMI, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import DiffusionMaps
+    >>> B = np.random.default_rng(0).normal(size=(60, 8))
+    >>> DiffusionMaps(n_components=3).fit_transform(B).shape
+    (60, 3)
     """
 
     def __init__(
@@ -41,9 +74,9 @@ class DiffusionMaps(Embedding):
 
 
 def random_walk(B: Floats, n_neighbors: int, alpha: float, k: int | None = None) -> tuple[Floats, Floats]:
-    """Eigenvalues, largest first, and right eigenvectors of P = D⁻¹ K; the first is constant.
+    """Return eigenvalues, largest first, and right eigenvectors of P = D⁻¹ K; the first vector is constant.
 
-    The kernel is one of all pairs, whatever their number; of many points only the first k are computed.
+    The kernel covers all pairs. For many points only the first k eigenvectors are computed.
     """
     with single_blas_thread():
         E = numpy_backend.squared_distances(B, B)
@@ -60,7 +93,7 @@ def random_walk(B: Floats, n_neighbors: int, alpha: float, k: int | None = None)
 
 
 def _divide(K: Floats, v: Floats) -> None:
-    """K_ij / (v_i v_j) in place, without a second matrix."""
+    """Divide K_ij by v_i v_j in place, without a second matrix."""
     for start in range(0, len(K), 1024):
         part = slice(start, start + 1024)
         K[part] /= v[part, None] * v

@@ -14,11 +14,51 @@ from manihash.types import Floats, Ints
 
 
 class ElasticEmbedding(Embedding):
-    """min Σ w⁺_ij |y_i - y_j|² + lam / m² Σ_{i≠j} exp(-|y_i - y_j|²).
+    """Elastic embedding.
 
-    w⁺ are the joint neighbor probabilities of the given perplexity, which sum to 1, and the repulsion is a
-    mean over pairs: so ``lam`` means the same for bases of any size. ``loss_`` is the value reached. For
-    ``turns`` and ``sampled`` see ``TSNE``.
+    min Σ w⁺_ij |y_i - y_j|² + lam / m² Σ_i≠j exp(-|y_i - y_j|²), where w⁺ are the joint neighbor
+    probabilities of the given perplexity, which sum to 1. Repulsion is a mean over pairs, so one value of
+    ``lam`` suits base sets of any size.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of dimensions r of the embedding.
+    perplexity : float, default=10.0
+        Effective number of neighbors of each point, between 1 and m - 1.
+    lam : float, default=10.0
+        Weight of the repulsion.
+    n_iter : int, default=1000
+        Number of iterations of gradient descent.
+    learning_rate : float, default=None
+        Step size. None uses 50 for 400 points or more, and proportionally less for fewer points.
+    turns : int, default=100
+        Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
+        the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, Y is not rotated.
+    sampled : int, default=1024
+        Number of points that repulsion is summed over in each iteration if there are more than 2,000 points;
+        attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (m, r)
+        Coordinates of the points.
+    loss_ : float
+        Value of the loss at the end of the descent.
+
+    References
+    ----------
+    Carreira-Perpiñán, "The elastic embedding algorithm for dimensionality reduction", ICML, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import ElasticEmbedding
+    >>> B = np.random.default_rng(0).normal(size=(60, 8))
+    >>> ElasticEmbedding(n_components=3, n_iter=50, random_state=0).fit_transform(B).shape
+    (60, 3)
     """
 
     def __init__(
@@ -58,7 +98,7 @@ class ElasticEnergy:
         self.W, self.lam = W, lam / len(W) ** 2
 
     def kernel(self, E: Floats) -> Floats:
-        """Nothing normalizes the rows: 1 for each."""
+        """Turn rows E (b, m) into exp(-E); return ones (b,), since rows are not normalized."""
         np.negative(E, out=E)
         np.exp(E, out=E)
         return np.ones(len(E), E.dtype)
@@ -76,7 +116,7 @@ class ElasticEnergy:
 
 
 class ElasticKernel(GaussianKernel):
-    """exp(-E) as it is, for pairs that are drawn: each stands for m / s."""
+    """exp(-E), not normalized, for sampled pairs: each represents m / s pairs."""
 
     def __init__(self, lam: float, m: int) -> None:
         self.lam, self.m = lam / m**2, m

@@ -12,7 +12,37 @@ from manihash.types import Floats
 
 
 class Isomap(Embedding):
-    """Coordinates whose distances are those along the graph of the ``n_neighbors`` nearest points."""
+    """Isomap, by scikit-learn.
+
+    Distances between points are measured along the graph of the nearest neighbors, and classical
+    multidimensional scaling turns them into coordinates: |y_i - y_j| approximates the length of the shortest
+    path between b_i and b_j. A graph with several components is connected through its shortest gaps.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of dimensions r of the embedding.
+    n_neighbors : int, default=10
+        Number of neighbors of each point in the graph.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (m, r)
+        Coordinates of the points.
+
+    References
+    ----------
+    Tenenbaum, de Silva and Langford, "A global geometric framework for nonlinear dimensionality reduction",
+    Science, 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import Isomap
+    >>> B = np.random.default_rng(0).normal(size=(60, 8))
+    >>> Isomap(n_components=3).fit_transform(B).shape
+    (60, 3)
+    """
 
     def __init__(self, n_components: int = 2, n_neighbors: int = 10) -> None:
         self.n_components = n_components
@@ -40,7 +70,7 @@ class Isomap(Embedding):
 
 
 def _dimensions(distances: Floats) -> int:
-    """How many dimensions the distances span: the positive eigenvalues of their Gram matrix."""
+    """Return the number of positive eigenvalues of the Gram matrix of distances (m, m)."""
     G = distances**2 / -2
     G -= G.mean(axis=0)
     G -= G.mean(axis=1, keepdims=True)

@@ -10,7 +10,38 @@ from manihash.types import Floats
 
 
 class LLE(Embedding):
-    """Each point as a weighted mean of its ``n_neighbors`` nearest, and coordinates that keep the weights."""
+    """Locally linear embedding, by scikit-learn.
+
+    Each point is written as a weighted mean of its nearest neighbors,
+    min Σ_i |b_i - Σ_j w_ij b_j|² with Σ_j w_ij = 1, and the coordinates keep these weights:
+    min Σ_i |y_i - Σ_j w_ij y_j|² with Yᵀ Y = I.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of dimensions r of the embedding, at most min(m - 1, d).
+    n_neighbors : int, default=20
+        Number of neighbors of each point.
+    reg : float, default=1e-3
+        Regularization of the weights, relative to the trace of each point's local Gram matrix.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (m, r)
+        Coordinates of the points.
+
+    References
+    ----------
+    Roweis and Saul, "Nonlinear dimensionality reduction by locally linear embedding", Science, 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import LLE
+    >>> B = np.random.default_rng(0).normal(size=(60, 8))
+    >>> LLE(n_components=3, n_neighbors=10).fit_transform(B).shape
+    (60, 3)
+    """
 
     def __init__(self, n_components: int = 2, n_neighbors: int = 20, reg: float = 1e-3) -> None:
         self.n_components = n_components

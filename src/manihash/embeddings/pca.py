@@ -9,7 +9,28 @@ from manihash.types import Floats
 
 
 class PCA(Embedding):
-    """Coordinates along the directions of largest variance."""
+    """Principal component analysis of the base set: the linear embedding of the paper's IMH-PCA.
+
+    The coordinates are Y = (B - mean) V, where the columns of V are the directions of largest variance.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of dimensions r of the embedding, at most min(m - 1, d).
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (m, r)
+        Coordinates of the points. The sign of each direction is fixed, so results are reproducible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import PCA
+    >>> B = np.random.default_rng(0).normal(size=(50, 8))
+    >>> PCA(n_components=3).fit_transform(B).shape
+    (50, 3)
+    """
 
     def __init__(self, n_components: int = 2) -> None:
         self.n_components = n_components

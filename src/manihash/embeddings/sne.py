@@ -14,11 +14,50 @@ from manihash.types import Floats, Ints
 
 
 class SNE(Embedding):
-    """min (1/m) Σ_i KL(p(· | i) || q(· | i)), with q(j | i) proportional to exp(-|y_i - y_j|²).
+    """Stochastic neighbor embedding with a Gaussian kernel.
 
-    ``symmetric=True`` takes joint probabilities instead, as t-SNE does. The loss is a mean over the points,
-    so that one learning rate serves bases of any size; ``loss_`` is the value reached. For
-    ``turns`` and ``sampled`` see ``TSNE``.
+    min (1/m) Σ_i KL(p(· | i) || q(· | i)), with q(j | i) proportional to exp(-|y_i - y_j|²). The loss is a
+    mean over the points, so one learning rate suits base sets of any size.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of dimensions r of the embedding.
+    perplexity : float, default=10.0
+        Effective number of neighbors of each point, between 1 and m - 1.
+    symmetric : bool, default=False
+        Whether to compare joint probabilities p_ij and q_ij, as t-SNE does, instead of conditional ones.
+    n_iter : int, default=1000
+        Number of iterations of gradient descent.
+    learning_rate : float, default=None
+        Step size. None uses 50 for 400 points or more, and proportionally less for fewer points.
+    turns : int, default=100
+        Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
+        the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, Y is not rotated.
+    sampled : int, default=1024
+        Number of points that repulsion is summed over in each iteration if there are more than 2,000 points;
+        attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (m, r)
+        Coordinates of the points.
+    loss_ : float
+        Value of the loss at the end of the descent.
+
+    References
+    ----------
+    Hinton and Roweis, "Stochastic neighbor embedding", NIPS, 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import SNE
+    >>> B = np.random.default_rng(0).normal(size=(60, 8))
+    >>> SNE(n_components=3, n_iter=50, random_state=0).fit_transform(B).shape
+    (60, 3)
     """
 
     def __init__(

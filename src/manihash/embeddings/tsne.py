@@ -16,21 +16,60 @@ from manihash.types import Floats, Ints
 
 
 class TSNE(Embedding):
-    """min Σ p_ij log(p_ij / q_ij), with q from a Student t kernel of ``dof`` degrees of freedom.
+    """T-distributed stochastic neighbor embedding, in any number of dimensions: the paper's IMH-tSNE.
 
-    One degree of freedom whatever the number of dimensions, as the authors run it: scikit-learn's r - 1 costs
-    two thirds of the MAP at 64 bits. ``loss_`` is the divergence reached.
+    min KL(P || Q) = Σ p_ij log(p_ij / q_ij), where q_ij is proportional to (1 + |y_i - y_j|² / dof)^(-(dof +
+    1) / 2). The kernel has one degree of freedom whatever the number of dimensions, as in the authors' code:
+    scikit-learn's r - 1 loses two thirds of the mean average precision at 64 bits.
 
-    ``learning_rate=None`` is 500, as the authors have it, for 400 points or more, and less for fewer.
-    ``exaggeration`` multiplies the attraction in the first 100 rounds; of a pair the second does so in all
-    that follow, which makes clusters denser and no longer minimizes the divergence.
-    The loss does not see rotations, the sign does: of ``turns`` random rotations the one whose signs are most
-    nearly balanced and uncorrelated is kept; ``turns=0`` leaves the coordinates as the descent does, the
-    authors' way.
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of dimensions r of the embedding.
+    perplexity : float, default=10.0
+        Effective number of neighbors of each point, between 1 and m - 1.
+    dof : float, default=1.0
+        Degrees of freedom of the Student t kernel.
+    n_iter : int, default=1000
+        Number of iterations of gradient descent.
+    learning_rate : float, default=None
+        Step size. None uses 500 for 400 points or more, and proportionally less for fewer points.
+    exaggeration : float or tuple of two floats, default=4.0
+        Factor of the attraction in the first 100 iterations. The second number of a tuple is the factor in
+        all later iterations: above 1 it makes clusters denser, and the divergence is no longer minimized.
+    turns : int, default=100
+        Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
+        the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, Y is not rotated.
+    sampled : int, default=1024
+        Number of points that repulsion is summed over in each iteration if there are more than 2,000 points;
+        attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
 
-    Above 2,000 points attraction is summed over the 3 x perplexity nearest and repulsion over ``sampled``
-    points drawn in each round; the learning rate grows with their number, and of few rounds a quarter is
-    exaggerated. ``sampled=None`` takes all pairs whatever their number, and so does a card.
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (m, r)
+        Coordinates of the points.
+    loss_ : float
+        Value of the loss at the end of the descent.
+
+    Notes
+    -----
+    Rows that are torch tensors are embedded with torch on their device, always over all pairs. Above 2,000
+    points in numpy, the learning rate grows with the number of points, and at most a quarter of the
+    iterations use the exaggerated attraction.
+
+    References
+    ----------
+    van der Maaten and Hinton, "Visualizing data using t-SNE", JMLR, 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import TSNE
+    >>> B = np.random.default_rng(0).normal(size=(60, 8))
+    >>> TSNE(n_components=3, n_iter=50, random_state=0).fit_transform(B).shape
+    (60, 3)
     """
 
     takes_tensors = True

@@ -1,4 +1,4 @@
-"""Anchor graph hashing (Liu, Wang, Kumar and Chang, 2011), of one and of two layers."""
+"""Anchor graph hashing, with one or two layers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,23 +18,73 @@ from manihash.types import Floats
 
 
 class AGH(Hasher):
-    """h(x) = sign(Wᵀ z(x)): the smoothest eigenvectors of the anchor graph, extended to any point.
+    """Anchor graph hashing.
 
-    z(x) holds the normalized weights of x to its k nearest anchors (base points), zero elsewhere. The graph
-    Â = Z Λ⁻¹ Zᵀ, Λ = diag(Zᵀ1), joins points by way of anchors; its eigenvectors are Y = Z W. With two layers
-    half as many eigenvectors give two bits each: the second is y > b⁺ where y > 0, and y < b⁻ elsewhere.
+    z(x) holds the normalized weights of x to its k nearest anchors (base points), zero elsewhere. The anchor
+    graph Â = Z Λ⁻¹ Zᵀ with Λ = diag(Zᵀ1) connects points through anchors, and its smoothest eigenvectors are
+    Y = Z W. They extend to any point: h(x) = sign(Wᵀ z(x)).
 
-    After ``fit``: ``base_points_`` B (m, d), ``bandwidth_`` sigma, ``eigenvalues_`` (r₁,) and ``projection_``
-    W (m, r₁) of the r₁ eigenvectors used, ``thresholds_`` b⁺ and b⁻ (2, r₂). Codes hold the r₁ bits of the
-    first layer, then the r₂ of the second; of an odd number of bits the first layer has one more.
+    With two layers, half as many eigenvectors give two bits each. The second bit is y > b⁺ where y > 0, and
+    y < b⁻ elsewhere; b⁺ and b⁻ minimize the cut of the graph.
 
     Parameters
     ----------
-    base: KMeansBase, RandomBase, an array of points used as they are, or None for ``KMeansBase(400)``.
-    n_neighbors: anchors that a point is joined to. The authors' MNIST demo has 300 anchors and 2 neighbors.
-    bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest anchor.
-    layers: 1 or 2.
-    normalize: scale rows to unit length first.
+    n_bits : int, default=64
+        Number of bits r of a code.
+    base : object or array-like of shape (m, d), default=None
+        The base set: ``KMeansBase``, ``RandomBase``, ``LargeBase``, ``ReducedBase``, or an array of points
+        that are used as they are. None for ``KMeansBase(400)``.
+    n_neighbors : int, default=5
+        Number k of anchors that a point is connected to. The authors' MNIST example uses 300 anchors and k =
+        2.
+    bandwidth : float, default=None
+        The bandwidth sigma of the weights. None for the mean distance of the rows to their k-th nearest base
+        point.
+    layers : int, default=1
+        Number of layers, 1 or 2.
+    normalize : bool, default=False
+        Whether to scale rows to unit length first.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    base_points_ : ndarray of shape (m, d)
+        The base points c_j.
+    n_neighbors_ : int
+        The number of neighbors k.
+    bandwidth_ : float
+        The bandwidth sigma.
+    eigenvalues_ : ndarray of shape (r₁,)
+        Eigenvalues of the anchor graph, for the r₁ eigenvectors used.
+    projection_ : ndarray of shape (m, r₁)
+        The matrix W.
+    thresholds_ : ndarray of shape (2, r₂)
+        Thresholds b⁺ and b⁻ of the second layer. A code holds the r₁ bits of the first layer, then the r₂
+        bits of the second; for an odd number of bits the first layer has one more.
+    finder_ : object or None
+        How the nearest base points are found; None compares each row with all of them.
+    n_bits_ : int
+        Number of bits of a code.
+    normalize_ : bool
+        Whether rows are scaled to unit length.
+    n_features_in_ : int
+        Width d of the rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows, if they are too far from zero for float32 distances.
+
+    References
+    ----------
+    Liu, Wang, Kumar and Chang, "Hashing with graphs", ICML, 2011.
+
+    Examples
+    --------
+    >>> from manihash import AGH, KMeansBase
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data
+    >>> hasher = AGH(n_bits=16, base=KMeansBase(100), random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (1797, 2)
     """
 
     _by_distance = True

@@ -17,21 +17,79 @@ _ROTATION_ROWS = 20_000
 
 
 class IMH(Inductive, Hasher):
-    """h(x) = sign(Σ_j w(x, c_j) y_j / Σ_j w(x, c_j)), base points c_j embedded at y_j.
+    """Inductive manifold hashing, the paper's Algorithm 1.
 
-    ``IMH(normalize=True)`` is the paper's IMH-tSNE. After ``fit``: ``base_points_`` B (m, d),
-    ``base_embedding_`` Y_B (m, r), ``bandwidth_`` sigma, ``loss_`` where the embedding has one; with a
-    rotation ``mean_`` and ``rotation_``, which ``base_embedding_`` has in it already; with a base that looks
-    only at some of its points ``finder_`` and ``neighbor_recall_``, the part of the nearest that is found.
+    A base set of m points c_j is embedded at y_j by a manifold embedding. Any point x gets the weighted mean
+    of its k nearest base points, and its code is the sign:
+
+    h(x) = sign(Σ_j w(x, c_j) y_j / Σ_j w(x, c_j)), with w(x, c) = exp(-|x - c|² / sigma²).
+
+    ``IMH(normalize=True)`` is the paper's IMH-tSNE.
 
     Parameters
     ----------
-    base: KMeansBase, RandomBase, LargeBase, ReducedBase, an array of points used as they are, or None for
-        ``KMeansBase(400)``.
-    embedding: any object with ``fit_transform``, or None for ``TSNE(perplexity=10)``.
-    bandwidth: sigma, or None for the mean distance of the rows to their k-th nearest base point.
-    rotation: None as in the paper, or ``ITQRotation()``: fewer bits flip between neighbors.
-    normalize: scale rows to unit length first, as the authors do.
+    n_bits : int, default=64
+        Number of bits r of a code.
+    base : object or array-like of shape (m, d), default=None
+        The base set: ``KMeansBase``, ``RandomBase``, ``LargeBase``, ``ReducedBase``, or an array of points
+        that are used as they are. None for ``KMeansBase(400)``.
+    embedding : object with ``fit_transform``, default=None
+        The embedding of the base set; parameters ``n_components`` and ``random_state`` are set if it has
+        them. None for ``TSNE(perplexity=10)``.
+    n_neighbors : int, default=5
+        Number k of nearest base points that represent a row.
+    bandwidth : float, default=None
+        The bandwidth sigma of the weights. None for the mean distance of the rows to their k-th nearest base
+        point.
+    rotation : object, default=None
+        A rotation of the embedding before the sign, such as ``ITQRotation()``: fewer bits differ between
+        neighbors. None as in the paper.
+    normalize : bool, default=False
+        Whether to scale rows to unit length first, as in the authors' code.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    base_points_ : ndarray of shape (m, d)
+        The base points c_j.
+    n_neighbors_ : int
+        The number of neighbors k.
+    bandwidth_ : float
+        The bandwidth sigma.
+    base_embedding_ : ndarray of shape (m, r)
+        The centered embedding y_j of the base set, with the rotation applied.
+    loss_ : float or None
+        Final loss of the embedding, if it has one.
+    mean_ : ndarray of shape (r,) or None
+        Mean that was subtracted before the rotation.
+    rotation_ : ndarray of shape (r, r) or None
+        The rotation, if there is one.
+    finder_ : object or None
+        How the nearest base points are found; None compares each row with all of them.
+    neighbor_recall_ : float or None
+        Share of the nearest base points that ``finder_`` finds.
+    n_bits_ : int
+        Number of bits of a code.
+    normalize_ : bool
+        Whether rows are scaled to unit length.
+    n_features_in_ : int
+        Width d of the rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows, if they are too far from zero for float32 distances.
+
+    References
+    ----------
+    Shen, Shen, Shi, van den Hengel and Tang, "Inductive hashing on manifolds", CVPR, 2013.
+
+    Examples
+    --------
+    >>> from manihash import IMH, KMeansBase, TSNE
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data
+    >>> hasher = IMH(n_bits=16, base=KMeansBase(100), embedding=TSNE(n_iter=100), random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (1797, 2)
     """
 
     def __init__(

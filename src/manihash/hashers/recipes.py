@@ -10,7 +10,8 @@ from sklearn.base import clone
 
 from manihash.base.kmeans import KMeansBase, RandomBase
 from manihash.base.large import LargeBase, ReducedBase
-from manihash.base.neighbors import CoarseNeighbors, ListedNeighbors
+from manihash.base.listed import ListedNeighbors
+from manihash.base.neighbors import CoarseNeighbors
 from manihash.embeddings.diffusion import DiffusionMaps
 from manihash.embeddings.ee import ElasticEmbedding
 from manihash.embeddings.isomap import Isomap

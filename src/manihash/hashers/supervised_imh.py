@@ -1,7 +1,7 @@
 """Supervised inductive manifold hashing: labels shape the embedding of the base set.
 
-That labels come into IMH is from the abstract of the journal version (Shen et al., "Hashing on Nonlinear
-Manifolds", 2015); how they do here is a construction of our own, from the parts of IMH.
+The abstract of the journal version (Shen et al., "Hashing on nonlinear manifolds", 2015) mentions labels; how
+they are used here is our own construction from the parts of IMH.
 """
 
 from typing import Any
@@ -26,19 +26,78 @@ _SMOOTHNESS = 0.1
 
 
 class SupervisedIMH(LabeledHasher):
-    """IMH whose base points are embedded with their labels beside them: [c_j, label_weight sigma L_j].
+    """Inductive manifold hashing with labels.
 
-    L (m, c) minimizes |W̄_l L - G|² + 0.1 (l / n) tr(Lᵀ T L): induced at the l labeled rows it gives their
-    labels G (1 for the row's class), and by IMH's coupling T it is smooth over all n rows. Base points of one
-    class come nearer to each other than to those of another, whatever the embedding. New points are induced
-    as in IMH. After ``fit``: ``base_points_`` B (m, d), ``base_labels_`` L, ``base_embedding_`` Y_B (m, r),
-    ``bandwidth_`` sigma, ``loss_`` where the embedding has one.
+    The base points are embedded together with soft labels L (m, c), as points [c_j, label_weight sigma L_j].
+    L minimizes
+
+    |W̄_l L - G|² + 0.1 (l / n) tr(Lᵀ T L),
+
+    where G (l, c) are the labels of the l labeled rows (1 for the class of a row), W̄_l L are the labels
+    induced at these rows, and the coupling T of IMH makes L smooth over all n rows. Base points of one class
+    thus move closer together, whatever the embedding. New points are induced as in ``IMH``.
 
     Parameters
     ----------
-    base, embedding, n_neighbors, normalize: as in ``IMH``.
-    label_weight: what a whole unit of label counts as a distance, in units of sigma; 0 leaves labels out.
-    n_labels: labels used, drawn so that classes take turns; None for all.
+    n_bits : int, default=64
+        Number of bits r of a code.
+    base : object or array-like of shape (m, d), default=None
+        The base set: ``KMeansBase``, ``RandomBase``, ``LargeBase``, ``ReducedBase``, or an array of points
+        that are used as they are. None for ``KMeansBase(400)``.
+    embedding : object with ``fit_transform``, default=None
+        The embedding of the base set; parameters ``n_components`` and ``random_state`` are set if it has
+        them. None for ``TSNE(perplexity=10)``.
+    n_neighbors : int, default=5
+        Number k of nearest base points that represent a row.
+    label_weight : float, default=3.0
+        Distance between two classes in units of sigma; 0 ignores the labels.
+    n_labels : int, default=1000
+        Number of labels used, drawn so that the classes are balanced; None for all.
+    normalize : bool, default=False
+        Whether to scale rows to unit length first, as in the authors' code.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    base_points_ : ndarray of shape (m, d)
+        The base points c_j.
+    n_neighbors_ : int
+        The number of neighbors k.
+    bandwidth_ : float
+        The bandwidth sigma.
+    base_labels_ : ndarray of shape (m, c)
+        The soft labels L of the base points.
+    base_embedding_ : ndarray of shape (m, r)
+        The centered embedding y_j of the base set.
+    loss_ : float or None
+        Final loss of the embedding, if it has one.
+    finder_ : object or None
+        How the nearest base points are found; None compares each row with all of them.
+    n_labels_ : int
+        Number of labels that were used.
+    n_bits_ : int
+        Number of bits of a code.
+    normalize_ : bool
+        Whether rows are scaled to unit length.
+    n_features_in_ : int
+        Width d of the rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows, if they are too far from zero for float32 distances.
+
+    References
+    ----------
+    Shen, Shen, Shi, Shen and Tang, "Hashing on nonlinear manifolds", IEEE Transactions on Image Processing,
+    2015.
+
+    Examples
+    --------
+    >>> from manihash import KMeansBase, SupervisedIMH, TSNE
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = SupervisedIMH(n_bits=16, base=KMeansBase(100), embedding=TSNE(n_iter=100), random_state=0)
+    >>> hasher.fit(X, y).encode(X).shape
+    (1797, 2)
     """
 
     _by_distance = True
