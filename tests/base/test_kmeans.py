@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from manihash import IMH, PCA, KMeansBase, RandomBase
-from manihash.base import kmeans as base_set
+from manihash.base import lloyd as lloyd_module
 from manihash.base.lloyd import among_all, lloyd_round
 from manihash.rows.local import Rows
 
@@ -184,9 +184,9 @@ def test_a_bad_row_is_named_whichever_base_meets_it_first(digits):
 
 def test_a_warm_start_takes_rounds_on_a_sample_and_then_on_all_rows(monkeypatch):
     X, seen = normal(4000, 6), []
-    lloyd = base_set.lloyd_round
+    lloyd = lloyd_module.lloyd_round
     monkeypatch.setattr(
-        base_set, "lloyd_round", lambda rows, *given: (seen.append(len(rows)), lloyd(rows, *given))[1]
+        lloyd_module, "lloyd_round", lambda rows, *given: (seen.append(len(rows)), lloyd(rows, *given))[1]
     )
     warm = KMeansBase(20, max_iter=4, sample=50, full_rounds=2, random_state=0).fit(X)
     assert seen == [1000] * 4 + [4000] * 2

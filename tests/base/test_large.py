@@ -66,7 +66,7 @@ def test_a_seed_and_the_number_of_threads_do_not_change_a_bit(digits):
 
 def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, monkeypatch, caplog):
     monkeypatch.setattr("manihash.base.large.KEEP_BYTES", 1000)
-    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
+    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
     caplog.set_level("INFO", "manihash")
     for sample in (256, None, 10):
         assert len(LargeBase(100, sample=sample, random_state=0).fit(digits).points_) == 100
@@ -74,7 +74,7 @@ def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, mon
     assert caplog.messages == [said] * 3
     monkeypatch.undo()
     caplog.clear()
-    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
+    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
     LargeBase(100, sample=10, random_state=0).fit(digits)
     assert caplog.messages == ["k-means uses 1,000 of 1,797 rows, 10 per center (sample=None uses all rows)"]
 
@@ -114,10 +114,11 @@ def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors,
     bytes_held = 2**24
     for place in ("rows.local", "base.reduced", "base.large"):
         monkeypatch.setattr(f"manihash.{place}.KEEP_BYTES", bytes_held)
-    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 2**13)
+    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 2**13)
     monkeypatch.setattr("manihash.base.reduced._PCA_ROWS", 500)
-    monkeypatch.setattr("manihash.base.neighbors._SHOWN_ROWS", 1000)
-    monkeypatch.setattr("manihash.base.neighbors._RECALL_ROWS", 200)
+    monkeypatch.setattr("manihash.base.listed._LIST_ROWS", 1000)
+    monkeypatch.setattr("manihash.base.neighbors.RECALL_ROWS", 200)
+    monkeypatch.setattr("manihash.base.listed.RECALL_ROWS", 200)
     monkeypatch.setattr("manihash.compute.numpy.block_rows", lambda width: 256)
     base = ReducedBase(LargeBase(100, neighbors, max_iter=1, sample=sample), 64)
     rows = Rows(Drawn(n, 64))

@@ -253,7 +253,7 @@ def test_a_base_that_is_searched_by_cells_is_searched_in_numpy(caplog):
 
 @device
 def test_k_means_of_very_many_rows_looks_at_some(device, monkeypatch):
-    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
+    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
     X = points(dtype=np.float64)
     base = KMeansBase(20, sample=50, random_state=0)
     here, there = (clone(base).fit(x).points_ for x in (X, torch.as_tensor(X, device=device)))

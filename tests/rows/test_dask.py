@@ -18,7 +18,7 @@ from command import run, stderr_line
 from sklearn.datasets import load_digits
 
 from manihash import E2LSH, IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, ReducedBase, recipe
-from manihash.base import kmeans as base_set
+from manihash.base import lloyd as lloyd_module
 from manihash.datasets import write
 from manihash.files.resumable import GrowingRows
 from manihash.rows import dask_client
@@ -110,7 +110,7 @@ def test_types_and_unit_length_are_the_same(client, dtype, normalize):
 
 
 def test_a_sample_is_the_same_on_a_cluster(client, monkeypatch):
-    monkeypatch.setattr(base_set, "_ALL_ROWS", 1000)
+    monkeypatch.setattr(lloyd_module, "_ALL_ROWS", 1000)
     X = vectors()
     models = [
         InductiveEmbedding(2, KMeansBase(20, sample=100), PCA(), random_state=0).fit(rows_)
@@ -201,7 +201,7 @@ def test_a_worker_killed_while_encoding_changes_nothing(client):
 
 def test_a_worker_killed_between_rounds_of_k_means_changes_nothing(client, monkeypatch):
     X, killed = vectors(), []
-    lloyd = base_set.lloyd_round
+    lloyd = lloyd_module.lloyd_round
 
     def and_kill(*given):
         if len(killed) < 2:
@@ -210,7 +210,7 @@ def test_a_worker_killed_between_rounds_of_k_means_changes_nothing(client, monke
         return lloyd(*given)
 
     wanted = KMeansBase(30, random_state=0).fit(X).points_
-    monkeypatch.setattr(base_set, "lloyd_round", and_kill)
+    monkeypatch.setattr(lloyd_module, "lloyd_round", and_kill)
     model = InductiveEmbedding(2, KMeansBase(30, random_state=0), PCA()).fit(chunked(X, 3000))
     assert len(killed) == 2
     assert np.array_equal(model.base_points_, wanted)

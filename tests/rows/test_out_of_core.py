@@ -14,7 +14,7 @@ from command import run
 
 import manihash
 from manihash import IMH, LSH, PCA, InductiveEmbedding, KMeansBase, open_vectors, recipe
-from manihash.base import kmeans as base_set
+from manihash.base import lloyd as lloyd_module
 from manihash.datasets import DataFileError, read, write
 from manihash.files.stored import StoredRows
 from manihash.rows.local import Rows, span_rows
@@ -273,15 +273,17 @@ def test_a_disk_that_cannot_be_read_is_not_told_as_damage():
 
 @pytest.fixture
 def small_limit(monkeypatch):
-    monkeypatch.setattr(base_set, "_ALL_ROWS", 1000)
+    monkeypatch.setattr(lloyd_module, "_ALL_ROWS", 1000)
 
 
 def test_k_means_looks_at_a_sample_of_many_rows_and_says_so(small_limit, caplog):
     caplog.set_level(logging.INFO, "manihash.note")
     seen = []
-    lloyd = base_set.lloyd_round
+    lloyd = lloyd_module.lloyd_round
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base_set, "lloyd_round", lambda rows, *C: (seen.append(len(rows)), lloyd(rows, *C))[1])
+        patch.setattr(
+            lloyd_module, "lloyd_round", lambda rows, *C: (seen.append(len(rows)), lloyd(rows, *C))[1]
+        )
         KMeansBase(10, sample=20, random_state=0).fit(X)
         KMeansBase(10, sample=None, random_state=0).fit(X)
         KMeansBase(10, sample=500, random_state=0).fit(X)
