@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from manihash import KMeansBase, load_dataset, recipe
-from manihash.evaluation.metrics import evaluate
-from manihash.evaluation.truth import LabelTruth
+from manihash import KMeansBase, LabelTruth, evaluate, load_dataset, recipe
+from manihash.evaluation.harness import measure
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "docs/results/references.json").read_text("utf-8"))
 # Methods without a public reference of ours stand beside LSH at these lengths.
@@ -41,14 +40,14 @@ def options(name: str) -> tuple[str, dict[str, Any]]:
     return name, {}
 
 
-def measure(data: Any, truth: LabelTruth, name: str, bits: int, seeds: int) -> list[float]:
+def map_of_seeds(data: Any, truth: LabelTruth, name: str, bits: int, seeds: int) -> list[float]:
     """MAP in percent of each seed."""
     base, params = options(name)
     found = []
     for seed in range(seeds):
-        hasher = recipe(base, n_bits=bits, random_state=seed, **params).fit(data.X_train, data.y_train)
-        codes = hasher.encode(data.X_test), hasher.encode(data.X_train)
-        found.append(100 * evaluate(*codes, truth, bits).map)
+        hasher = recipe(base, n_bits=bits, random_state=seed, **params)
+        trial = measure(hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=evaluate)
+        found.append(100 * trial.result.map)
     return found
 
 
@@ -77,7 +76,7 @@ def main() -> None:
     results = []
     print("| method | bits | ours, MAP % | spread | public code | difference |\n|---|---|---|---|---|---|")
     for name, bits, reference in lines(asked.data, [part for part in asked.recipe.split(";") if part]):
-        found = measure(data, truth, name, bits, asked.seeds)
+        found = map_of_seeds(data, truth, name, bits, asked.seeds)
         mean = float(np.mean(found))
         theirs, difference = ("–", "–") if reference is None else (f"{reference}", f"{mean - reference:+.1f}")
         print(f"| {name} | {bits} | {mean:.1f} | {np.std(found):.1f} | {theirs} | {difference} |")

@@ -23,7 +23,7 @@ import triton
 
 import manihash
 from manihash import IMH, ITQRotation, KMeansBase, TensorIndex, on_device
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 
 N, D, M, K, R = 1_048_576, 784, 400, 5, 64

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from manihash import IMH, TSNE, ExactNeighbors, KMeansBase, LargeBase, ReducedBase, load_dataset, recipe
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate, measure
 from manihash.evaluation.truth import LabelTruth
 from manihash.paper.tasks.classify import LinearSVM, chosen_cost
 
@@ -73,8 +73,7 @@ def ranked(name: str) -> Callable[[Any], dict[str, float]]:
     truth = LabelTruth(data.y_test, data.y_train)
 
     def figures(hasher: Any) -> dict[str, float]:
-        hasher.fit(data.X_train)
-        found = evaluate(hasher.encode(data.X_test), hasher.encode(data.X_train), truth, BITS)
+        found = measure(hasher, data.X_train, data.X_test, truth, metric=evaluate).result
         return {"MAP": found.map, "F1": found.f1, "recall": hasher.neighbor_recall_ or 1.0}
 
     return figures

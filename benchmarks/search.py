@@ -22,7 +22,7 @@ import numpy as np
 from manihash import HammingIndex, load_dataset, recipe
 from manihash.codes import pack
 from manihash.evaluation.metrics import average_precision, recall_at_k
-from manihash.evaluation.truth import LabelTruth, euclidean_truth
+from manihash.evaluation.truth import EuclideanTruth, LabelTruth
 from manihash.search import asymmetric_distances, engines
 from manihash.search.buckets import aligned
 from manihash.search.routes import Routes
@@ -283,7 +283,7 @@ def asymmetric(sets: list[str]) -> None:
         X = data.X_train
         Q = data.X_test[: min(QUERIES, 2 * 10**8 // len(X))]
         truth: Any = (
-            euclidean_truth(Q, X) if data.y_train is None else LabelTruth(data.y_test[: len(Q)], data.y_train)
+            EuclideanTruth(Q, X) if data.y_train is None else LabelTruth(data.y_test[: len(Q)], data.y_train)
         )
         for method in ("imh-tsne", "itq"):
             for n_bits in (16, 32, 64, 128):

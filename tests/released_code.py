@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from manihash import load_dataset
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 
 REFERENCES = json.loads(

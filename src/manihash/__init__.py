@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from manihash.embeddings.sne import SNE
     from manihash.embeddings.tsne import TSNE
     from manihash.estimator import load
+    from manihash.evaluation.harness import Curves, Evaluation, evaluate
+    from manihash.evaluation.truth import EuclideanTruth, LabelTruth
     from manihash.hashers._hasher import Hasher
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
@@ -125,6 +127,11 @@ _HOMES = {
     "StoreError": "manihash.stores",
     "StoreNotFoundError": "manihash.stores",
     "StoreConnectionError": "manihash.stores",
+    "evaluate": "manihash.evaluation.harness",
+    "Evaluation": "manihash.evaluation.harness",
+    "Curves": "manihash.evaluation.harness",
+    "LabelTruth": "manihash.evaluation.truth",
+    "EuclideanTruth": "manihash.evaluation.truth",
     "load_dataset": "manihash.datasets",
     "open_vectors": "manihash.datasets",
 }

@@ -27,7 +27,7 @@ from manihash import (
 )
 from manihash.base.cells import CellLists
 from manihash.compute import numpy as numpy_backend
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.rows.local import Rows
 

@@ -11,8 +11,8 @@ from sklearn.metrics import average_precision_score, precision_recall_curve, pre
 
 from manihash.codes import hamming, pack
 from manihash.evaluation import metrics
-from manihash.evaluation.metrics import evaluate
-from manihash.evaluation.truth import LabelTruth, euclidean_truth
+from manihash.evaluation.harness import evaluate, evaluate_lookup
+from manihash.evaluation.truth import EuclideanTruth, LabelTruth
 
 unhurried = settings(deadline=None)  # a shared machine may pause at any time
 
@@ -232,7 +232,7 @@ def test_the_size_of_a_block_changes_no_digit(block, euclidean):
     queries, codes, truth = labeled(40, 300, 12, 3)
     if euclidean:
         rng = np.random.default_rng(0)
-        truth = euclidean_truth(rng.random((40, 5)), rng.random((300, 5)))
+        truth = EuclideanTruth(rng.random((40, 5)), rng.random((300, 5)))
     whole = evaluate(queries, codes, truth, 12, curves=True)
     cut = evaluate(queries, codes, truth, 12, curves=True, block=block)
     assert astuple(whole)[:5] == astuple(cut)[:5]
@@ -258,7 +258,10 @@ def test_codes_equal_to_the_labels_rank_perfectly():
         ({"n_bits": 17}, "2 bytes per row"),
         ({"radius": -1}, "radius must be a whole number of at least 0"),
         ({"block": 0}, "block must be a whole number of at least 1"),
-        ({"truth": LabelTruth([0] * 3, [0] * 9)}, "5 queries and 9 rows came with a truth for 3 and 9"),
+        (
+            {"truth": LabelTruth([0] * 3, [0] * 9)},
+            "got 5 queries and 9 rows with a truth for 3 queries",
+        ),
         ({"query_codes": np.zeros((5, 2), int)}, "query codes must be a 2-D array of bytes"),
     ],
 )
@@ -306,7 +309,7 @@ def test_metrics_load_neither_scikit_learn_nor_faiss():
 @pytest.mark.parametrize("n_bits", [5, 16, 70])
 def test_a_lookup_from_counts_is_that_of_the_full_evaluation(n_bits):
     queries, codes, truth = labeled(30, 400, n_bits, 4)
-    found = metrics.evaluate_lookup(queries, codes, truth, n_bits)
+    found = evaluate_lookup(queries, codes, truth, n_bits)
     whole = evaluate(queries, codes, truth, n_bits, curves=True)
     np.testing.assert_allclose(found.precision, whole.curves.precision_within, rtol=1e-12)
     np.testing.assert_allclose(found.recall, whole.curves.recall_within, rtol=1e-12)

@@ -4,11 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from manihash.evaluation.metrics import evaluate_scan, recall_at_k
+from manihash.evaluation.harness import evaluate_scan
+from manihash.evaluation.metrics import recall_at_k
 from manihash.evaluation.truth import (
     EuclideanScan,
+    EuclideanTruth,
     LabelTruth,
-    euclidean_truth,
     nearest_euclidean,
     query_block,
 )
@@ -34,7 +35,7 @@ def test_the_nearest_fraction_is_relevant(q, n, d, fraction, dtype, seed):
     rng = np.random.default_rng(seed)
     # Small whole numbers: distances are exact, and many are tied.
     Q, X = (rng.integers(0, 4, (rows, d)).astype(dtype) for rows in (q, n))
-    truth = euclidean_truth(Q, X, fraction=fraction)
+    truth = EuclideanTruth(Q, X, fraction=fraction)
     distance = ((Q[:, None] - X) ** 2).sum(axis=2)
     kth = np.sort(distance, axis=1)[:, max(1, round(fraction * n)) - 1]
     np.testing.assert_array_equal(truth.relevant(0, q), distance <= kth[:, None])
@@ -45,7 +46,7 @@ def test_the_nearest_fraction_is_relevant(q, n, d, fraction, dtype, seed):
 def test_exactly_k_rows_are_relevant_in_any_block_of_queries(d):
     rng = np.random.default_rng(0)
     Q, X = rng.normal(size=(50, d)), rng.normal(size=(5000, d))
-    truth = euclidean_truth(Q, X, k=37)
+    truth = EuclideanTruth(Q, X, k=37)
     whole = truth.relevant(0, 50)
     assert (whole.sum(axis=1) == 37).all()
     assert (truth.counts == 37).all()
@@ -82,7 +83,7 @@ def test_the_scan_of_the_vectors_ranks_by_euclidean_distance():
         [average_precision_score(r, -d) for r, d in zip(truth.relevant(0, 25), distance, strict=True)]
     )
     assert evaluate_scan(Q, X, truth) == pytest.approx(expected, rel=1e-9)
-    assert evaluate_scan(Q, X, euclidean_truth(Q, X)) == pytest.approx(1)
+    assert evaluate_scan(Q, X, EuclideanTruth(Q, X)) == pytest.approx(1)
 
 
 def test_a_block_of_queries_holds_a_bounded_number_of_pairs():
@@ -93,16 +94,16 @@ def test_a_block_of_queries_holds_a_bounded_number_of_pairs():
     ("call", "message"),
     [
         (
-            lambda: euclidean_truth(np.ones((2, 3)), np.ones((5, 4))),
+            lambda: EuclideanTruth(np.ones((2, 3)), np.ones((5, 4))),
             "queries have 3 columns and the database 4",
         ),
-        (lambda: euclidean_truth(np.ones((2, 3)), np.ones((5, 3)), k=6), "6 nearest of 5 rows"),
-        (lambda: euclidean_truth(np.ones((2, 3)), np.ones((5, 3)), k=0), "k must be a whole number"),
-        (lambda: euclidean_truth(np.ones((2, 3)), np.ones((5, 3)), fraction=2), "0.02 is the nearest 2 %"),
-        (lambda: euclidean_truth(np.ones((2, 3)), np.ones((0, 3))), "X must be .* at least one row"),
+        (lambda: EuclideanTruth(np.ones((2, 3)), np.ones((5, 3)), k=6), "k=6 exceeds the 5 rows"),
+        (lambda: EuclideanTruth(np.ones((2, 3)), np.ones((5, 3)), k=0), "k must be a whole number"),
+        (lambda: EuclideanTruth(np.ones((2, 3)), np.ones((5, 3)), fraction=2), "0.02 is the nearest 2 %"),
+        (lambda: EuclideanTruth(np.ones((2, 3)), np.ones((0, 3))), "X must be .* at least one row"),
         (lambda: nearest_euclidean(np.ones(3), np.ones((5, 3)), 1), "Q must be a 2-D array"),
         (lambda: nearest_euclidean(np.ones((1, 1)), [[0], [np.nan]], 1), "NaN.* row is 1"),
-        (lambda: LabelTruth([], [1]), "y_query must be one label a row"),
+        (lambda: LabelTruth([], [1]), "y_query must be 1-D with at least one label"),
         (lambda: LabelTruth([1], [np.nan]), "y_database has rows without a label"),
     ],
 )
@@ -115,4 +116,4 @@ def test_the_published_neighbors_of_bigann_are_found(data_folder):
     bigann = np.load(data_folder / "bigann10k" / "bigann10k.npz")
     found = nearest_euclidean(bigann["query"], bigann["base"], 100)
     assert recall_at_k(found, bigann["gt"]).mean() > 0.999  # they cut ties in another order
-    assert (euclidean_truth(bigann["query"], bigann["base"], k=100).counts >= 100).all()
+    assert (EuclideanTruth(bigann["query"], bigann["base"], k=100).counts >= 100).all()

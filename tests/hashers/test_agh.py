@@ -12,7 +12,7 @@ from manihash.base.kmeans import KMeansBase
 from manihash.codes import pack
 from manihash.compute import numpy as numpy_backend
 from manihash.datasets import load_dataset
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers.agh import AGH, AnchorGraph
 from manihash.hashers.lsh import LSH

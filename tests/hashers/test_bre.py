@@ -9,7 +9,7 @@ from released_code import mnist_map, released_map
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
 
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers.bre import BRE, Descent, best_weight, random_pairs
 from manihash.hashers.lsh import LSH

@@ -7,8 +7,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import cauchy, norm
 from sklearn.datasets import load_digits
 
-from manihash.evaluation.metrics import evaluate
-from manihash.evaluation.truth import euclidean_truth
+from manihash.evaluation.harness import evaluate
+from manihash.evaluation.truth import EuclideanTruth
 from manihash.hashers.e2lsh import E2LSH, to_border
 
 WIDTH = 3.0
@@ -103,7 +103,7 @@ def test_the_width_is_four_times_the_distance_to_the_50th_nearest(X, p, metric):
 
 
 def test_codes_find_euclidean_neighbors_in_digits(X):
-    truth = euclidean_truth(X[:200], X[200:])
+    truth = EuclideanTruth(X[:200], X[200:])
     hasher = E2LSH(256, random_state=0).fit(X[200:])
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.35
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from manihash import IMH, PCA, TSNE, ITQRotation, KMeansBase, RandomBase, recipe, recipe_names
 from manihash.codes import pack, unpack
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers.imh import IMH as IMHClass
 from manihash.hashers.recipes import recipe_of

@@ -6,8 +6,8 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from manihash.estimator import ForeignPart
-from manihash.evaluation.metrics import evaluate
-from manihash.evaluation.truth import euclidean_truth
+from manihash.evaluation.harness import evaluate
+from manihash.evaluation.truth import EuclideanTruth
 from manihash.hashers.klsh import KLSH, centered, inverse_root, subsets
 from manihash.hashers.lsh import LSH
 
@@ -120,7 +120,7 @@ def test_more_points_summed_than_half_of_the_sample_are_half_of_it(X):
 
 
 def test_codes_find_euclidean_neighbors_in_digits(X):
-    truth = euclidean_truth(X[:200], X[200:])
+    truth = EuclideanTruth(X[:200], X[200:])
     hasher = KLSH(256, random_state=0).fit(X[200:])
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.5
 

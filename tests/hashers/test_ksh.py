@@ -10,7 +10,7 @@ from scipy.optimize import approx_fprime
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers._labels import Labeled
 from manihash.hashers.itq import ITQ

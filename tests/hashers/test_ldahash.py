@@ -10,7 +10,7 @@ from scipy.linalg import subspace_angles
 from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers._labels import Labeled
 from manihash.hashers.itq import ITQ

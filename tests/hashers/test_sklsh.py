@@ -6,8 +6,8 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import RBFSampler
 
-from manihash.evaluation.metrics import evaluate
-from manihash.evaluation.truth import euclidean_truth
+from manihash.evaluation.harness import evaluate
+from manihash.evaluation.truth import EuclideanTruth
 from manihash.hashers.sklsh import SKLSH
 
 DISTANCES = np.array([0.05, 0.3, 0.7, 1.0, 1.5, 2.5, 6.0])
@@ -93,7 +93,7 @@ def test_the_gamma_found_when_given_makes_the_same_codes(X):
 
 
 def test_codes_find_euclidean_neighbors_in_digits(X):
-    truth = euclidean_truth(X[:200], X[200:])
+    truth = EuclideanTruth(X[:200], X[200:])
     hasher = SKLSH(256, random_state=0).fit(X[200:])
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.35
 

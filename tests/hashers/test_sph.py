@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash.evaluation.metrics import evaluate
-from manihash.evaluation.truth import euclidean_truth
+from manihash.evaluation.harness import evaluate
+from manihash.evaluation.truth import EuclideanTruth
 from manihash.hashers.sph import SpH, forces, imbalance, middle, shared
 
 
@@ -134,7 +134,7 @@ def test_options_out_of_range_are_errors(X, options):
 
 def test_spheres_moved_apart_find_euclidean_neighbors_far_better_than_as_they_start(X):
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    truth = euclidean_truth(unit[:200], unit[200:])
+    truth = EuclideanTruth(unit[:200], unit[200:])
     scores = []
     for rounds in 0, 100:
         hasher = SpH(64, max_iter=rounds, random_state=0).fit(unit[200:])

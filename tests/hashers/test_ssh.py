@@ -7,7 +7,7 @@ import pytest
 from released_code import mnist_map, released_map
 from sklearn.datasets import load_digits
 
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers._labels import Labeled
 from manihash.hashers.itq import ITQ

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers import sth
 from manihash.hashers.lsh import LSH

@@ -12,7 +12,7 @@ from manihash.base.weights import bandwidth, coupling, sparse_weights
 from manihash.embeddings.le import LaplacianEigenmaps
 from manihash.embeddings.pca import PCA
 from manihash.embeddings.tsne import TSNE
-from manihash.evaluation.metrics import evaluate
+from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers.imh import IMH
 from manihash.hashers.supervised_imh import SupervisedIMH, base_labels

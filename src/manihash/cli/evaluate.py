@@ -1,16 +1,18 @@
 """manihash evaluate: recipes against each other on one data set, in one table."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from manihash.cli import _inputs, _settings, _trials
+from manihash.cli import _evaluation, _inputs, _settings
 from manihash.cli._errors import WRONG_INPUT
 from manihash.cli._output import say, show, show_json
 from manihash.cli._progress import Watch, watched
-from manihash.cli._trials import Material
+
+if TYPE_CHECKING:
+    from manihash.datasets import Dataset
 
 _OWN = "Your own data"
 _COLUMNS = {  # measure: heading, digits
@@ -81,8 +83,8 @@ def evaluate(
     sources = (data, vectors, train, test, labels, test_labels)
     with watched(quiet) as watch:
         watch.begin("reading")
-        material = _material(*sources, queries=queries, seed=seed)
-        document = _measured(trials, material, radius, watch)
+        dataset = _dataset(*sources, queries=queries, seed=seed)
+        document = _measured(trials, dataset, radius, watch)
     if as_json:
         show_json(document)
     else:
@@ -124,7 +126,7 @@ def _split(text: str, option: str) -> list[str]:
     return parts
 
 
-def _material(
+def _dataset(
     data: str | None,
     vectors: str | None,
     train: str | None,
@@ -134,7 +136,7 @@ def _material(
     *,
     queries: int | None,
     seed: int,
-) -> Material:
+) -> "Dataset":
     ways = [data is not None, vectors is not None, train is not None or test is not None]
     if sum(ways) != 1:
         raise typer.BadParameter("give --data NAME, or --vectors FILE, or --train FILE with --test FILE")
@@ -145,36 +147,38 @@ def _material(
     if vectors is not None and test_labels:
         raise typer.BadParameter("--test-labels belong to --test: with --vectors give --labels alone")
     if data is not None:
-        return _trials.from_catalog(data, queries)
+        return _evaluation.from_catalog(data, queries)
     if vectors is not None:
-        return _trials.from_one_file(vectors, labels, queries, seed)
+        return _evaluation.from_one_file(vectors, labels, queries, seed)
     if train is None or test is None or queries is not None:
         raise typer.BadParameter("--train and --test come together, and without --queries")
-    return _trials.from_files(train, labels, test, test_labels)
+    return _evaluation.from_files(train, labels, test, test_labels)
 
 
 def _measured(
-    plan: dict[tuple[str, int], list[Any]], material: Material, radius: int, watch: Watch
+    plan: dict[tuple[str, int], list[Any]], data: "Dataset", radius: int, watch: Watch
 ) -> dict[str, Any]:
-    """The whole table as a document; a line whose recipe cannot do what was asked says so itself."""
+    """The whole table as a document. A recipe that cannot be fitted has an error in its row."""
+    from manihash.evaluation.truth import truth_of
+
     watch.begin("truth")
-    truth = _trials.truth_of(material)
-    scan = _trials.scan_map(material, truth)
+    truth = truth_of(data.X_test, data.X_train, data.y_test, data.y_train)
+    scan = _evaluation.scan_map(data, truth)
     rows: list[dict[str, Any]] = []
     for i, ((name, bits), hashers) in enumerate(plan.items(), 1):
         row: dict[str, Any] = {"recipe": name, "bits": bits}
         watch.begin(f"{name}, {bits} bits ({i} of {len(plan)})")
         try:
-            trials = [_trials.trial(hasher, material, truth, radius) for hasher in hashers]
+            seeds = [_evaluation.measures(hasher, data, truth, radius) for hasher in hashers]
         except ValueError as error:
             rows.append(row | {"error": str(error)})
             continue
-        means, spread = _trials.summary(trials)
+        means, spread = _evaluation.summary(seeds)
         rows.append(row | means | ({} if spread is None else {"spread": spread}))
     n_seeds = len(next(iter(plan.values())))
     return {
-        "data": material.note,
-        "protocol": _protocol(material, radius, n_seeds),
+        "data": data.note,
+        "protocol": _protocol(data, radius, n_seeds),
         "radius": radius,
         "n_seeds": n_seeds,
         "l2_scan": {"map": scan},
@@ -182,15 +186,17 @@ def _measured(
     }
 
 
-def _protocol(material: Material, radius: int, n_seeds: int) -> str:
+def _protocol(data: "Dataset", radius: int, n_seeds: int) -> str:
+    from manihash.evaluation.truth import NEAREST
+
     relevant = (
         "a row is relevant if it has the query's label"
-        if material.has_labels
-        else f"a row is relevant if it is among the nearest {_trials.NEAREST:.0%} by Euclidean distance"
+        if data.y_train is not None and data.y_test is not None
+        else f"a row is relevant if it is among the nearest {NEAREST:.0%} by Euclidean distance"
     )
     several = f" Mean ± standard deviation of {n_seeds} seeds." if n_seeds > 1 else ""
     return (
-        f"{material.note} Codes are learned from the database and searched in it; {relevant}. "
+        f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
         f"Precision, recall and F1 within Hamming radius {radius}.{several}"
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.preprocessing import normalize
 from manihash.base.kmeans import KMeansBase
 from manihash.compute.numpy import k_nearest
 from manihash.datasets import CATALOG, Dataset, load_dataset
-from manihash.evaluation.metrics import evaluate, evaluate_scan
+from manihash.evaluation.harness import evaluate, evaluate_scan, measure, relevant_answers
 from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import RECIPES, recipe
@@ -151,16 +152,20 @@ def scan(material: Material) -> Scan:
 
 
 def score(material: Material, method: str, n_bits: int) -> Score:
-    """Fit a recipe on the shared base set and measure its codes; what it cannot give, it says."""
-    start = perf_counter()
+    """Quality of a recipe on the shared base set, or the reason why it cannot be fitted."""
+    data = material.data
     try:
-        hasher = _fitted(material, method, n_bits)
+        found = measure(
+            _hasher(material, method, n_bits),
+            data.X_train,
+            data.X_test,
+            material.truth,
+            metric=partial(evaluate, radius=RADIUS),
+        )
     except ValueError as error:
         return Score(method, n_bits, reason=str(error))
-    codes = hasher.encode(material.data.X_train)
-    seconds = perf_counter() - start
-    found = evaluate(hasher.encode(material.data.X_test), codes, material.truth, n_bits, RADIUS)
-    return Score(method, n_bits, found.map, found.f1, seconds)
+    seconds = found.fit_seconds + found.encode_seconds
+    return Score(method, n_bits, found.result.map, found.result.f1, seconds)
 
 
 def finish(material: Material, lengths: Sequence[int], scanned: Scan, scores: Sequence[Score]) -> Demo:
@@ -169,7 +174,7 @@ def finish(material: Material, lengths: Sequence[int], scanned: Scan, scores: Se
     plane = InductiveEmbedding(2, base=material.base, random_state=material.seed).fit(material.U)
     own = [score for score in scores if score.method == SHOWN_METHOD]
     shown = min(own, key=lambda score: abs(score.n_bits - SHOWN_BITS))
-    hasher = _fitted(material, shown.method, shown.n_bits)
+    hasher = _hasher(material, shown.method, shown.n_bits).fit(data.X_train)
     index = HammingIndex(hasher.encode(data.X_train), shown.n_bits)
     depth = min(max(DEPTHS), material.truth.counts.min())
     return Demo(
@@ -187,11 +192,11 @@ def finish(material: Material, lengths: Sequence[int], scanned: Scan, scores: Se
     )
 
 
-def _fitted(material: Material, method: str, n_bits: int) -> Hasher:
+def _hasher(material: Material, method: str, n_bits: int) -> Hasher:
     hasher: Hasher = recipe(method, n_bits=n_bits, random_state=material.seed)
     if method != LARGE:  # it has a base set of its own kind
         hasher.set_params(base=material.base)
-    return hasher.fit(material.data.X_train)
+    return hasher
 
 
 def _base_classes(material: Material) -> NDArray[Any]:
@@ -204,4 +209,4 @@ def _base_classes(material: Material) -> NDArray[Any]:
 
 
 def _found(material: Material, ids: Ids) -> Found:
-    return Found(ids, material.y_train[ids] == material.y_test[:, None])
+    return Found(ids, relevant_answers(ids, material.truth))

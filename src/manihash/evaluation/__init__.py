@@ -1,1 +1,1 @@
-"""Ground truth, and metrics of codes against it."""
+"""Ground truth, metrics, and the harness that evaluates codes and hashers."""

@@ -1,10 +1,9 @@
-"""Which rows of a database answer a query rightly: those of its label, or its nearest by Euclidean distance.
+"""Ground truth: the rows of a database that are relevant to a query, by label or by Euclidean distance.
 
-A truth is a value that is asked for a block of queries at a time, so that queries x rows is never held.
+A truth is asked for one block of queries at a time, so that no array of all queries by all rows is held.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import finite_block, positive_int, positive_number
 from manihash.progress import advance
+from manihash.types import Floats, Ids, Mask
 
-_ROWS = 4096  # rows of X converted and multiplied at once
-_COLUMNS = 256  # BLAS cuts longer sums itself, and elsewhere for another number of threads
+NEAREST = 0.02  # share of the rows that is relevant to a query by default, as in the paper
+_ROWS = 4096  # rows of X converted and multiplied at a time
+_COLUMNS = 256  # BLAS splits longer sums at places that depend on the number of threads
 
 
 class Truth(Protocol):
@@ -25,15 +26,40 @@ class Truth(Protocol):
         """(q, n)."""
 
     @property
-    def counts(self) -> NDArray[np.int64]:
-        """How many rows are relevant to each query, (q,)."""
+    def counts(self) -> Ids:
+        """Number of rows relevant to each query, (q,)."""
 
-    def relevant(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Is row j relevant to query start + i? (stop - start, n)."""
+    def relevant(self, start: int, stop: int) -> Mask:
+        """Whether row j is relevant to query start + i: (stop - start, n)."""
 
 
 class LabelTruth:
-    """A row is relevant where it has the query's label; labels are numbers or strings."""
+    """Ground truth by labels: a row is relevant to a query if it has the query's label.
+
+    Parameters
+    ----------
+    y_query : array-like of shape (n_queries,)
+        Labels of the queries, numbers or strings.
+    y_database : array-like of shape (n_rows,)
+        Labels of the database.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of queries and number of rows.
+    counts : ndarray of shape (n_queries,)
+        Number of relevant rows of each query.
+
+    Examples
+    --------
+    >>> from manihash import LabelTruth
+    >>> truth = LabelTruth(["cat", "dog"], ["dog", "cat", "dog"])
+    >>> truth.counts
+    array([1, 2])
+    >>> truth.relevant(0, 2)
+    array([[False,  True, False],
+           [ True, False,  True]])
+    """
 
     def __init__(self, y_query: ArrayLike, y_database: ArrayLike) -> None:
         query, database = _labels(y_query, "y_query"), _labels(y_database, "y_database")
@@ -43,16 +69,95 @@ class LabelTruth:
         self.shape = len(query), len(database)
         self.counts = np.bincount(self._database, minlength=len(classes))[self._query]
 
-    def relevant(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Is row j of the label of query start + i? (stop - start, n)."""
+    def relevant(self, start: int, stop: int) -> Mask:
+        """Return the relevance of all rows to a block of queries.
+
+        Parameters
+        ----------
+        start : int
+            First query of the block.
+        stop : int
+            End of the block: the first query after it.
+
+        Returns
+        -------
+        ndarray of shape (stop - start, n_rows)
+            True where a row is relevant to a query.
+        """
         return self._query[start:stop, None] == self._database
 
 
+class EuclideanTruth:
+    """Ground truth by distance: the rows nearest to a query by Euclidean distance are relevant.
+
+    Rows at exactly the distance of the last of them are relevant, too. One number per query is stored;
+    distances are computed again for each block of queries.
+
+    Parameters
+    ----------
+    Q : array-like of shape (n_queries, n_features)
+        The queries.
+    X : array-like of shape (n_rows, n_features)
+        The database.
+    fraction : float, default=0.02
+        Share of the rows that is relevant to a query, rounded to at least one row. Ignored if ``k`` is given.
+    k : int, default=None
+        Number of nearest rows that are relevant to a query.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of queries and number of rows.
+    counts : ndarray of shape (n_queries,)
+        Number of relevant rows of each query.
+
+    Examples
+    --------
+    >>> from manihash import EuclideanTruth
+    >>> truth = EuclideanTruth([[0.0]], [[3.0], [1.0], [2.0]], k=2)
+    >>> truth.relevant(0, 1)
+    array([[False,  True,  True]])
+    """
+
+    def __init__(
+        self, Q: ArrayLike, X: ArrayLike, *, fraction: float = NEAREST, k: int | None = None
+    ) -> None:
+        self._scan = EuclideanScan(Q, X)
+        self.shape = self._scan.shape
+        q, n = self.shape
+        if k is None:
+            if positive_number(fraction, "fraction") > 1:
+                raise ValueError(f"fraction must be at most 1, got {fraction}: 0.02 is the nearest 2 %")
+            k = max(1, round(fraction * n))
+        k = _at_most(k, n)
+        self._threshold, self.counts = np.empty(q, self._scan.dtype), np.empty(q, np.int64)
+        for rows, keys in self._scan.blocks("Euclidean truth"):
+            self._threshold[rows] = np.partition(keys, k - 1, axis=1)[:, k - 1]
+            self.counts[rows] = np.count_nonzero(keys <= self._threshold[rows, None], axis=1)
+
+    def relevant(self, start: int, stop: int) -> Mask:
+        """Return the relevance of all rows to a block of queries.
+
+        Parameters
+        ----------
+        start : int
+            First query of the block.
+        stop : int
+            End of the block: the first query after it.
+
+        Returns
+        -------
+        ndarray of shape (stop - start, n_rows)
+            True where a row is relevant to a query.
+        """
+        return self._scan.keys(start, stop) <= self._threshold[start:stop, None]
+
+
 class EuclideanScan:
-    """Every query against every row of X by Euclidean distance, in float64 if X is, otherwise in float32.
+    """Euclidean distances of every query to every row of X, in float64 if X is, otherwise in float32.
 
     The last digit of a product depends on the shapes multiplied. Queries, rows and columns are therefore
-    always cut at the same places: a pair has the same key at every call, whichever queries are asked for.
+    always split at the same places: a pair has the same key in every call, whichever queries are requested.
     """
 
     def __init__(self, Q: ArrayLike, X: ArrayLike) -> None:
@@ -71,23 +176,23 @@ class EuclideanScan:
             finite_block(rows, i)
             self._squares[i : i + _ROWS] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
 
-    def keys(self, start: int, stop: int) -> NDArray[Any]:
-        """‖x‖² - 2 xᵀq = ‖x - q‖² - ‖q‖²: what a ranking sees of the distance. (stop - start, n)."""
+    def keys(self, start: int, stop: int) -> Floats:
+        """‖x‖² - 2 xᵀq = ‖x - q‖² - ‖q‖², which ranks rows as the distance does: (stop - start, n)."""
         block = query_block(len(self.X))
         first = start // block * block
         keys = [self._keys(i, i + block) for i in range(first, stop, block)]
         whole = keys[0] if len(keys) == 1 else np.concatenate(keys)
         return whole[start - first : stop - first]
 
-    def blocks(self, stage: str) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """The keys of all queries, block by block, with the queries they belong to."""
+    def blocks(self, stage: str) -> Iterator[tuple[slice, Floats]]:
+        """Blocks of queries with their keys (b, n), for all queries."""
         q, block = len(self.Q), query_block(len(self.X))
         for start in range(0, q, block):
             stop = min(start + block, q)
             yield slice(start, stop), self._keys(start, stop)
             advance(stage, stop, q)
 
-    def _keys(self, start: int, stop: int) -> NDArray[Any]:
+    def _keys(self, start: int, stop: int) -> Floats:
         Q = -2 * self.Q[start:stop].astype(self.dtype)
         keys = np.empty((len(Q), len(self.X)), self.dtype)
         for i in range(0, len(self.X), _ROWS):
@@ -99,49 +204,16 @@ class EuclideanScan:
         return keys
 
 
-@dataclass(frozen=True, eq=False)
-class EuclideanTruth:
-    """A row is relevant where it is no farther from the query than the query's threshold.
-
-    Made by ``euclidean_truth``. One number a query is kept; the distances are computed again when asked for.
-    """
-
-    scan: EuclideanScan
-    threshold: NDArray[Any]  # (q,), a key of the scan
-    counts: NDArray[np.int64]  # (q,)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(q, n)."""
-        return self.scan.shape
-
-    def relevant(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Is row j within the threshold of query start + i? (stop - start, n)."""
-        return self.scan.keys(start, stop) <= self.threshold[start:stop, None]
+def truth_of(
+    Q: ArrayLike, X: ArrayLike, y_query: ArrayLike | None = None, y_database: ArrayLike | None = None
+) -> LabelTruth | EuclideanTruth:
+    """The truth by labels if queries and database have labels, otherwise by distance."""
+    if y_query is not None and y_database is not None:
+        return LabelTruth(y_query, y_database)
+    return EuclideanTruth(Q, X)
 
 
-def euclidean_truth(
-    Q: ArrayLike, X: ArrayLike, *, fraction: float = 0.02, k: int | None = None
-) -> EuclideanTruth:
-    """The nearest ``fraction`` of X to each query (rounded, at least one row), or its k nearest.
-
-    Rows exactly as far as the last of them are relevant too.
-    """
-    scan = EuclideanScan(Q, X)
-    q, n = scan.shape
-    if k is None:
-        if positive_number(fraction, "fraction") > 1:
-            raise ValueError(f"fraction must be at most 1, not {fraction}: 0.02 is the nearest 2 %")
-        k = max(1, round(fraction * n))
-    k = _at_most(k, n)
-    threshold, counts = np.empty(q, scan.dtype), np.empty(q, np.int64)
-    for rows, keys in scan.blocks("Euclidean truth"):
-        threshold[rows] = np.partition(keys, k - 1, axis=1)[:, k - 1]
-        counts[rows] = np.count_nonzero(keys <= threshold[rows, None], axis=1)
-    return EuclideanTruth(scan, threshold, counts)
-
-
-def nearest_euclidean(Q: ArrayLike, X: ArrayLike, k: int) -> NDArray[np.int64]:
+def nearest_euclidean(Q: ArrayLike, X: ArrayLike, k: int) -> Ids:
     """Ids of the k rows of X nearest to each query, nearest first, ties by id: (q, k)."""
     scan = EuclideanScan(Q, X)
     ids = np.empty((len(scan.Q), _at_most(k, len(scan.X))), np.int64)
@@ -150,7 +222,7 @@ def nearest_euclidean(Q: ArrayLike, X: ArrayLike, k: int) -> NDArray[np.int64]:
     return ids
 
 
-def smallest(keys: NDArray[Any], k: int) -> NDArray[np.int64]:
+def smallest(keys: Floats, k: int) -> Ids:
     """Positions of the k smallest keys of each row, smallest first, ties by position: (b, n) -> (b, k)."""
     positions = np.empty((len(keys), k), np.int64)
     for row, out in zip(keys, positions, strict=True):
@@ -160,31 +232,31 @@ def smallest(keys: NDArray[Any], k: int) -> NDArray[np.int64]:
 
 
 def query_block(n: int) -> int:
-    """How many queries are compared with n rows at once: about 16 million pairs."""
+    """Number of queries that are compared with n rows at a time: about 16 million pairs."""
     return min(1024, max(16, 2**24 // n))
 
 
 def _at_most(k: Any, n: int) -> int:
     k = positive_int(k, "k")
     if k > n:
-        raise ValueError(f"the {k} nearest of {n} rows asked for: lower k to {n} or less")
+        raise ValueError(f"k={k} exceeds the {n} rows of X: lower k to {n} or less")
     return k
 
 
 def _labels(y: ArrayLike, name: str) -> NDArray[Any]:
     labels = np.asarray(y)
     if labels.ndim != 1 or not len(labels):
-        raise ValueError(f"{name} must be one label a row, at least one, not an array of {labels.shape}")
+        raise ValueError(f"{name} must be 1-D with at least one label, got an array of shape {labels.shape}")
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(f"{name} has rows without a label (NaN): leave these rows out")
     return labels
 
 
-def _vectors(X: ArrayLike, name: str) -> NDArray[Any]:
+def _vectors(X: ArrayLike, name: str) -> Floats:
     array = np.asarray(X)
     if array.ndim != 2 or not array.size or array.dtype.kind not in "fiub":
         raise ValueError(
             f"{name} must be a 2-D array of real numbers with at least one row and column, "
-            f"not {array.shape} of {array.dtype}"
+            f"got {array.shape} of {array.dtype}"
         )
     return array

@@ -1,7 +1,7 @@
 """What the report says about the sets that its figures were measured on."""
 
 from manihash.datasets import CATALOG
-from manihash.paper.run.shelf import NEAREST
+from manihash.evaluation.truth import NEAREST
 from manihash.paper.scope import LARGE, Scope
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from manihash import checks
 from manihash.base.kmeans import KMeansBase, RandomBase
 from manihash.datasets import Dataset, load_dataset
-from manihash.evaluation.truth import LabelTruth, Truth, euclidean_truth
+from manihash.evaluation.truth import Truth, truth_of
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.agh import AGH
 from manihash.hashers.imh import IMH
@@ -17,7 +17,6 @@ from manihash.paper.run.trial import Trial
 from manihash.rows.local import Rows, far_origin
 from manihash.types import Floats
 
-NEAREST = 0.02  # of the database is relevant to a query, where there are no labels
 _BASES = 12  # base sets held at once; one has some megabytes
 
 
@@ -43,7 +42,7 @@ class Shelf:
         data = self.dataset(trial)
         key = (trial.data, trial.rows, trial.queries)
         if self._truth is None or self._truth[0] != key:
-            self._truth = (key, truth_of(data))
+            self._truth = (key, _truth_of(data))
         return self._truth[1]
 
     def hasher(self, trial: Trial) -> Hasher:
@@ -69,11 +68,10 @@ class Shelf:
         return self._bases[key]
 
 
-def truth_of(data: Dataset) -> Truth:
-    """The truth that the paper judges a set by: classes on MNIST and CIFAR-10, else the nearest 2 %."""
-    if data.y_train is not None and data.y_test is not None and not _is_about_distance(data):
-        return LabelTruth(data.y_test, data.y_train)
-    return euclidean_truth(data.X_test, data.X_train, fraction=NEAREST)
+def _truth_of(data: Dataset) -> Truth:
+    """The paper's ground truth of a set: classes on MNIST and CIFAR-10, otherwise the nearest 2 %."""
+    labels = (None, None) if _is_about_distance(data) else (data.y_test, data.y_train)
+    return truth_of(data.X_test, data.X_train, *labels)
 
 
 def _is_about_distance(data: Dataset) -> bool:

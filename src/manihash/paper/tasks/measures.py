@@ -1,24 +1,18 @@
 """What a method's codes are worth on a set: ranking, look-up, curves; and the scan they stand beside."""
 
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manihash.compute.numpy import squared_norms, unit_rows
-from manihash.evaluation.metrics import (
-    average_precision,
-    evaluate,
-    evaluate_lookup,
-    evaluate_scan,
-    f1,
-    precision_at_recall,
-)
-from manihash.evaluation.truth import LabelTruth, Truth, query_block
+from manihash.evaluation.harness import evaluate, evaluate_lookup, evaluate_ranking, evaluate_scan, measure
+from manihash.evaluation.metrics import f1, precision_at_recall
+from manihash.evaluation.truth import LabelTruth, Truth
 from manihash.paper.run.shelf import Shelf
 from manihash.paper.run.trial import Figures, Found, Trial
 from manihash.search.rescore import asymmetric_distances
+from manihash.types import Floats
 
 RADIUS = 2
 # Numbers of points retrieved, and levels of recall, that curves are kept at.
@@ -28,20 +22,25 @@ _DIGITS = 7
 
 
 def retrieval(trial: Trial, shelf: Shelf) -> Found:
-    """All that the figures of retrieval need of one fitted method, in one go.
+    """All metrics of one fitted method that the figures of retrieval need.
 
-    Where the truth is Euclidean (a million rows) nothing is ranked: MAP is the tie-aware one alone.
+    With a Euclidean truth (a million rows) nothing is ranked: MAP is the tie-aware one alone.
     """
-    data, truth, hasher = shelf.dataset(trial), shelf.truth(trial), shelf.hasher(trial)
-    start = perf_counter()
-    hasher.fit(data.X_train, data.y_train)
-    fitted = perf_counter()
-    codes, query_codes = hasher.encode(data.X_train), hasher.encode(data.X_test)
-    encoded = perf_counter()
-    judge = _ranked if isinstance(truth, LabelTruth) else _looked_up
-    figures = judge(query_codes, codes, truth, trial.bits)
-    seconds = {"fit": fitted - start, "encode": encoded - fitted, "judge": perf_counter() - encoded}
-    return Found(figures, seconds)
+    data, truth = shelf.dataset(trial), shelf.truth(trial)
+    found = measure(
+        shelf.hasher(trial),
+        data.X_train,
+        data.X_test,
+        truth,
+        y=data.y_train,
+        metric=_ranked if isinstance(truth, LabelTruth) else _looked_up,
+    )
+    seconds = {
+        "fit": found.fit_seconds,
+        "encode": found.encode_seconds + found.encode_queries_seconds,
+        "judge": found.evaluate_seconds,
+    }
+    return Found(found.result, seconds)
 
 
 def _ranked(query_codes: Any, codes: Any, truth: Truth, n_bits: int) -> Figures:
@@ -100,14 +99,12 @@ def asymmetric(trial: Trial, shelf: Shelf) -> Found:
     data, truth, hasher = shelf.dataset(trial), shelf.truth(trial), shelf.hasher(trial)
     hasher.fit(data.X_train, data.y_train)
     codes, Y = hasher.encode(data.X_train), hasher.embed(data.X_test)
-    ap = np.empty(len(Y))
-    step = query_block(len(codes))
-    for start in range(0, len(Y), step):
-        stop = min(start + step, len(Y))
-        distance = asymmetric_distances(Y[start:stop], codes, trial.bits)
-        ap[start:stop] = average_precision(distance, truth.relevant(start, stop))
+
+    def distances(start: int, stop: int) -> Floats:
+        return asymmetric_distances(Y[start:stop], codes, trial.bits)
+
     hamming = evaluate(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS)
-    return Found({"map": float(ap.mean()), "map_hamming": hamming.map})
+    return Found({"map": evaluate_ranking(distances, truth), "map_hamming": hamming.map})
 
 
 def _rounded(curve: NDArray[Any]) -> list[float]:

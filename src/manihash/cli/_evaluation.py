@@ -1,0 +1,99 @@
+"""The data set and the measurements of ``manihash evaluate``."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from manihash.cli import _inputs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from manihash.datasets import Dataset
+    from manihash.evaluation.truth import Truth
+    from manihash.hashers._hasher import Hasher
+
+
+def from_catalog(name: str, n_queries: int | None) -> "Dataset":
+    """A set of the catalog, with its usual queries."""
+    from manihash import load_dataset
+
+    return load_dataset(name, n_queries=n_queries)
+
+
+def from_files(train: str, labels: str | None, test: str, test_labels: str | None) -> "Dataset":
+    """Database and queries from one file each."""
+    from manihash.datasets import Dataset
+
+    X, Q = _inputs.read_vectors(train), _inputs.read_vectors(test)
+    if (labels is None) != (test_labels is None):
+        raise ValueError(
+            "got labels for only one of --train and --test: give both --labels and --test-labels"
+        )
+    y = None if labels is None else _inputs.read_labels(labels, len(X))
+    y_queries = None if test_labels is None else _inputs.read_labels(test_labels, len(Q))
+    note = f"{len(Q):,} queries from {test}; database of {_size(X)} from {train}."
+    return Dataset(train, X, y, Q, y_queries, note)
+
+
+def from_one_file(vectors: str, labels: str | None, n_queries: int | None, seed: int) -> "Dataset":
+    """Random queries from one file, a tenth of it but at most 1,000; the rest is the database."""
+    import numpy as np
+
+    from manihash.datasets import Dataset
+
+    X = _inputs.read_vectors(vectors)
+    y = None if labels is None else _inputs.read_labels(labels, len(X))
+    q = max(1, min(1000, len(X) // 10)) if n_queries is None else n_queries
+    if not 0 < q < len(X) - 1:
+        raise ValueError(
+            f"got {q:,} queries for the {len(X):,} rows of {vectors}: at least one query and two rows to "
+            "learn from are needed. Change --queries"
+        )
+    order = np.random.default_rng(seed).permutation(len(X))
+    drawn, rest = order[:q], order[q:]
+    y_rest, y_drawn = (None, None) if y is None else (y[rest], y[drawn])
+    database = X[rest]
+    note = f"{vectors}: {q:,} random queries (seed {seed}); database of {_size(database)}."
+    return Dataset(vectors, database, y_rest, X[drawn], y_drawn, note)
+
+
+def _size(X: "NDArray[Any]") -> str:
+    return f"{X.shape[0]:,} x {X.shape[1]:,}"
+
+
+def scan_map(data: "Dataset", truth: "Truth") -> float:
+    """MAP of the exhaustive l2 scan; 1 by definition if the truth is Euclidean."""
+    from manihash.evaluation.harness import evaluate_scan
+    from manihash.evaluation.truth import LabelTruth
+
+    return evaluate_scan(data.X_test, data.X_train, truth) if isinstance(truth, LabelTruth) else 1.0
+
+
+def measures(hasher: "Hasher", data: "Dataset", truth: "Truth", radius: int) -> dict[str, float]:
+    """Quality and times of a hasher, by the names of the table's columns."""
+    from manihash.evaluation.harness import evaluate, measure
+
+    found = measure(
+        hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=partial(evaluate, radius=radius)
+    )
+    return {
+        "map": found.result.map,
+        "map_ties": found.result.map_ties,
+        "precision": found.result.precision,
+        "recall": found.result.recall,
+        "f1": found.result.f1,
+        "fit_seconds": found.fit_seconds,
+        "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),
+    }
+
+
+def summary(seeds: Sequence[dict[str, float]]) -> tuple[dict[str, float], dict[str, float] | None]:
+    """Means over the seeds and, if there are several, their sample standard deviations."""
+    from statistics import fmean, stdev
+
+    columns = {name: [each[name] for each in seeds] for name in seeds[0]}
+    means = {name: fmean(values) for name, values in columns.items()}
+    if len(seeds) == 1:
+        return means, None
+    return means, {name: stdev(values) for name, values in columns.items()}
