@@ -96,10 +96,10 @@ def warm_start(X: np.ndarray) -> dict[str, float]:
     """
     from manihash import KMeansBase
     from manihash.compute import numpy as numpy_backend
-    from manihash.rows.local import Rows
+    from manihash.rows.local import LocalRows
 
     F = X.astype(np.float32)
-    C, rows, found, least = F[:1000].copy(), Rows(F), {}, 0.0
+    C, rows, found, least = F[:1000].copy(), LocalRows(F), {}, 0.0
     works = {"ten rounds": {}, "five rounds": {"max_iter": 5}, "warm start": {"full_rounds": 2}}
     for name, options in works.items():
         base = KMeansBase(1000, random_state=0, **options)

@@ -107,14 +107,14 @@ OPTIONS = {
     "half a bit": ({"n_bits": 1.5}, "n_bits must be a whole number"),
     "bits in words": ({"n_bits": "64"}, "n_bits must be a whole number"),
     "bits as a bool": ({"n_bits": True}, "n_bits must be a whole number"),
-    "as many bits as base points": ({"n_bits": 20}, "20 dimensions.*at most 19: lower n_bits.*enlarge the"),
+    "as many bits as base points": ({"n_bits": 20}, "20 dimensions.*at most 19: lower n_bits.*larger base"),
     "more bits than columns": (
         {"n_bits": 70, "base": KMeansBase(100)},
         "70 dimensions.*64 dimensions, which gives at most 64: lower n_bits",
     ),
     "more neighbors than base points": (
         {"n_neighbors": 21},
-        "21 neighbors asked of a base set of 20 points: lower n_neighbors or enlarge the base",
+        "n_neighbors=21 exceeds the 20 neighbors available in the base set: lower n_neighbors",
     ),
     "no neighbors": ({"n_neighbors": 0}, "n_neighbors must be a whole number of at least 1, not 0"),
     "an empty base": ({"base": KMeansBase(0)}, "size must be a whole number"),
@@ -129,10 +129,10 @@ OPTIONS = {
     "no degrees of freedom": ({"embedding": TSNE(perplexity=5, dof=0)}, "dof must be above zero"),
     "no iterations": ({"embedding": TSNE(perplexity=5, n_iter=0)}, "n_iter must be a whole number"),
     "a negative lambda": ({"embedding": RelaxedLE(lam=-1, n_neighbors=5)}, "lam must be"),
-    "a graph wider than the base": ({"embedding": LaplacianEigenmaps(n_neighbors=21)}, "21 neighbors asked"),
-    "LLE wider than the base": ({"embedding": LLE(n_neighbors=20)}, "20 neighbors asked"),
-    "Isomap wider than the base": ({"embedding": Isomap(n_neighbors=20)}, "20 neighbors asked"),
-    "diffusion wider than the base": ({"embedding": DiffusionMaps(n_neighbors=20)}, "20 neighbors asked"),
+    "a graph wider than the base": ({"embedding": LaplacianEigenmaps(n_neighbors=21)}, "=21 exceeds"),
+    "LLE wider than the base": ({"embedding": LLE(n_neighbors=20)}, "n_neighbors=20 exceeds"),
+    "Isomap wider than the base": ({"embedding": Isomap(n_neighbors=20)}, "n_neighbors=20 exceeds"),
+    "diffusion wider than the base": ({"embedding": DiffusionMaps(n_neighbors=20)}, "n_neighbors=20 exceeds"),
 }  # fmt: skip
 
 

@@ -189,7 +189,7 @@ def test_a_foreign_embedding_with_nan_is_an_error(digits):
         ({"base": np.ones((30, 64)) * 1j}, "base must be"),
         ({"base": np.full((30, 64), np.nan)}, "base contains NaN"),
         ({"base": np.ones((1, 64))}, "1 distinct point"),
-        ({"n_neighbors": 31}, "31 neighbors asked of a base set of 30"),
+        ({"n_neighbors": 31}, "n_neighbors=31 exceeds the 30 neighbors"),
         ({"n_neighbors": 0}, "n_neighbors must be"),
         ({"bandwidth": 0}, "bandwidth must be"),
         ({"bandwidth": -1.0}, "bandwidth must be"),

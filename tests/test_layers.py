@@ -115,7 +115,7 @@ def test_the_reader_of_imports_sees_what_it_should(tmp_path):
     (tmp_path / "module.py").write_text(
         "import numpy as np\n"
         "from manihash import checks, IMH\n"
-        "from manihash.rows.local import Rows\n"
+        "from manihash.rows.local import LocalRows\n"
         "def f():\n    import faiss\n    h5py = checks.extra('h5py', 'hdf5')\n"
         "if TYPE_CHECKING:\n    import torch\n"
     )

@@ -1,4 +1,4 @@
-"""What input is accepted, and the message a user sees when it is not."""
+"""Checks of what users pass in, with error messages that say what was expected and what to do."""
 
 import importlib
 from numbers import Integral, Real
@@ -8,32 +8,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# What to do where base points are too few.
-LARGER_BASE = (
-    "enlarge the base set (that of imh-large has a sixth of the rows: give more rows, or take imh-tsne)"
-)
-
 
 class BadRowsError(ValueError):
-    """Rows that hold what cannot be computed with: NaN, infinity, numbers whose squares overflow."""
+    """Raised for rows that cannot be computed with: NaN, infinity, or values whose squares overflow.
+
+    The message names the first such row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import LSH, BadRowsError
+    >>> X = np.ones((4, 3))
+    >>> X[2, 1] = np.nan
+    >>> try:
+    ...     LSH(n_bits=8, random_state=0).fit(X)
+    ... except BadRowsError as error:
+    ...     print(error)
+    Input X contains NaN: the first such row is 2. Remove these rows or fill their gaps before hashing
+    """
 
 
 def positive_int(value: Any, name: str, least: int = 1) -> int:
-    """The value as an int if it is a whole number of at least ``least``."""
+    """The value as an int; raise unless it is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
 
 
 def flag(value: Any, name: str) -> bool:
-    """The value as a bool if it is true or false."""
+    """The value as a bool; raise unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be true or false, not {value!r}")
     return bool(value)
 
 
 def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
-    """The value as a float if it is finite and above zero (``zero``: or zero)."""
+    """The value as a float; raise unless it is finite and positive, or zero if ``zero`` allows it."""
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0:
         raise ValueError(f"{name} must be a finite number above zero, not {value!r}")
     if value == 0 and not zero:
@@ -41,26 +51,29 @@ def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
     return float(value)
 
 
-def neighbors_of(k: Any, m: int, name: str = "n_neighbors") -> int:
-    """k as an int if a base set of m points has that many neighbors to give."""
+def neighbor_count(k: Any, m: int, name: str = "n_neighbors") -> int:
+    """k as an int; raise unless it is from 1 to m, the number of neighbors that a base set has."""
     k = positive_int(k, name)
     if k > m:
-        raise ValueError(f"{k} neighbors asked of a base set of {m} points: lower {name} or {LARGER_BASE}")
+        raise ValueError(
+            f"{name}={k} exceeds the {m} neighbors available in the base set: "
+            f"lower {name} or use a larger base set"
+        )
     return k
 
 
-def part(given: Any, name: str, ability: str, such_as: str) -> Any:
-    """What was given, if it is an object that has a method called ``ability``."""
+def part(given: Any, name: str, method: str, expected: str) -> Any:
+    """The object given; raise unless it has a method of the given name."""
     if isinstance(given, type):
         raise ValueError(f"{name} must be an object, not a class: give {given.__name__}()")
-    if not hasattr(given, ability):
-        came = f"{type(given).__name__} of shape {given.shape}" if hasattr(given, "shape") else repr(given)
-        raise ValueError(f"{name} must be {such_as}, not {came}")
+    if not hasattr(given, method):
+        got = f"{type(given).__name__} of shape {given.shape}" if hasattr(given, "shape") else repr(given)
+        raise ValueError(f"{name} must be {expected}, not {got}")
     return given
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """One Generator from None, a seed, a Generator, or a RandomState of scikit-learn's kind."""
+    """A Generator from None, a seed, a Generator, or a RandomState as in scikit-learn."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:
@@ -72,24 +85,24 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def seed(rng: np.random.Generator) -> int:
-    """A seed for a part that wants one of its own, scikit-learn's among them."""
+    """A random seed for a nested estimator."""
     return int(rng.integers(2**31))
 
 
 def extra(module: str, name: str) -> ModuleType:
-    """Import an optional library, or say which extra of manihash brings it."""
+    """Import an optional library; the error names the extra of manihash that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"this needs {module}, an optional part: pip install 'manihash[{name}]'", name=module
+            f"this needs {module}, an optional dependency: pip install 'manihash[{name}]'", name=module
         ) from error
 
 
-def table(shape: tuple[int, ...], least: int, width: int | None) -> None:
-    """Raise unless a shape is that of at least ``least`` rows of ``width`` numbers, None for any width."""
+def shape_of_rows(shape: tuple[int, ...], least: int, width: int | None = None) -> None:
+    """Raise unless the shape is (n, d) with n >= ``least`` and d >= 1, or d = ``width`` if it is given."""
     if len(shape) != 2:
-        raise ValueError(f"X has {len(shape)} dimensions: two were wanted, one vector a row")
+        raise ValueError(f"X has {len(shape)} dimensions, expected 2: one vector per row")
     if shape[0] < least or shape[1] < 1:
         raise ValueError(
             f"X holds {shape[0]} sample(s) of {shape[1]} feature(s): give at least {least} of at least 1"
@@ -101,18 +114,27 @@ def table(shape: tuple[int, ...], least: int, width: int | None) -> None:
         )
 
 
-def finite_block(
-    X: NDArray[Any], first_row: int = 0, *, numbers: NDArray[np.intp] | None = None, name: str = "Input X"
-) -> None:
-    """Raise if a block of rows holds a NaN or an infinity, naming the first row that does.
+def not_numbers(dtype: Any) -> ValueError:
+    """The error for an X whose type is not that of real numbers."""
+    return ValueError(f"X holds values of type {dtype}: give real numbers (float, int or bool)")
 
-    Rows are numbered from ``first_row``, or by ``numbers`` where they do not follow each other.
+
+def finite_block(
+    X: NDArray[Any],
+    first_row: int = 0,
+    *,
+    row_numbers: NDArray[np.intp] | None = None,
+    name: str = "Input X",
+) -> None:
+    """Raise if a block of rows contains NaN or infinity, and name the first such row.
+
+    Rows are numbered from ``first_row``, or by ``row_numbers``.
     """
     bad = ~np.isfinite(X).all(axis=1)
     if bad.any():
         row = int(bad.argmax())
         what = "NaN" if np.isnan(X[row]).any() else "infinity (inf)"
-        number = first_row + row if numbers is None else int(numbers[row])
+        number = first_row + row if row_numbers is None else int(row_numbers[row])
         raise BadRowsError(
             f"{name} contains {what}: the first such row is {number}. "
             "Remove these rows or fill their gaps before hashing"

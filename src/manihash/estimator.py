@@ -18,36 +18,35 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from manihash import checks
 from manihash.files import model as persist
 from manihash.files.model import Arrays, ModelFileError
-from manihash.rows import dask as dask_rows
-from manihash.rows.local import Rows, far_origin
-from manihash.rows.places import can_be_sliced
-from manihash.rows.torch import in_numpy, is_on_torch, rows_of
+from manihash.rows import Rows, kind_of, rows_of
+from manihash.rows.dask import DaskRows, check_chunks
+from manihash.rows.local import is_sliceable
+from manihash.rows.torch import TorchRows, without_torch
 from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
 
 def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) -> Any:
-    """X as a two-dimensional numeric array, not copied; what is wrong with it said in full.
+    """X as a two-dimensional numeric array (n, d), not copied; raise if it is something else.
 
-    Rows that are read by slices stay where they are. NaN and infinity are left to ``Rows``, which looks at
-    each block anyway and can name the row.
+    Rows in a file, of a dask array or for torch stay where they are. NaN and infinity are found later, by
+    ``Rows``, which visits each block anyway and can name the row.
     """
-    if is_on_torch(X):
-        return _checked_tensor(estimator, X, fitting, least)
-    in_slices = can_be_sliced(X)
-    if in_slices and dask_rows.is_dask(X):
-        dask_rows.check_chunks(X)
-    if in_slices and (X.shape[0] < least or not X.shape[1]):
-        raise ValueError(
-            f"X holds {X.shape[0]} sample(s) of {X.shape[1]} feature(s): give at least {least} of at least 1"
-        )
+    kind = kind_of(X)
+    if kind is TorchRows:
+        return _checked_torch(estimator, X, fitting, least)
+    if kind is DaskRows:
+        check_chunks(X)
+    sliceable = is_sliceable(X)
+    if sliceable:
+        checks.shape_of_rows(X.shape, least)
     try:
         X = validate_data(
             estimator,
             X,
             reset=fitting,
-            skip_check_array=in_slices,
+            skip_check_array=sliceable,
             accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
             dtype="numeric",
             ensure_all_finite=False,
@@ -56,40 +55,41 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     except ValueError as error:
         raise ValueError(f"{error} {_remedy(str(error), fitting)}".rstrip()) from error
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"X holds values of type {X.dtype}: give real numbers (float, int or bool)")
+        raise checks.not_numbers(X.dtype)
     return X
 
 
-def _checked_tensor(estimator: BaseEstimator, X: Any, fitting: bool, least: int) -> Any:
-    """The same for rows that torch is to compute with; where the estimator cannot, numpy does."""
+def _checked_torch(estimator: BaseEstimator, X: Any, fitting: bool, least: int) -> Any:
+    """As ``checked``, for rows of torch; they are copied to numpy if the estimator does not support torch."""
     if not getattr(estimator, "takes_tensors", False):
-        _log.warning("%s computes in numpy here: X was copied from torch", type(estimator).__name__)
-        return checked(estimator, in_numpy(X), fitting=fitting, least=least)
-    checks.table(X.shape, least, None if fitting else getattr(estimator, "n_features_in_", None))
+        _log.warning("%s computes with numpy: X was copied from torch", type(estimator).__name__)
+        return checked(estimator, without_torch(X), fitting=fitting, least=least)
+    checks.shape_of_rows(X.shape, least, None if fitting else getattr(estimator, "n_features_in_", None))
     estimator.n_features_in_ = int(X.shape[1])
     return X
 
 
 def _remedy(message: str, fitting: bool) -> str:
+    """What to do about an error of scikit-learn's validation, "" if it says so itself."""
     if "sample(s)" in message:
         return "Give at least two rows to fit." if fitting else "Give at least one row."
     if "Complex" in message:
-        return "Give real numbers, such as the real and imaginary parts side by side."
+        return "Give real numbers, for example the real and imaginary parts as separate columns."
     if "features, but" in message:
         return "Give vectors of the width the model was fitted on, or fit a new model."
     return ""
 
 
 class RowEstimator(BaseEstimator):
-    """An estimator over rows that can be saved: subclasses write ``_fit(rows, y, rng)``.
+    """An estimator over rows that can be saved: subclasses implement ``_fit(rows, y, rng)``.
 
-    ``normalize_`` and ``origin_`` keep how rows were prepared. Where only distances count (``_by_distance``)
-    and float32 rows lie far from zero, an origin is subtracted from every row first, and fitted points are
-    relative to it; otherwise it is None.
+    ``normalize_`` and ``origin_`` record how rows are prepared. If only distances matter to the method
+    (``_by_distance``) and float32 rows lie far from zero, ``origin_`` (d,) is subtracted from every row, and
+    fitted points are relative to it; otherwise it is None.
     """
 
     _by_distance = False
-    takes_tensors: Any = False  # whether torch computes where X is torch's
+    takes_tensors: Any = False  # whether it computes with torch if X is a tensor
 
     random_state: Any
     n_features_in_: int
@@ -97,12 +97,30 @@ class RowEstimator(BaseEstimator):
     origin_: Floats | None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the rows of X (n, d)."""
+        """Fit the model to the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The vectors: an array, a memory map, a sparse matrix, rows of a file, a dask array or a tensor.
+        y : array-like of shape (n,), default=None
+            Labels, for supervised methods; otherwise ignored.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        BadRowsError
+            If a row holds NaN, infinity or values whose squares overflow.
+        """
         self._check()
         X = checked(self, X, fitting=True, least=2)
         self.normalize_ = checks.flag(getattr(self, "normalize", False), "normalize")
-        rows = rows_of(X, normalize=self.normalize_)
-        rows.origin = self.origin_ = far_origin(rows) if self._by_distance else None
+        rows = rows_of(X, normalize=self.normalize_, by_distance=self._by_distance)
+        self.origin_ = rows.origin
         self._fit(rows, y, checks.generator(self.random_state))
         return self
 
@@ -112,17 +130,18 @@ class RowEstimator(BaseEstimator):
         return tags
 
     def _check(self) -> None:
-        """Raise where a parameter cannot be right, before any work is done."""
+        """Raise if a parameter is invalid, before any work is done."""
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        raise TypeError(f"{type(self).__name__} learns nothing")
+        raise TypeError(f"{type(self).__name__} does not implement _fit")
 
     def _rows_to_map(self, X: Any) -> Rows:
+        """The rows of X, checked, to be prepared as in ``fit``."""
         check_is_fitted(self)
         X = checked(self, X, fitting=False)
         rows = rows_of(X, normalize=self.normalize_, origin=self.origin_)
-        # Base points that are found by cells like many rows at once: more of them share a cell.
-        rows.together = 1 if getattr(self, "finder_", None) is None else 4
+        # Base points in cells are found faster for many rows at once: more of them share a cell.
+        rows.blocks_at_once = 1 if getattr(self, "finder_", None) is None else 4
         return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -18,8 +18,8 @@ from manihash.compute import backend, fused
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
-from manihash.rows.local import Rows
-from manihash.rows.torch import FusedRows, TensorRows
+from manihash.rows import Rows
+from manihash.rows.torch import FusedRows, TorchRows
 from manihash.types import Floats
 
 
@@ -80,7 +80,7 @@ class Inductive:
 
     def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
         """The rows, on a card to be induced, and signed where packed, by one kernel."""
-        if not isinstance(rows, TensorRows) or rows.dtype == np.float64:
+        if not isinstance(rows, TorchRows) or rows.dtype == np.float64:
             return rows
         made = self._induction
         kernel = fused.kernel(
@@ -107,7 +107,7 @@ def base_points(base: Any, rows: Rows, n_neighbors: int, seed: int) -> tuple[Flo
     Points of the user's own are taken as they are, others chosen from the rows.
     """
     B, part = _chosen(base, rows, seed)
-    k = checks.neighbors_of(n_neighbors, len(B))
+    k = checks.neighbor_count(n_neighbors, len(B))
     return B, k, None if part is None else part.finder(rows, k, checks.generator(seed))
 
 
@@ -279,7 +279,7 @@ class InductiveEmbedding(Inductive, ClassNamePrefixFeaturesOutMixin, Transformer
             Coordinates of the rows; a dask array or a tensor if X is one.
         """
         rows = self._by_kernel(self._rows_to_map(X), pack=False)
-        return rows.lay(self._induction, self._n_features_out, rows.dtype, "transform")
+        return rows.map_blocks(self._induction, self._n_features_out, rows.dtype, "transform")
 
     @property
     def _n_features_out(self) -> int:

@@ -11,8 +11,7 @@ from manihash.compute import backend
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.progress import advance
-from manihash.rows.local import Rows
-from manihash.rows.torch import rows_of
+from manihash.rows import Rows, rows_of
 from manihash.types import Floats
 
 
@@ -71,7 +70,7 @@ class ITQRotation(BaseEstimator):
         self
             The fitted rotation.
         """
-        rows = rows_of(checked(self, Y, fitting=True, least=2)).kept()
+        rows = rows_of(checked(self, Y, fitting=True, least=2)).cached()
         r, n_iter = rows.width, checks.positive_int(self.n_iter, "n_iter")
         R = random_rotation(r, checks.generator(self.random_state))
         self.errors_ = np.empty(n_iter)

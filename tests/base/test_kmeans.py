@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from manihash import IMH, PCA, KMeansBase, RandomBase
 from manihash.base import lloyd as lloyd_module
 from manihash.base.lloyd import among_all, lloyd_round
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def a_round(rows, centers):
 
 def test_a_round_of_lloyds_assigns_to_the_nearest_center_and_takes_means():
     X, centers = normal(3000, 4), normal(7, 4, seed=1)
-    new, labels, inertia = a_round(Rows(X), centers)
+    new, labels, inertia = a_round(LocalRows(X), centers)
     squared = ((X[:, None] - centers) ** 2).sum(axis=2)
     assert np.array_equal(labels, squared.argmin(axis=1))
     assert inertia == pytest.approx(squared.min(axis=1).sum())
@@ -58,7 +58,7 @@ def test_a_round_of_lloyds_assigns_to_the_nearest_center_and_takes_means():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_sum_of_squares_never_rises(digits, dtype):
-    rows = Rows(digits.astype(dtype))
+    rows = LocalRows(digits.astype(dtype))
     centers = digits[:40].astype(dtype)
     inertias = []
     for _ in range(12):
@@ -104,7 +104,7 @@ def test_a_memory_map_gives_the_same_centers(tmp_path, dtype):
 def test_rows_too_many_to_keep_give_the_same_centers(monkeypatch):
     X = (normal(5000, 8) * 20 + 100).astype(np.uint8)
     kept = KMeansBase(20, random_state=0).fit(X).points_
-    monkeypatch.setattr("manihash.rows.local.KEEP_BYTES", 0)
+    monkeypatch.setattr("manihash.rows.local.CACHE_BYTES", 0)
     assert np.array_equal(KMeansBase(20, random_state=0).fit(X).points_, kept)
 
 
@@ -112,7 +112,7 @@ def test_rows_too_many_to_keep_give_the_same_centers(monkeypatch):
 def test_an_empty_cluster_is_given_the_point_farthest_from_its_center(dtype):
     X = np.array([[0.0], [0.1], [0.2], [10.0], [10.3]], dtype)
     centers = np.array([[0.1], [10.0], [500.0]], dtype)  # nothing is nearest to the last
-    new, labels, _ = a_round(Rows(X), centers)
+    new, labels, _ = a_round(LocalRows(X), centers)
     assert np.array_equal(labels, [0, 0, 0, 1, 2])
     assert np.allclose(new, [[0.1], [10.0], [10.3]])
 
@@ -120,10 +120,10 @@ def test_an_empty_cluster_is_given_the_point_farthest_from_its_center(dtype):
 def test_a_point_alone_in_its_cluster_stays_and_the_empty_ones_are_filled_in_a_few_rounds():
     X = np.array([[0.0], [1.0], [2.0], [50.0]])
     centers = np.array([[1.0], [40.0], [900.0], [901.0]])
-    labels = a_round(Rows(X), centers)[1]
+    labels = a_round(LocalRows(X), centers)[1]
     assert labels[3] == 1
     for _ in range(3):
-        centers, labels, _ = a_round(Rows(X), centers)
+        centers, labels, _ = a_round(LocalRows(X), centers)
     assert sorted(labels) == [0, 1, 2, 3]
     assert np.array_equal(np.sort(centers, axis=0), X)
 

@@ -29,7 +29,7 @@ from manihash.base.cells import CellLists
 from manihash.compute import numpy as numpy_backend
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_a_seed_and_the_number_of_threads_do_not_change_a_bit(digits):
 
 
 def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, monkeypatch, caplog):
-    monkeypatch.setattr("manihash.base.large.KEEP_BYTES", 1000)
+    monkeypatch.setattr("manihash.base.large.CACHE_BYTES", 1000)
     monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
     caplog.set_level("INFO", "manihash")
     for sample in (256, None, 10):
@@ -113,7 +113,7 @@ class Drawn:
 def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors, monkeypatch):
     bytes_held = 2**24
     for place in ("rows.local", "base.reduced", "base.large"):
-        monkeypatch.setattr(f"manihash.{place}.KEEP_BYTES", bytes_held)
+        monkeypatch.setattr(f"manihash.{place}.CACHE_BYTES", bytes_held)
     monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 2**13)
     monkeypatch.setattr("manihash.base.reduced._PCA_ROWS", 500)
     monkeypatch.setattr("manihash.base.listed._LIST_ROWS", 1000)
@@ -121,14 +121,14 @@ def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors,
     monkeypatch.setattr("manihash.base.listed.RECALL_ROWS", 200)
     monkeypatch.setattr("manihash.compute.numpy.block_rows", lambda width: 256)
     base = ReducedBase(LargeBase(100, neighbors, max_iter=1, sample=sample), 64)
-    rows = Rows(Drawn(n, 64))
+    rows = LocalRows(Drawn(n, 64))
     peak = peak_of(lambda: base.fit_rows(rows).finder(rows, 5, np.random.default_rng(0)))
     assert peak < 1.3 * bytes_held
 
 
 def test_wide_sparse_rows_are_never_dense_all_at_once(monkeypatch):
     monkeypatch.setattr("manihash.compute.numpy.block_rows", lambda width: 64)
-    monkeypatch.setattr("manihash.rows.local.KEEP_BYTES", 2**20)
+    monkeypatch.setattr("manihash.rows.local.CACHE_BYTES", 2**20)
     rng = np.random.default_rng(0)
     n, d = 1000, 20_000
     X = sp.csr_array((np.ones(8 * n), (np.repeat(np.arange(n), 8), rng.integers(0, d, 8 * n))), shape=(n, d))
@@ -224,5 +224,5 @@ def test_parts_that_cannot_be_are_errors_that_name_what_can(digits, base, messag
 
 @pytest.mark.parametrize("n", [20, 70])
 def test_too_few_rows_for_a_large_base_are_said_to_be_too_few(digits, n):
-    with pytest.raises(ValueError, match="imh-large has a sixth of the rows: give more rows"):
+    with pytest.raises(ValueError, match="use a larger base set"):
         recipe("imh-large", 16, random_state=0).fit(digits[:n])

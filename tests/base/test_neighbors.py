@@ -8,7 +8,7 @@ from manihash import PCA, CoarseNeighbors, ExactNeighbors, InductiveEmbedding, L
 from manihash.base.cells import coarse_cells, members_near, nearest_cell
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 FINDERS = [CoarseNeighbors(probes=3), ListedNeighbors(probes=3), CoarseNeighbors(cells=4, probes=2)]
 
@@ -30,7 +30,7 @@ def learned(part, X, size=150, k=5):
     rng = np.random.default_rng(0)
     B = X[rng.choice(len(X), size, replace=False)]
     B = B[part.arrange(B, rng)]
-    part.learn(Rows(X), B, k, rng)
+    part.learn(LocalRows(X), B, k, rng)
     return B
 
 
@@ -99,7 +99,7 @@ def test_cells_with_fewer_points_than_neighbors_are_no_trouble():
 
 def test_lists_hold_the_points_of_the_nearest_cells(digits):
     cells = coarse_cells(digits, 12, np.random.default_rng(0))
-    own = nearest_cell(Rows(digits), cells)
+    own = nearest_cell(LocalRows(digits), cells)
     assert np.array_equal(own, ((digits[:, None] - cells) ** 2).sum(axis=2).argmin(axis=1))
     for c, members in enumerate(members_near(digits, cells, 3)):
         nearest = np.argsort(((cells - cells[c]) ** 2).sum(axis=1))[:3]

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from manihash import IMH, PCA, KMeansBase, ReducedBase
 from manihash.base.reduced import ReducedNeighbors, principal_directions
 from manihash.compute import numpy as numpy_backend
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def digits():
 
 
 def test_principal_directions_are_those_of_the_covariance(digits):
-    directions = principal_directions(Rows(digits), 10, np.random.default_rng(0))
+    directions = principal_directions(LocalRows(digits), 10, np.random.default_rng(0))
     values = np.linalg.eigvalsh(np.cov(digits.T.astype(float)))[::-1]
     assert np.allclose(directions @ directions.T, np.eye(10), atol=1e-5)
     assert np.allclose((digits @ directions.T).var(axis=0, ddof=1), values[:10], rtol=1e-3)
@@ -56,9 +56,9 @@ def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
 
 
 def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
-    part, rows = ReducedNeighbors(10).fit(digits), Rows(digits, normalize=True)
+    part, rows = ReducedNeighbors(10).fit(digits), LocalRows(digits, normalize=True)
     held = part.projected(rows)
-    monkeypatch.setattr("manihash.base.reduced.KEEP_BYTES", 0)
+    monkeypatch.setattr("manihash.base.reduced.CACHE_BYTES", 0)
     anew = part.projected(rows)
     places = np.array([5, 1700, 3])
     assert np.array_equal(held.take(places), anew.take(places))
@@ -67,15 +67,15 @@ def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
 
 def test_only_the_rows_asked_for_are_projected(digits, monkeypatch):
     part, made = ReducedNeighbors(10).fit(digits), []
-    monkeypatch.setattr("manihash.base.reduced.KEEP_BYTES", 0)
-    rows = part.projected(Rows(digits))
+    monkeypatch.setattr("manihash.base.reduced.CACHE_BYTES", 0)
+    rows = part.projected(LocalRows(digits))
     project = part.project
     monkeypatch.setattr(part, "project", lambda X: (made.append(len(X)), project(X))[1])
     places = np.array([5, 1700, 3])
     assert np.array_equal(rows.take(places), project(digits)[places])
     assert sum(made) == 3
     made.clear()
-    assert rows.drawn(100, np.random.default_rng(0)).stack(np.asarray, 10, np.float32).shape == (100, 10)
+    assert rows.sample(100, np.random.default_rng(0)).stack(np.asarray, 10, np.float32).shape == (100, 10)
     assert sum(made) == 100
 
 

@@ -259,7 +259,7 @@ def test_fit_refuses_bad_vectors_and_leaves_the_old_model(case: str) -> None:
         (["--bits=0"], "whole number of at least 1"),
         (["--seed=-1"], "whole number of at least 0"),
         (["--recipe=imh-tsn"], "did you mean 'imh-tsne'"),
-        (["--set=n_neighbors=31"], "31 neighbors asked of a base set of 30 points"),
+        (["--set=n_neighbors=31"], "n_neighbors=31 exceeds the 30 neighbors"),
         (["--set=n_neighbors=few"], "whole number"),
         (["--set=color=1"], "no option of imh-tsne-random: imh-tsne-random has bandwidth, base, embedding"),
         (["--set=n_neighbor=3"], "(did you mean n_neighbors?)"),

@@ -32,7 +32,7 @@ from manihash.embeddings.ee import ElasticEnergy
 from manihash.embeddings.le import laplacian
 from manihash.embeddings.sne import GaussianDivergence, RowGaussianDivergence
 from manihash.embeddings.tsne import StudentDivergence
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 EXACT = [LLE, PCA, DiffusionMaps, Isomap, LaplacianEigenmaps, RelaxedLE]
 ITERATIVE = [TSNE, SNE, ElasticEmbedding]
@@ -251,14 +251,14 @@ def test_the_exact_methods_keep_neighbors_above_chance(points, method):
 def test_laplacian_eigenmaps_is_relaxed_le_without_coupling(points):
     alone = LaplacianEigenmaps(10).fit_transform(points)
     assert np.array_equal(alone, RelaxedLE(10, lam=0).fit_transform(points))
-    T = coupling(Rows(load_digits().data / 16), points, 5, 1.0)
+    T = coupling(LocalRows(load_digits().data / 16), points, 5, 1.0)
     assert np.array_equal(alone, RelaxedLE(10, lam=0).fit_transform(points, coupling=T))
     assert not np.allclose(alone, RelaxedLE(10).fit_transform(points, coupling=T))
 
 
 @pytest.mark.parametrize("lam", [0.0, 2.0])
 def test_relaxed_le_solves_its_eigenproblem(points, lam):
-    T = coupling(Rows(load_digits().data / 16), points, 5, 1.0)
+    T = coupling(LocalRows(load_digits().data / 16), points, 5, 1.0)
     M, m, r = laplacian(points, 20)[0] + lam * T, len(points), 12
     Y = RelaxedLE(r, lam=lam, n_neighbors=20).fit_transform(points, coupling=T)
     values = (Y * (M @ Y)).sum(axis=0) / m
@@ -351,7 +351,9 @@ def test_the_order_of_the_points_does_not_matter_to_the_exact_methods(points, me
 
 @pytest.mark.parametrize("method", [*EXACT, *ITERATIVE])
 def test_more_dimensions_than_points_are_an_error_that_says_what_to_do(points, method):
-    with pytest.raises(ValueError, match=r"120 dimensions.* at most 119: lower n_bits.*enlarge the base"):
+    with pytest.raises(
+        ValueError, match=r"120 dimensions.* at most 119: lower n_bits.*use a larger base set"
+    ):
         method(120).fit(points)
 
 

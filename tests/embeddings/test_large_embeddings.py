@@ -32,7 +32,7 @@ from manihash.embeddings.sne import (
     RowSampledLoss,
 )
 from manihash.embeddings.tsne import StudentDivergence, StudentKernel
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 SPECTRAL = [
     LaplacianEigenmaps(6),
@@ -170,7 +170,7 @@ def test_sparse_solvers_give_the_coordinates_of_the_dense_ones(points, method, m
 
 
 def test_the_sparse_coupling_and_graph_are_the_dense_ones(points, monkeypatch):
-    rows = Rows(load_digits().data / 16)
+    rows = LocalRows(load_digits().data / 16)
     T, W = coupling(rows, points, 5, 1.0), affinity(points, 20)
     monkeypatch.setattr("manihash.base.weights.MANY", 100)
     sparse_T, sparse_W = coupling(rows, points, 5, 1.0), affinity(points, 20)

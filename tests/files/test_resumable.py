@@ -46,7 +46,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def encode(prelude: str = "", *more: str) -> subprocess.Popen[str]:
     """The command in a process of its own, which makes what it has safe every hundredth of a second."""
     often = (
-        "import manihash.files.resumable as g, manihash.rows.local as r; g._SECONDS = r._TURN_SECONDS = 0.01"
+        "import manihash.files.resumable as g, manihash.rows.local as r\n"
+        "g._SECONDS = r._STREAM_SECONDS = 0.01"
     )
     code = f"{often}\n{prelude}\nfrom manihash.cli import main; main()"
     arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy", "--json", *more]

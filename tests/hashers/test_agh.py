@@ -16,7 +16,7 @@ from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers.agh import AGH, AnchorGraph
 from manihash.hashers.lsh import LSH
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 K = 4
 
@@ -99,7 +99,7 @@ def test_the_gram_matrix_summed_over_blocks_is_that_of_all_rows_at_once(
     digits, anchors, fitted, Z, monkeypatch
 ):
     monkeypatch.setattr(numpy_backend, "block_rows", lambda width: 64)
-    ZtZ = AnchorGraph(anchors, K, fitted.bandwidth_).gram(Rows(digits[:400]))
+    ZtZ = AnchorGraph(anchors, K, fitted.bandwidth_).gram(LocalRows(digits[:400]))
     assert np.allclose(ZtZ, Z.T @ Z, atol=1e-10)
     assert np.allclose(ZtZ.sum(axis=1), Z.sum(axis=0))
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from manihash import ITQ, LSH, PCAH, SH, ITQRotation, SignQuantizer
 from manihash.hashers._linear import moments
 from manihash.hashers.sh import smoothest_modes
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def centered(digits):
 
 def test_moments_are_those_of_numpy_even_far_from_the_origin(digits):
     X = (digits + 5000).astype(np.float32)
-    found = moments(Rows(X))
+    found = moments(LocalRows(X))
     assert np.allclose(found.mean, X.astype(np.float64).mean(axis=0))
     assert np.allclose(found.covariance, np.cov(X.astype(np.float64).T, bias=True), atol=1e-3)
 

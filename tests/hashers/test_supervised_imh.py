@@ -16,7 +16,7 @@ from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers.imh import IMH
 from manihash.hashers.supervised_imh import SupervisedIMH, base_labels
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 X, y = load_digits(return_X_y=True)
 B = KMeansBase(60, random_state=0).fit(X).points_
@@ -29,8 +29,8 @@ def score(hasher, labels=None):
 
 
 def smoothness_and_weights(labeled):
-    sigma = bandwidth(Rows(X), B, 5)
-    return coupling(Rows(X), B, 5, sigma) / len(X), sparse_weights(X[labeled], B, 5, sigma)
+    sigma = bandwidth(LocalRows(X), B, 5)
+    return coupling(LocalRows(X), B, 5, sigma) / len(X), sparse_weights(X[labeled], B, 5, sigma)
 
 
 def test_labels_of_base_points_minimize_their_objective_and_sum_to_one():
@@ -88,7 +88,7 @@ def test_wrong_options_are_refused():
     for params in ({"label_weight": -1}, {"n_labels": 1}, {"n_neighbors": 0}):
         with pytest.raises(ValueError, match=next(iter(params))):
             SupervisedIMH(4, base=B, **params).fit(X, y)
-    with pytest.raises(ValueError, match="neighbors asked of a base set"):
+    with pytest.raises(ValueError, match="n_neighbors=61 exceeds the"):
         SupervisedIMH(4, base=B, n_neighbors=61).fit(X, y)
 
 

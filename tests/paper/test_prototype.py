@@ -14,7 +14,7 @@ from manihash.paper.theory.prototype import (
     prototype,
     theorem_bound,
 )
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_the_greedy_radius_covers_all_points_and_falls(query):
 
 def test_centers_carry_the_largest_overall_weight_of_their_cluster(digits):
     """The paper's reason to take the k-means centers; true of every cluster here, with sigma by the rule."""
-    rows = Rows(digits)
+    rows = LocalRows(digits)
     base = KMeansBase(40, max_iter=100, random_state=0).fit(digits)
     sigma = bandwidth(rows, base.points_, 5)
     labels = squared_distances(digits, base.points_).argmin(axis=1)

@@ -21,8 +21,7 @@ from manihash import E2LSH, IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, 
 from manihash.base import lloyd as lloyd_module
 from manihash.datasets import write
 from manihash.files.resumable import GrowingRows
-from manihash.rows import dask_client
-from manihash.rows import local as rows
+from manihash.rows import dask_client, rows
 
 pytestmark = pytest.mark.extra
 
@@ -142,7 +141,7 @@ def test_without_a_cluster_dask_uses_threads():
     code = (
         "import dask.array as da, numpy as np\n"
         "from manihash import ITQ\n"
-        "from manihash.rows import local as rows\n"
+        "from manihash.rows import rows\n"
         "rows._SPAN_NUMBERS = 2**15\n"
         "X = np.random.default_rng(0).standard_normal((9000, 16), np.float32)\n"
         "a, b = (ITQ(8, random_state=0).fit(r).encode(r) for r in (X, da.from_array(X, chunks=(700, -1))))\n"
@@ -303,12 +302,12 @@ def serving(kind, handler):
 @pytest.mark.parametrize(
     ("server", "why"),
     [
-        (lambda: greeting(b""), "something listens there, and said nothing for 2 s"),
+        (lambda: greeting(b""), "a server accepted the connection but did not answer within 2 s"),
         (
             lambda: serving(http.server.ThreadingHTTPServer, http.server.SimpleHTTPRequestHandler),
-            "nothing for",
+            "did not answer within",
         ),
-        (lambda: greeting(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "does not speak as Dask does"),
+        (lambda: greeting(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "the server there is not a Dask scheduler"),
     ],
     ids=["silent", "http", "talkative"],
 )

@@ -7,8 +7,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from manihash.compute import numpy as numpy_backend
+from manihash.rows import far_origin
 from manihash.rows import local as rows_module
-from manihash.rows.local import Rows, far_origin
+from manihash.rows.local import LocalRows
 
 WIDE = 20_000  # so wide that a block has 419 rows
 LONG = 5_000  # rows of a narrow array: three blocks
@@ -25,14 +26,14 @@ def pool_threads():
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (2048, 3), (2049, 3), (LONG, 3), (900, WIDE)])
 def test_blocks_are_the_rows_in_order(n, d):
     X = normal(n, d, np.float32)
-    seen = list(Rows(X).map(lambda part: part))
+    seen = list(LocalRows(X).map(lambda part: part))
     assert np.array_equal(np.concatenate(seen), X)
     assert {len(part) for part in seen[:-1]} <= {numpy_backend.block_rows(d)}
 
 
 def test_stack_writes_one_block_below_the_other():
     X = normal(LONG, 4)
-    assert np.array_equal(Rows(X).stack(lambda part: part[:, :2] * 2, 2, np.float64), X[:, :2] * 2)
+    assert np.array_equal(LocalRows(X).stack(lambda part: part[:, :2] * 2, 2, np.float64), X[:, :2] * 2)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -42,7 +43,7 @@ def test_threads_do_not_change_a_bit(d, m, dtype):
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            found.append(Rows(X).stack(lambda part: numpy_backend.product(part, C), m, dtype))
+            found.append(LocalRows(X).stack(lambda part: numpy_backend.product(part, C), m, dtype))
     assert np.array_equal(*found)
 
 
@@ -54,11 +55,11 @@ def test_a_row_is_the_same_in_the_first_block_the_last_block_and_alone(d, m, dty
     def nearest(rows):
         return rows.stack(lambda part: numpy_backend.k_nearest(part, C, 1)[0], 1, dtype)
 
-    whole = nearest(Rows(X))
+    whole = nearest(LocalRows(X))
     for row in (0, 1, 2047, 2048, 4095, 4096, LONG - 1):
         for size in (1, 2, 5, 19):
             part = X[max(0, row + 1 - size) : row + 1]
-            assert np.array_equal(nearest(Rows(part))[-1], whole[row]), (row, size)
+            assert np.array_equal(nearest(LocalRows(part))[-1], whole[row]), (row, size)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -67,27 +68,27 @@ def test_a_bad_value_is_named_by_its_row(bad, row):
     X = normal(LONG, 3)
     X[row, 1] = bad
     with pytest.raises(ValueError, match=rf"first such row is {row}\. Remove"):
-        list(Rows(X).map(len))
+        list(LocalRows(X).map(len))
 
 
 def test_rows_taken_here_and_there_are_named_by_their_own_number():
     X = normal(LONG, 3)
     X[4000] = np.nan
     with pytest.raises(ValueError, match="first such row is 4000"):
-        Rows(X).take([4500, 4000, 10])
+        LocalRows(X).take([4500, 4000, 10])
 
 
 def test_squares_that_overflow_are_an_error_that_names_the_row():
     X = np.ones((LONG, 2), np.float32)
     X[3000] = 3e19
     with pytest.raises(ValueError, match=r"overflow float32 \(row 3000\).*float64"):
-        list(Rows(X).map(len))
-    assert len(Rows(X.astype(np.float64)).take(np.arange(LONG))) == LONG
+        list(LocalRows(X).map(len))
+    assert len(LocalRows(X.astype(np.float64)).take(np.arange(LONG))) == LONG
 
 
 def test_no_row_that_is_let_in_has_a_distance_that_overflows():
     edge = np.float32(np.sqrt(float(np.finfo(np.float32).max) / 8) * 0.999)
-    X = Rows(np.array([[edge], [-edge]])).take([0, 1])
+    X = LocalRows(np.array([[edge], [-edge]])).take([0, 1])
     assert np.isfinite(numpy_backend.k_nearest(X, X.copy(), 2)[0]).all()
 
 
@@ -95,7 +96,7 @@ def test_no_row_that_is_let_in_has_a_distance_that_overflows():
 def test_other_types_become_float32_without_touching_the_array(given):
     X = (normal(50, 3) > 0).astype(given)
     before = X.copy()
-    rows = Rows(X, normalize=True)
+    rows = LocalRows(X, normalize=True)
     taken = rows.take(np.arange(50))
     assert taken.dtype == rows.dtype == np.float32
     assert np.array_equal(X, before)
@@ -106,7 +107,7 @@ def test_other_types_become_float32_without_touching_the_array(given):
 def test_normalized_rows_have_unit_length_and_zero_rows_stay_zero():
     X = normal(30, 5)
     X[7] = 0
-    taken = Rows(X, normalize=True).take(np.arange(30))
+    taken = LocalRows(X, normalize=True).take(np.arange(30))
     assert np.array_equal(taken[7], np.zeros(5))
     assert np.allclose(np.delete(np.linalg.norm(taken, axis=1), 7), 1)
 
@@ -117,8 +118,8 @@ def test_a_read_only_memory_map_is_read_like_an_array(tmp_path, dtype, normalize
     X = (normal(LONG, 6) * 20 + 100).astype(dtype)
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    for rows in (Rows(mapped, normalize=normalize), Rows(mapped, normalize=normalize).kept()):
-        plain = Rows(X, normalize=normalize)
+    for rows in (LocalRows(mapped, normalize=normalize), LocalRows(mapped, normalize=normalize).cached()):
+        plain = LocalRows(X, normalize=normalize)
         assert np.array_equal(
             np.concatenate(list(rows.map(np.array))), np.concatenate(list(plain.map(np.array)))
         )
@@ -127,21 +128,21 @@ def test_a_read_only_memory_map_is_read_like_an_array(tmp_path, dtype, normalize
 
 def test_a_plain_array_is_kept_as_it_is_and_not_copied():
     X = normal(LONG, 4)
-    assert np.shares_memory(Rows(X).kept().block(0, 10), X)
+    assert np.shares_memory(LocalRows(X).cached().block(0, 10), X)
 
 
 def test_rows_laid_out_by_column_give_the_same_blocks():
     X = normal(LONG, 4)
-    fortran = Rows(np.asfortranarray(X))
+    fortran = LocalRows(np.asfortranarray(X))
     assert np.array_equal(fortran.block(2048, 4096), X[2048:4096])
-    assert np.array_equal(fortran.kept().block(2048, 4096), X[2048:4096])
+    assert np.array_equal(fortran.cached().block(2048, 4096), X[2048:4096])
 
 
 def test_taken_rows_come_in_the_order_asked_for_repeats_and_none_among_them():
     X = normal(100, 3)
     index = [50, 2, 2, 99, 0]
-    assert np.array_equal(Rows(X).take(index), X[index])
-    assert Rows(X).take(np.array([], int)).shape == (0, 3)
+    assert np.array_equal(LocalRows(X).take(index), X[index])
+    assert LocalRows(X).take(np.array([], int)).shape == (0, 3)
 
 
 def test_an_error_in_the_mapped_function_comes_out_and_leaves_no_thread():
@@ -156,7 +157,7 @@ def test_an_error_in_the_mapped_function_comes_out_and_leaves_no_thread():
     with threadpool_limits(2, user_api="blas"):
         before = threadpool_info()
         with pytest.raises(KeyError, match="second block"):
-            list(Rows(normal(30 * 2048, 1)).map(fail_on_the_second))
+            list(LocalRows(normal(30 * 2048, 1)).map(fail_on_the_second))
         assert threadpool_info() == before
     assert pool_threads() == []
     assert len(calls) < 30
@@ -165,7 +166,7 @@ def test_an_error_in_the_mapped_function_comes_out_and_leaves_no_thread():
 def test_a_visit_that_is_broken_off_leaves_no_thread_and_no_limit():
     with threadpool_limits(2, user_api="blas"):
         before = threadpool_info()
-        visit = Rows(normal(30 * 2048, 1)).map(len)
+        visit = LocalRows(normal(30 * 2048, 1)).map(len)
         assert next(visit) == 2048
         visit.close()
         assert threadpool_info() == before
@@ -173,29 +174,29 @@ def test_a_visit_that_is_broken_off_leaves_no_thread_and_no_limit():
 
 
 @pytest.mark.parametrize("seconds", [0, 10])
-def test_in_turns_blocks_are_the_same_and_between_them_there_is_no_limit_and_no_thread(seconds, monkeypatch):
-    monkeypatch.setattr(rows_module, "_TURN_SECONDS", seconds)
+def test_stream_gives_the_blocks_of_map_and_leaves_no_limit_or_thread_between_them(seconds, monkeypatch):
+    monkeypatch.setattr(rows_module, "_STREAM_SECONDS", seconds)
     X = normal(LONG, 3)
     with threadpool_limits(2, user_api="blas"):
         before = threadpool_info()
         for start in (0, 700):
-            blocks = Rows(X).in_turns(np.copy, start=start)
+            blocks = LocalRows(X).stream(np.copy, start=start)
             made = [next(blocks)]
             assert threadpool_info() == before
             assert pool_threads() == []
             made += blocks
-            wanted = list(Rows(X).map(np.copy, start=start))
+            wanted = list(LocalRows(X).map(np.copy, start=start))
             assert [block.tobytes() for block in made] == [block.tobytes() for block in wanted]
 
 
 def test_rows_may_be_visited_inside_a_visit_and_from_several_threads():
     X = normal(LONG, 3)
     expected = X.sum()
-    inner = [sum(float(s) for s in Rows(X).map(np.sum)) for _ in Rows(X).map(len)]
+    inner = [sum(float(s) for s in LocalRows(X).map(np.sum)) for _ in LocalRows(X).map(len)]
     assert np.allclose(inner, expected)
     totals = []
     threads = [
-        threading.Thread(target=lambda: totals.append(sum(float(s) for s in Rows(X).map(np.sum))))
+        threading.Thread(target=lambda: totals.append(sum(float(s) for s in LocalRows(X).map(np.sum))))
         for _ in range(4)
     ]
     for thread in threads:
@@ -206,10 +207,10 @@ def test_rows_may_be_visited_inside_a_visit_and_from_several_threads():
     assert len(totals) == 4
 
 
-@pytest.mark.parametrize("visit", ["map", "in_turns"])
+@pytest.mark.parametrize("visit", ["map", "stream"])
 def test_progress_is_logged_from_nothing_to_all(caplog, visit):
     caplog.set_level("DEBUG", "manihash.progress")
-    list(getattr(Rows(normal(LONG, 3)), visit)(len, "counting"))
+    list(getattr(LocalRows(normal(LONG, 3)), visit)(len, "counting"))
     steps = [(r.done, r.total) for r in caplog.records if getattr(r, "stage", "") == "counting"]
     assert steps == sorted(steps)
     assert steps[-1] == (LONG, LONG)
@@ -219,16 +220,16 @@ def test_rows_far_from_zero_are_known_as_such_wherever_they_stand():
     rng = np.random.default_rng(0)
     X = (3000 + rng.standard_normal((20_000, 8))).astype(np.float32)
     X[:5000] = X[0]
-    assert np.allclose(far_origin(Rows(X)), 3000, atol=1)
-    assert far_origin(Rows(X - 3000)) is None
-    assert far_origin(Rows(X[:1])) is None  # one row has no spread
+    assert np.allclose(far_origin(LocalRows(X)), 3000, atol=1)
+    assert far_origin(LocalRows(X - 3000)) is None
+    assert far_origin(LocalRows(X[:1])) is None  # one row has no spread
 
 
 def test_a_row_too_long_is_refused_alone_and_among_others():
     X = np.full((4, 16), 3e18, np.float32)
     for some in (X, X[:1]):
         with pytest.raises(ValueError, match="overflow"):
-            Rows(some).block(0, len(some))
+            LocalRows(some).block(0, len(some))
     X /= 10
     for some in (np.repeat(X, 500, axis=0), X[:1]):  # their squares overflow only when they are added up
-        assert np.array_equal(Rows(some).block(0, len(some)), some)
+        assert np.array_equal(LocalRows(some).block(0, len(some)), some)

@@ -17,7 +17,8 @@ from manihash import IMH, LSH, PCA, InductiveEmbedding, KMeansBase, open_vectors
 from manihash.base import lloyd as lloyd_module
 from manihash.datasets import DataFileError, read, write
 from manihash.files.stored import StoredRows
-from manihash.rows.local import Rows, span_rows
+from manihash.rows.local import LocalRows
+from manihash.rows.rows import span_rows
 
 N, D = 5000, 12
 X = np.random.default_rng(0).poisson(2, (N, D)).astype(np.uint8) + (np.arange(N)[:, None] % 7 == np.arange(D))
@@ -305,7 +306,7 @@ def test_nan_in_a_sample_is_named_by_its_row_in_the_file():
     bad = X.astype(np.float32)
     bad[4000] = np.nan
     with pytest.raises(ValueError, match="first such row is 4000"):
-        list(Rows(bad).only(np.array([3, 10, 4000, 4500])).map(len))
+        list(LocalRows(bad).subset(np.array([3, 10, 4000, 4500])).map(len))
 
 
 def test_a_pass_over_all_rows_finds_the_nan_that_no_sample_has(small_limit):
@@ -323,14 +324,14 @@ def test_rows_chosen_are_those_rows(tmp_path):
     write(tmp_path / "x.hdf5", X)
     index = np.array([0, 7, 2047, 2048, 4999])
     for source in (X, sp.csr_array(X), open_vectors(tmp_path / "x.hdf5")):
-        assert np.array_equal(Rows(source).only(index).take([1, 4, 0]), X[[7, 4999, 0]])
+        assert np.array_equal(LocalRows(source).subset(index).take([1, 4, 0]), X[[7, 4999, 0]])
 
 
 def test_a_fold_adds_up_spans_in_row_order():
     width = 2**13  # a span is 2,048 rows: two blocks
     wide = np.random.default_rng(0).standard_normal((5000, width)).astype(np.float32)
     assert span_rows(width) == 2048
-    (each,), (total,) = Rows(wide).fold(lambda B: ((B[:, 0],), (B.sum(axis=0),)))
+    (each,), (total,) = LocalRows(wide).fold(lambda B: ((B[:, 0],), (B.sum(axis=0),)))
     blocks = [wide[i : i + 1024].sum(axis=0).astype(np.float64) for i in range(0, 5000, 1024)]
     assert np.array_equal(each, wide[:, 0])
     assert np.array_equal(total, (blocks[0] + blocks[1]) + (blocks[2] + blocks[3]) + blocks[4])

@@ -4,7 +4,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from manihash.compute import numpy as numpy_backend
-from manihash.rows.local import Rows
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
 _CELL_ROUNDS = 10
@@ -14,7 +15,7 @@ def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
     """Return c coarse centers (c, d): a few k-means iterations on the points of X."""
     cells = X[np.sort(rng.choice(len(X), c, replace=False))]
     for _ in range(_CELL_ROUNDS):
-        own = nearest_cell(Rows(X), cells)
+        own = nearest_cell(LocalRows(X), cells)
         sums = np.asarray(sp.csr_array((np.ones(len(X)), (own, np.arange(len(X)))), shape=(c, len(X))) @ X)
         counts = np.bincount(own, minlength=c)[:, None]
         cells = np.where(counts > 0, sums / np.maximum(counts, 1), cells).astype(X.dtype)
@@ -32,7 +33,7 @@ def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints
 
     A cell whose list would have fewer than k points gets all points.
     """
-    own = nearest_cell(Rows(B), cells)
+    own = nearest_cell(LocalRows(B), cells)
     near = numpy_backend.k_nearest(cells, cells, min(probes, len(cells)))[1]
     listed = [np.flatnonzero(np.isin(own, of_cell)) for of_cell in near]
     return [members if len(members) >= k else np.arange(len(B)) for members in listed]

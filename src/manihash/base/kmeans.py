@@ -9,8 +9,7 @@ from sklearn.base import BaseEstimator
 from manihash import checks
 from manihash.base.lloyd import among_all, distinct, lloyd, sampled
 from manihash.estimator import checked
-from manihash.rows.local import Rows, far_origin
-from manihash.rows.torch import rows_of
+from manihash.rows import Rows, rows_of
 from manihash.types import Floats
 
 
@@ -37,10 +36,9 @@ class BaseSet(BaseEstimator):
         self
             The fitted base set, with the points in ``points_``.
         """
-        rows = rows_of(checked(self, X, fitting=True))
+        rows = rows_of(checked(self, X, fitting=True), by_distance=True)
         for _ in rows.map(len):  # checks every row for NaN
             pass
-        rows.origin = far_origin(rows)
         self.fit_rows(rows)
         if rows.origin is not None:
             self.points_ += self._placed(rows.origin.astype(rows.dtype))
@@ -196,11 +194,11 @@ class KMeansBase(BaseSet):
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
         max_iter = checks.positive_int(self.max_iter, "max_iter")
         full_rounds = checks.positive_int(self.full_rounds, "full_rounds", least=0)
-        some = sampled(rows, size, self.sample, rng, all_rows=0 if full_rounds else None).kept()
+        some = sampled(rows, size, self.sample, rng, all_rows=0 if full_rounds else None).cached()
         centers = some.take(rng.choice(len(some), size, replace=False))
         centers, labels, self.inertia_, self.n_iter_ = lloyd(some, centers, max_iter, among_all(some))
         if full_rounds and some is not rows:
-            every = rows.kept()
+            every = rows.cached()
             centers, labels, self.inertia_, done = lloyd(every, centers, full_rounds, among_all(every))
             self.n_iter_ += done
         return distinct(centers[np.unique(labels)])

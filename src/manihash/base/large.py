@@ -13,8 +13,9 @@ from manihash.base.lloyd import Assign, Assigned, distinct, lloyd, sampled
 from manihash.base.neighbors import CoarseNeighbors
 from manihash.base.reduced import ReducedNeighbors
 from manihash.progress import note
-from manihash.rows.local import KEEP_BYTES, Rows
-from manihash.rows.places import Chosen
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows, Subset
+from manihash.rows.rows import CACHE_BYTES
 from manihash.types import Floats
 
 # Minimum number of rows per base point; number of rows per cell that the coarse cells are learned from.
@@ -94,12 +95,12 @@ class LargeBase(BaseSet):
         such_as = "CoarseNeighbors(), ListedNeighbors() or ExactNeighbors()"
         neighbors = CoarseNeighbors() if self.neighbors is None else self.neighbors
         self.neighbors_ = clone(checks.part(neighbors, "neighbors", "k_nearest", such_as))
-        most = max(KEEP_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_PER_POINT * size)
+        most = max(CACHE_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_PER_POINT * size)
         rows = _held(sampled(rows, size, self.sample, rng, most=most))
         n, c = len(rows), round(size**0.5)
         cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_PER_CELL), replace=False)), c, rng)
         # Sorted by cell, rows of one block are compared with the same centers.
-        rows = rows.only(np.argsort(nearest_cell(rows, cells), kind="stable"))
+        rows = rows.subset(np.argsort(nearest_cell(rows, cells), kind="stable"))
         centers = rows.take(rng.choice(n, size, replace=False))
         assign = among_listed(rows, cells, probes)
         centers, labels, self.inertia_, self.n_iter_ = lloyd(rows, centers, max_iter, assign)
@@ -129,9 +130,9 @@ class LargeBase(BaseSet):
 
 def _held(rows: Rows) -> Rows:
     """Return the rows in memory, to be visited in any order; they are copied only if necessary."""
-    lie = rows.X.X if isinstance(rows.X, Chosen) else rows.X
+    lie = rows.X.X if isinstance(rows.X, Subset) else rows.X
     ready = type(lie) is np.ndarray and lie.dtype == rows.dtype and not rows.normalize and rows.origin is None
-    return rows if ready else Rows(rows.stack(np.asarray, rows.width, rows.dtype))
+    return rows if ready else LocalRows(rows.stack(np.asarray, rows.width, rows.dtype))
 
 
 def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:

@@ -7,7 +7,8 @@ import numpy as np
 from manihash.base.cells import CellLists, members_near, nearest_cell
 from manihash.base.neighbors import RECALL_ROWS, CoarseNeighbors, recall
 from manihash.compute import numpy as numpy_backend
-from manihash.rows.local import Rows
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
 # Number of training rows that the lists are built from.
@@ -81,9 +82,9 @@ class ListedNeighbors(CoarseNeighbors):
         apart = min(RECALL_ROWS, n // 10)
         members = members_near(B, self.cells_, self.probes, k)
         X = rows.take(np.sort(drawn[apart:]))
-        cell = nearest_cell(Rows(X), self.cells_)
+        cell = nearest_cell(LocalRows(X), self.cells_)
         order = np.argsort(cell, kind="stable")
-        shown, cell = Rows(X[order]), cell[order]
+        shown, cell = LocalRows(X[order]), cell[order]
         thorough = CoarseNeighbors(max(8, self.probes))
         thorough.cells_, thorough.bounds_ = self.cells_, self.bounds_
         used = shown.stack(lambda X: thorough.k_nearest(X, B, k)[1], k, np.intp)

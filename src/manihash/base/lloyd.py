@@ -10,7 +10,7 @@ from manihash import checks
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.progress import advance, note
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def sampled(
     else:
         return rows
     note(f"k-means uses {used:,} of {n:,} rows, {why}")
-    return rows.drawn(used, rng)
+    return rows.sample(used, rng)
 
 
 def squared_norms(rows: Rows) -> Floats:

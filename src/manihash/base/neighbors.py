@@ -13,7 +13,8 @@ from manihash import checks
 from manihash.base.cells import above, coarse_cells, grouped, kth_largest, merged, nearest_cell
 from manihash.compute import numpy as numpy_backend
 from manihash.estimator import checked
-from manihash.rows.local import Rows
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
 # Number of training rows that the recall is measured on.
@@ -195,7 +196,7 @@ class CoarseNeighbors(BaseEstimator):
         checks.positive_int(self.probes, "probes")
         wanted = round(len(B) ** 0.5) if self.cells is None else checks.positive_int(self.cells, "cells")
         cells = coarse_cells(B, min(wanted, len(B)), rng)
-        own = nearest_cell(Rows(B), cells)
+        own = nearest_cell(LocalRows(B), cells)
         held, own = np.unique(own, return_inverse=True)
         self.cells_ = cells[held]
         self.bounds_ = np.concatenate([[0], np.bincount(own).cumsum()])
@@ -259,14 +260,14 @@ class CoarseNeighbors(BaseEstimator):
 
 def recall(finder: Any, X: Floats, B: Floats, k: int) -> float:
     """Return the share of the k nearest points of B to the rows of X that the finder finds."""
-    rows = Rows(X)
+    rows = LocalRows(X)
     found = rows.stack(lambda block: finder.k_nearest(block, B, k)[1], k, np.intp)
     nearest = rows.stack(lambda block: numpy_backend.k_nearest(block, B, k)[1], k, np.intp)
     return float((nearest[:, :, None] == found[:, None, :]).any(axis=2).mean())
 
 
 def _points(part: BaseEstimator, X: Any) -> Floats:
-    rows = Rows(checked(part, X, fitting=True))
+    rows = LocalRows(checked(part, X, fitting=True))
     return rows.take(np.arange(len(rows)))
 
 

@@ -11,8 +11,9 @@ from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.linalg import fix_signs, leading_eigenvectors
-from manihash.rows import dask as dask_rows
-from manihash.rows.local import KEEP_BYTES, Rows
+from manihash.rows import Rows, rows_of
+from manihash.rows.local import LocalRows
+from manihash.rows.rows import CACHE_BYTES
 from manihash.types import Floats, Ints
 
 # A covariance is known well from this many rows.
@@ -69,7 +70,7 @@ class ReducedNeighbors(BaseEstimator):
         self
             The finder, with the directions in ``directions_``.
         """
-        rows = Rows(checked(self, X, fitting=True, least=2))
+        rows = LocalRows(checked(self, X, fitting=True, least=2))
         return self.fit_rows(rows)
 
     def fit_rows(self, rows: Rows) -> Self:
@@ -88,7 +89,7 @@ class ReducedNeighbors(BaseEstimator):
         p = checks.positive_int(self.n_components, "n_components")
         n, rng = len(rows), checks.generator(self.random_state)
         some = np.arange(n) if n <= _PCA_ROWS else np.sort(rng.choice(n, _PCA_ROWS, replace=False))
-        self.directions_ = principal_directions(rows.only(some).kept(), p, rng)
+        self.directions_ = principal_directions(rows.subset(some).cached(), p, rng)
         self.neighbors_ = None
         return self
 
@@ -126,9 +127,9 @@ class ReducedNeighbors(BaseEstimator):
             Rows of width p: kept in memory if they fit, otherwise computed again on each visit.
         """
         width = len(self.directions_)
-        if dask_rows.is_dask(rows.X) or len(rows) * width * rows.dtype.itemsize <= KEEP_BYTES:
-            return dask_rows.rows_of(rows.lay(self.project, width, rows.dtype, "projection"))
-        return Rows(_Projected(self, rows))
+        if rows.lazy or len(rows) * width * rows.dtype.itemsize <= CACHE_BYTES:
+            return rows_of(rows.map_blocks(self.project, width, rows.dtype, "projection"))
+        return LocalRows(_Projected(self, rows))
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """Find the k nearest base points of each row.
@@ -167,7 +168,7 @@ class _Projected:
 
     def rows_at(self, ordered: Ints) -> Floats:
         """Return the components of the rows at the given ascending positions, and of no others."""
-        return self.rows.only(ordered).stack(self.part.project, self.shape[1], self.dtype)
+        return self.rows.subset(ordered).stack(self.part.project, self.shape[1], self.dtype)
 
 
 def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats:

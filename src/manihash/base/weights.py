@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.numpy import sparse
-from manihash.rows.local import Rows
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
 MANY = 2_000  # base points: beyond, matrices over pairs of them are sparse
@@ -97,7 +98,7 @@ def affinity(B: Floats, k: int, sigma: float | None = None) -> Any:
     Sparse where points are many.
     """
     points = B.astype(np.float64)
-    near = list(Rows(points).map(lambda X: numpy_backend.k_nearest(X, points, k), "neighbors"))
+    near = list(LocalRows(points).map(lambda X: numpy_backend.k_nearest(X, points, k), "neighbors"))
     squared, index = (np.concatenate(column) for column in zip(*near, strict=True))
     if sigma is None:
         sigma = float(np.sqrt(squared[:, -1]).mean()) or 1.0

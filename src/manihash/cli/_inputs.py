@@ -60,7 +60,7 @@ def read_vectors(path: str) -> "NDArray[Any]":
 
 @contextmanager
 def opened(path: str, dask: str | None) -> Iterator[Any]:
-    """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask dask_rows."""
+    """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask cluster."""
     from manihash import datasets
     from manihash.rows import dask as dask_rows
 

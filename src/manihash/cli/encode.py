@@ -66,7 +66,7 @@ def encode(
                 "arithmetic (--device, --precision)": f"{device.split(':')[0]} {precision}" if device else "",
                 "version of manihash": manihash.__version__,
             }
-            checks.table(X.shape, 1, hasher.n_features_in_)
+            checks.shape_of_rows(X.shape, 1, hasher.n_features_in_)
             if dask is not None:
                 dask_rows.check_chunks(X)
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))

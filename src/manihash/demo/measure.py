@@ -18,7 +18,7 @@ from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import RECIPES, recipe
 from manihash.induction import InductiveEmbedding
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 from manihash.search import HammingIndex
 from manihash.types import Floats
 
@@ -201,7 +201,8 @@ def _hasher(material: Material, method: str, n_bits: int) -> Hasher:
 
 def _base_classes(material: Material) -> NDArray[Any]:
     """The class of most rows that have a base point as their nearest, for each; they color it, no more."""
-    nearest = Rows(material.U).stack(lambda block: k_nearest(block, material.base, 1)[1], 1, np.int64)[:, 0]
+    rows = LocalRows(material.U)
+    nearest = rows.stack(lambda block: k_nearest(block, material.base, 1)[1], 1, np.int64)[:, 0]
     classes, number = np.unique(material.y_train, return_inverse=True)
     counts = np.zeros((len(material.base), len(classes)), np.int64)
     np.add.at(counts, (nearest, number), 1)

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.estimator import checked
-from manihash.rows.torch import rows_of
+from manihash.rows import rows_of
 from manihash.types import Floats
 
 
@@ -76,5 +76,5 @@ def too_many(r: int, most: int, what: str) -> ValueError:
     """Return the error for an embedding that cannot have ``r`` dimensions, only ``most``."""
     return ValueError(
         f"{r} dimensions (bits) asked of an embedding of {what}, which gives at most {most}: "
-        f"lower n_bits (n_components; --bits) or {checks.LARGER_BASE}"
+        f"lower n_bits (n_components; --bits) or use a larger base set"
     )

@@ -9,7 +9,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.compute.numpy import sparse
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.pca import principal_components
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
 _BISECTIONS = 60
@@ -34,7 +34,7 @@ def near_probabilities(B: Floats, perplexity: float, dims: int) -> sp.csr_array:
     check_perplexity(perplexity, len(B))
     k = min(int(np.ceil(3 * perplexity)), len(B) - 1)
     Z = B - B.mean(axis=0) if B.shape[1] <= dims else principal_components(B, dims)
-    near = list(Rows(Z).map(lambda X: numpy_backend.k_nearest(X, Z, k + 1), "neighbors"))
+    near = list(LocalRows(Z).map(lambda X: numpy_backend.k_nearest(X, Z, k + 1), "neighbors"))
     E, index = (np.concatenate(column) for column in zip(*near, strict=True))
     others = _without(index, np.arange(len(B)))
     E, index = E[others].reshape(len(B), k).astype(np.float64), index[others].reshape(len(B), k)
@@ -54,7 +54,7 @@ def check_perplexity(perplexity: float, m: int) -> None:
     if not 1 <= checks.positive_number(perplexity, "perplexity") <= m - 1:
         raise ValueError(
             f"perplexity {perplexity:g} asked of {m} points: "
-            f"it counts neighbors, so give 1 to {m - 1}, or {checks.LARGER_BASE}"
+            f"it counts neighbors, so give 1 to {m - 1}, or use a larger base set"
         )
 
 

@@ -64,7 +64,7 @@ class DiffusionMaps(Embedding):
     def _embed(self, B: Floats) -> Floats:
         values, psi = random_walk(
             B.astype(np.float64),
-            checks.neighbors_of(self.n_neighbors, len(B) - 1),
+            checks.neighbor_count(self.n_neighbors, len(B) - 1),
             checks.positive_number(self.alpha, "alpha", zero=True),
             self.n_components + 1,
         )

@@ -51,7 +51,7 @@ class Isomap(Embedding):
     def _embed(self, B: Floats) -> Floats:
         from sklearn.manifold import Isomap as SklearnIsomap
 
-        k = checks.neighbors_of(self.n_neighbors, len(B) - 1)
+        k = checks.neighbor_count(self.n_neighbors, len(B) - 1)
         solver = "dense" if len(B) <= MANY else "arpack"
         model = SklearnIsomap(n_neighbors=k, n_components=self.n_components, eigen_solver=solver)
         with warnings.catch_warnings():

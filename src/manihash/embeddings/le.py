@@ -58,6 +58,6 @@ class LaplacianEigenmaps(Embedding):
 
 def laplacian(B: Floats, n_neighbors: int) -> tuple[Any, Floats]:
     """Return the graph Laplacian M = D_B - W_B (m, m) and the degrees (m,), the diagonal of D_B."""
-    W = affinity(B, checks.neighbors_of(n_neighbors, len(B)))
+    W = affinity(B, checks.neighbor_count(n_neighbors, len(B)))
     degrees = W.sum(axis=1)
     return (sp.diags_array(degrees) if sp.issparse(W) else np.diag(degrees)) - W, degrees

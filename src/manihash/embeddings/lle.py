@@ -55,7 +55,7 @@ class LLE(Embedding):
         if self.n_components > d:
             raise too_many(self.n_components, min(m - 1, d), f"{m} points in {d} dimensions")
         model = LocallyLinearEmbedding(
-            n_neighbors=checks.neighbors_of(self.n_neighbors, m - 1),
+            n_neighbors=checks.neighbor_count(self.n_neighbors, m - 1),
             n_components=self.n_components,
             reg=checks.positive_number(self.reg, "reg"),
             eigen_solver="dense" if m <= MANY else "arpack",

@@ -9,7 +9,7 @@ from manihash.base.weights import bandwidth, coupling
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors
 from manihash.embeddings.le import laplacian
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats
 
 
@@ -89,6 +89,6 @@ class RelaxedLE(Embedding):
         return self.embedding_
 
     def _own_coupling(self, B: Floats) -> Floats:
-        rows = Rows(B.astype(np.float64))
-        k = checks.neighbors_of(self.coupling_neighbors, len(B), "coupling_neighbors")
+        rows = LocalRows(B.astype(np.float64))
+        k = checks.neighbor_count(self.coupling_neighbors, len(B), "coupling_neighbors")
         return coupling(rows, rows.X, k, bandwidth(rows, rows.X, k))

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from manihash import checks, codes
 from manihash.compute import backend
 from manihash.estimator import RowEstimator
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Codes, Floats
 
 
@@ -48,24 +48,24 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     def embed(self, X: Any) -> Floats:
         """Real values (n, r) of the rows of X (n, d), before the sign."""
         rows = self._by_kernel(self._rows_to_map(X), pack=False)
-        return rows.lay(self._now()._embed, self._n_features_out, rows.dtype, "embed")
+        return rows.map_blocks(self._now()._embed, self._n_features_out, rows.dtype, "embed")
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Bits (n, r) of 0 and 1."""
         model = self._now()
-        return self._rows_to_map(X).lay(
+        return self._rows_to_map(X).map_blocks(
             lambda block: model._embed(block) > 0, self._n_features_out, np.uint8, "transform"
         )
 
     def encode(self, X: Any) -> Codes:
         """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
         rows, width = self._by_kernel(self._rows_to_map(X), pack=True), codes.n_bytes(self._n_features_out)
-        return rows.lay(self._now()._code, width, np.uint8, "encode")
+        return rows.map_blocks(self._now()._code, width, np.uint8, "encode")
 
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
         """The codes of ``encode``, some rows at a time, from row ``start`` on: all of them are never held."""
         rows = self._by_kernel(self._rows_to_map(X), pack=True)
-        return rows.in_turns(self._now()._code, "encode", start=start)
+        return rows.stream(self._now()._code, "encode", start=start)
 
     def _now(self) -> Self:
         """The model as it is now, for what is computed later: another ``fit`` does not change it."""

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
 # The scale of the rows is measured from some of a sample of them to all of the sample.

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 
 from manihash import checks
 from manihash.hashers._hasher import Hasher
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.linalg import leading_eigenvectors
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 

@@ -13,7 +13,7 @@ from manihash.embeddings._spectral import TRIVIAL
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Induction, base_points, finding
 from manihash.linalg import fix_signs
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 
@@ -115,7 +115,7 @@ class AGH(Hasher):
             raise ValueError(f"layers must be 1 or 2, not {self.layers}: the paper's hierarchy has two")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        rows = rows.kept()
+        rows = rows.cached()
         B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
         given, find = self.bandwidth, finding(self.finder_)
         sigma = bandwidth(rows, B, k, find) if given is None else checks.positive_number(given, "bandwidth")

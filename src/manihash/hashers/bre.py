@@ -12,7 +12,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, mean_of
 from manihash.progress import advance
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel import look_through, neighbor_distance
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 
@@ -61,7 +61,7 @@ class E2LSH(Hasher):
     def bins(self, X: Any) -> Floats:
         """The bins ⌊(aᵀx + b) / w⌋ (n, r) themselves, whole numbers: what a bit keeps the parity of."""
         rows, model = self._rows_to_map(X), self._now()
-        return rows.lay(lambda block: np.floor(model._places(block)), self.n_bits_, rows.dtype, "bins")
+        return rows.map_blocks(lambda block: np.floor(model._places(block)), self.n_bits_, rows.dtype, "bins")
 
     def _places(self, X: Floats) -> Floats:
         """(aᵀx + b) / w, (b, r)."""

@@ -9,7 +9,7 @@ from manihash import checks
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import Inductive, hand_down
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 # A rotation has r² numbers: this many rows tell them.
@@ -131,7 +131,7 @@ class IMH(Inductive, Hasher):
         """Center and rotate the induced embedding, in that of the base set: W̄ Y_B - mean = W̄ (Y_B - mean)."""
         n = len(rows)
         if n > _ROTATION_ROWS:
-            rows = rows.only(np.sort(rng.choice(n, _ROTATION_ROWS, replace=False)))
+            rows = rows.subset(np.sort(rng.choice(n, _ROTATION_ROWS, replace=False)))
         Y = rows.stack(self._induction, self.n_bits, np.float64)
         Y = rows.to_device(Y)
         mean = Y.mean(axis=0)

@@ -9,7 +9,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
 from manihash.progress import note
 from manihash.rotation import ITQRotation
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 
 # Of more rows than this a sample of so many learns the rotation.
 _ROTATION_ROWS = 2**20
@@ -31,13 +31,13 @@ class ITQ(LinearHasher):
         self.random_state = random_state
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        rows = rows.kept()
+        rows = rows.cached()
         found = moments(rows)
         P, self.variances_ = principal_directions(found.covariance, self.n_bits)
         directions, center = P.T.astype(rows.dtype), (found.mean @ P).astype(rows.dtype)
         if len(rows) > _ROTATION_ROWS:
             note(f"ITQ learns its rotation from {_ROTATION_ROWS:,} of {len(rows):,} rows")
-            rows = rows.drawn(_ROTATION_ROWS, rng)
+            rows = rows.sample(_ROTATION_ROWS, rng)
         V = rows.stack(lambda X: numpy_backend.product(X, directions) - center, self.n_bits, rows.dtype)
         rotation = ITQRotation(self.n_iter, random_state=checks.seed(rng)).fit(V)
         self.quantization_error_ = float(rotation.errors_[-1])

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from manihash import checks
 from manihash.hashers._kernel import KernelHasher, drawn, look_through
 from manihash.linalg import inverse_square_root
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 # Of the directions that the sampled points span, those of less than this share of the largest are rounding.

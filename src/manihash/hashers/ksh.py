@@ -13,7 +13,7 @@ from manihash.hashers._kernel import KernelHasher
 from manihash.hashers._labels import Labeled, LabeledHasher
 from manihash.linalg import leading_eigenvectors
 from manihash.progress import advance
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class KSH(LabeledHasher, KernelHasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         labeled = self._labeled(rows, y, rng)
-        rows = rows.kept()
+        rows = rows.cached()
         Z = rows.take(rng.choice(len(rows), min(self.n_anchors, len(rows)), replace=False))
         self._scale(rows, rng)
         sums = rows.map(lambda X: self._kernel(X, Z).sum(axis=0, dtype=np.float64), "kernel means")

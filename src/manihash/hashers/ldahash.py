@@ -12,7 +12,7 @@ from manihash.hashers._labels import Labeled, LabeledHasher, turn
 from manihash.hashers._linear import LinearHasher
 from manihash.linalg import fix_signs
 from manihash.rotation import random_rotation
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
 

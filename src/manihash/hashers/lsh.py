@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash.hashers._linear import LinearHasher, mean_of
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 
 
 class LSH(LinearHasher):

@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 from manihash import checks
 from manihash.hashers._linear import LinearHasher, mean_of, moments
 from manihash.linalg import inverse_square_root
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 _ROUNDING = 1e-8

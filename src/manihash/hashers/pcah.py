@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 
 
 class PCAH(LinearHasher):

@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 from manihash import checks
 from manihash.hashers._kernel import KernelHasher, drawn, look_through
 from manihash.progress import advance
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 # A variance below this share of the mean square is rounding.

@@ -7,7 +7,7 @@ import numpy as np
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import moments, principal_directions
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
 
@@ -24,7 +24,7 @@ class SH(Hasher):
         self.random_state = random_state
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        rows = rows.kept()
+        rows = rows.cached()
         found = moments(rows)
         P, _ = principal_directions(found.covariance, min(self.n_bits, rows.width))
         directions = P.T.astype(rows.dtype)

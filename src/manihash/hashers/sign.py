@@ -8,7 +8,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import mean_of
 from manihash.rotation import random_rotation
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 

@@ -8,7 +8,7 @@ from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel import gamma_of, look_through
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 

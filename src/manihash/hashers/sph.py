@@ -11,7 +11,8 @@ from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._hasher import Hasher
 from manihash.progress import advance
-from manihash.rows.local import Rows
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class SpH(Hasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         n = len(rows)
         if self.n_train is not None and self.n_train < n:
-            rows = Rows(rows.take(rng.choice(n, self.n_train, replace=False)))
+            rows = LocalRows(rows.take(rng.choice(n, self.n_train, replace=False)))
         first = rows.block(0, 1)
         if all(rows.map(lambda X: bool((first == X).all()))):
             raise ValueError("the rows are all equal, so there is nothing to hash: give rows that differ")

@@ -10,7 +10,7 @@ from manihash.compute.threads import single_blas_thread
 from manihash.hashers._labels import Labeled, LabeledHasher
 from manihash.hashers._linear import LinearHasher, moments, principal_directions
 from manihash.progress import advance
-from manihash.rows.local import Rows
+from manihash.rows import Rows
 from manihash.types import Floats
 
 
@@ -53,7 +53,7 @@ class SSH(LabeledHasher, LinearHasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         labeled = self._labeled(rows, y, rng)
-        found = moments(rows.kept())
+        found = moments(rows.cached())
         Z = rows.take(labeled.index) - found.mean
         with single_blas_thread():
             Z /= np.sqrt(_largest(Z.T @ labeled.similarity_times(Z)))

@@ -14,7 +14,8 @@ from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher
 from manihash.linalg import fix_signs
 from manihash.progress import advance
-from manihash.rows.local import Rows
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
 # Up to so many points, or where so large a share of the vectors is wanted, all eigenvectors are computed.
@@ -108,7 +109,7 @@ def cosine_graph(Z: Floats, k: int) -> sp.csr_array:
         order = np.argsort(-best, axis=1, kind="stable")
         return np.take_along_axis(index, order, axis=1), np.take_along_axis(best, order, axis=1)
 
-    parts = list(Rows(Z).map(nearest, "STH, neighbor graph"))
+    parts = list(LocalRows(Z).map(nearest, "STH, neighbor graph"))
     index, cosine = (np.concatenate(part) for part in zip(*parts, strict=True))
     other = index != np.arange(n)[:, None]
     other[other.all(axis=1), -1] = False  # among many equal rows a row may miss itself

@@ -18,7 +18,8 @@ from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.tsne import TSNE
 from manihash.hashers._labels import LabeledHasher
 from manihash.induction import Induction, base_points, embed_base, finding
-from manihash.rows.local import Rows
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.types import Floats
 
 # How much smoothness over all rows counts beside the labels; chosen on training rows of MNIST.
@@ -136,7 +137,7 @@ class SupervisedIMH(LabeledHasher):
         T = coupling(rows, B, k, sigma, find)
         # On several threads the last digits differ, and with them all of a t-SNE.
         with single_blas_thread():
-            taken = Rows(rows.take(labeled.index))
+            taken = LocalRows(rows.take(labeled.index))
             W_l = sp.csr_array(sp.vstack(list(taken.map(lambda X: sparse_weights(X, B, k, sigma, find)))))
             L = base_labels(W_l, labeled.members, _SMOOTHNESS * len(labeled) / len(rows) * T)
             part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)

@@ -1,4 +1,4 @@
-"""The Dask cluster that this process works with: reaching it, and whether it can do the work.
+"""The Dask cluster that this process uses: connect to it and check that it can do the work.
 
 The only file that imports distributed.
 """
@@ -14,17 +14,17 @@ from typing import Any
 
 from manihash import __version__
 from manihash.checks import extra, positive_int
-from manihash.rows.local import KEEP_BYTES
+from manihash.rows.rows import CACHE_BYTES
 
 _SECONDS_TO_ANSWER = 10
-# Calls with names of builtins only: nothing that a machine without manihash could not read.
+# Calls that use builtins only, so that a machine without manihash can unpickle them.
 _ASK_VERSION = (eval, "__import__('manihash').__version__")
 _ASK_MEMORY = (eval, "__import__('distributed').system.MEMORY_LIMIT")
 
 
 @contextmanager
 def connected(where: str) -> Iterator[None]:
-    """A client of the cluster at an address, or of a new one of so many workers, while the block runs."""
+    """Connect to the cluster at an address or, given a number, start one with that many workers."""
     distributed = extra("distributed", "dask")
     if where.isdecimal():
         n = positive_int(int(where), "the number of Dask workers")
@@ -43,7 +43,7 @@ def connected(where: str) -> Iterator[None]:
         except Exception as error:
             raise ConnectionError(
                 f"no Dask scheduler answered at {where} ({_why(error)}): start one with `dask scheduler`, "
-                "check its address (tcp://host:8786), or give a number for so many workers on this machine"
+                "check its address (tcp://host:8786), or give the number of workers to start on this machine"
             ) from error
         with client:
             yield
@@ -51,7 +51,7 @@ def connected(where: str) -> Iterator[None]:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Keep distributed's log from the screen, with its tracebacks: what goes wrong is raised as well."""
+    """Hide the log messages of distributed below CRITICAL: errors are raised as well."""
     handlers = logging.getLogger("distributed").handlers
     levels = [handler.level for handler in handlers]
     for handler in handlers:
@@ -64,7 +64,7 @@ def _silenced() -> Iterator[None]:
 
 
 async def _greet(where: str) -> None:
-    """Raise if no scheduler is there; a client would wait without end for a server that says nothing."""
+    """Raise if no scheduler answers; a client would wait forever for a server that never answers."""
     distributed = extra("distributed", "dask")
     options = distributed.Security().get_connection_args("client")
     comm = await distributed.comm.connect(where, timeout=_SECONDS_TO_ANSWER, **options)
@@ -74,18 +74,19 @@ async def _greet(where: str) -> None:
     finally:
         comm.abort()
     if kind != "Scheduler":
-        raise ValueError(f"there is a Dask {kind.lower()}")
+        raise ValueError(f"it is the address of a Dask {kind.lower()}")
 
 
 def _why(error: Exception) -> str:
+    """The reason for a failed connection, in words."""
     if isinstance(error, TimeoutError) and not str(error):
-        return f"something listens there, and said nothing for {2 * _SECONDS_TO_ANSWER} s"
+        return f"a server accepted the connection but did not answer within {2 * _SECONDS_TO_ANSWER} s"
     known = isinstance(error, OSError | ValueError | TypeError | ImportError) and str(error)
-    return str(error) if known else "what listens there does not speak as Dask does"
+    return str(error) if known else "the server there is not a Dask scheduler"
 
 
 def current() -> Any:
-    """The client of the cluster in use, None if there is none."""
+    """The client of the cluster in use, or None."""
     distributed = sys.modules.get("distributed")
     try:
         return None if distributed is None else distributed.default_client()
@@ -93,15 +94,15 @@ def current() -> Any:
         return None
 
 
-def memory() -> int:
-    """Bytes of rows that may be held between visits: half of what the workers have.
+def cache_bytes() -> int:
+    """Bytes of rows that may be cached between visits: half of the memory of the workers.
 
-    A worker without a limit has its share of its machine. A client is told of some workers only: the others
-    are taken to be like them.
+    A worker without a limit counts as its share of its machine. A client only knows some of the workers: the
+    others are assumed to be like them.
     """
     client = current()
     if client is None:
-        return KEEP_BYTES
+        return CACHE_BYTES
     workers = list(client.nthreads())
     limits = {name: w["memory_limit"] for name, w in client.scheduler_info()["workers"].items()}
     if unlimited := [name for name, limit in limits.items() if not limit]:
@@ -112,12 +113,12 @@ def memory() -> int:
 
 
 def _machine(worker: str) -> str:
-    """Of an address such as tcp://10.0.0.1:41234."""
+    """The machine in an address such as tcp://10.0.0.1:41234."""
     return worker.rsplit(":", 1)[0]
 
 
 def check_workers(client: Any) -> None:
-    """Raise if there are no workers, or one or the scheduler, which reads the graph, has another manihash."""
+    """Raise if there are no workers, or if a worker or the scheduler has another version of manihash."""
     scheduler = client.scheduler.address
     try:
         client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
@@ -136,28 +137,27 @@ def check_workers(client: Any) -> None:
 
 def _check_version(who: str, version: Any) -> None:
     if version != __version__:
-        came = f"manihash {version}" if isinstance(version, str) else f"no manihash ({version})"
+        got = f"manihash {version}" if isinstance(version, str) else f"no manihash ({version})"
         raise ConnectionError(
-            f"the Dask {who} has {came}, and {__version__} is wanted: install it in the environment of the "
-            "scheduler and of every worker, and start them again"
+            f"the Dask {who} has {got}, expected {__version__}: install it in the environment of the "
+            "scheduler and of every worker, and restart them"
         )
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """What a cluster that breaks down raises, in words."""
+def readable_errors() -> Iterator[None]:
+    """Turn the errors of a cluster that breaks down into a ConnectionError that says what to do."""
     try:
         yield
     except Exception as error:
         kind = type(error).__name__
         if isinstance(error, CancelledError) or kind == "CommClosedError":
             raise ConnectionError(
-                "the connection to the Dask cluster was lost: see that its scheduler runs, then start this "
-                "again"
+                "the connection to the Dask cluster was lost: check that its scheduler runs, then try again"
             ) from error
         if kind == "KilledWorker":
             raise ConnectionError(
-                f"several Dask workers died over the same rows ({error}): give them more memory, or X in "
-                "smaller chunks"
+                f"several Dask workers died while computing the same rows ({error}): give them more memory, "
+                "or use smaller chunks of X"
             ) from error
         raise

@@ -129,7 +129,7 @@ class Rescore:
         step = max(1, _VALUES // max(1, ids.shape[1] * self.vectors.shape[1]))
         for i in range(0, len(ids), step):
             rows = np.asarray(self.vectors[ids[i : i + step].ravel()], np.float64)
-            finite_block(rows, numbers=ids[i : i + step].ravel(), name="the vectors to rescore with")
+            finite_block(rows, row_numbers=ids[i : i + step].ravel(), name="the vectors to rescore with")
             apart = (
                 rows.reshape(*ids[i : i + step].shape, self.vectors.shape[1])
                 - np.asarray(self.queries[i : i + step], np.float64)[:, None]

@@ -14,7 +14,7 @@ from manihash.hashers.imh import IMH
 from manihash.hashers.recipes import recipe
 from manihash.induction import base_points
 from manihash.paper.run.trial import Trial
-from manihash.rows.local import Rows, far_origin
+from manihash.rows import rows_of
 from manihash.types import Floats
 
 _BASES = 12  # base sets held at once; one has some megabytes
@@ -56,8 +56,8 @@ class Shelf:
         """The base set (m, d) of an unfitted hasher, and the seconds that it took."""
         key = (trial.data, trial.rows, trial.queries, repr(hasher.base), hasher.normalize, trial.seed)
         if key not in self._bases:
-            rows = Rows(self.dataset(trial).X_train, normalize=hasher.normalize)
-            rows.origin = far_origin(rows)
+            X = self.dataset(trial).X_train
+            rows = rows_of(X, normalize=hasher.normalize, by_distance=True)
             start = perf_counter()
             points, _, _ = base_points(hasher.base, rows, 1, checks.seed(checks.generator(trial.seed)))
             seconds = perf_counter() - start

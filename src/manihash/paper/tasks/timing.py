@@ -17,7 +17,7 @@ from manihash.hashers.recipes import recipe
 from manihash.induction import base_points
 from manihash.paper.run.shelf import Shelf
 from manihash.paper.run.trial import Found, Trial
-from manihash.rows.local import Rows
+from manihash.rows.local import LocalRows
 
 PRODUCT_COLUMNS = 400  # base points of the paper: the product is n x d x 400
 _ONCE_OVER = 5.0  # seconds of one run beyond which it is not repeated
@@ -40,7 +40,7 @@ def times(trial: Trial, shelf: Shelf) -> Found:
         "fit_products": fit / product,
     }
     if isinstance(made, IMH | AGH):
-        rows = Rows(X, normalize=made.normalize)
+        rows = LocalRows(X, normalize=made.normalize)
         seed = checks.seed(checks.generator(trial.seed))
         figures["kmeans"] = _seconds(lambda: base_points(made.base, rows, 1, seed))
     return Found(figures)
@@ -61,7 +61,7 @@ def growth(trial: Trial, shelf: Shelf) -> Found:
 def bare_product(X: Any) -> float:
     """Rows of X times 400 vectors in float32, block by block: the least that finding base points can cost."""
     C = np.ones((PRODUCT_COLUMNS, X.shape[1]), np.float32)
-    return float(sum(Rows(X).map(lambda block: float(numpy_backend.product(block, C)[0, 0]))))
+    return float(sum(LocalRows(X).map(lambda block: float(numpy_backend.product(block, C)[0, 0]))))
 
 
 def _seconds(work: Callable[[], Any]) -> float:
