@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import manihash
+from manihash.files import registry
 
 SOURCE = Path(manihash.__file__).parent
 
@@ -148,6 +149,11 @@ def test_every_public_name_can_be_had():
         assert name in dir(manihash)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = manihash.nonsense
+
+
+def test_every_class_of_model_files_is_where_the_registry_says():
+    for name in registry.MODELS | registry.PARTS:
+        assert registry.name_in_files(registry.part_class(name)) == name
 
 
 @pytest.mark.parametrize(

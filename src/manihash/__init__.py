@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from manihash.base.reduced import ReducedNeighbors
     from manihash.codes import pack, unpack
     from manihash.compute.fused import precision
-    from manihash.datasets import load_dataset, open_vectors
+    from manihash.datasets import load_dataset
     from manihash.embeddings.diffusion import DiffusionMaps
     from manihash.embeddings.ee import ElasticEmbedding
     from manihash.embeddings.isomap import Isomap
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from manihash.embeddings.relaxed_le import RelaxedLE
     from manihash.embeddings.sne import SNE
     from manihash.embeddings.tsne import TSNE
-    from manihash.estimator import load
     from manihash.evaluation.harness import Curves, Evaluation, evaluate
     from manihash.evaluation.truth import EuclideanTruth, LabelTruth
+    from manihash.files.errors import DataFileError, MissingDataError, ModelFileError
+    from manihash.files.formats import open_vectors
+    from manihash.files.model import load
     from manihash.hashers._hasher import Hasher
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
@@ -72,7 +74,7 @@ _HOMES = {
     "Hasher": "manihash.hashers._hasher",
     "recipe": "manihash.hashers.recipes",
     "recipe_names": "manihash.hashers.recipes",
-    "load": "manihash.estimator",
+    "load": "manihash.files.model",
     "LSH": "manihash.hashers.lsh",
     "PCAH": "manihash.hashers.pcah",
     "ITQ": "manihash.hashers.itq",
@@ -133,7 +135,10 @@ _HOMES = {
     "LabelTruth": "manihash.evaluation.truth",
     "EuclideanTruth": "manihash.evaluation.truth",
     "load_dataset": "manihash.datasets",
-    "open_vectors": "manihash.datasets",
+    "open_vectors": "manihash.files.formats",
+    "ModelFileError": "manihash.files.errors",
+    "DataFileError": "manihash.files.errors",
+    "MissingDataError": "manihash.files.errors",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,11 +1,5 @@
-"""What hashers and inductive embeddings share: rows checked at the door, and model files.
+"""What hashers and inductive embeddings share: input validation, fitting and saving."""
 
-A model file holds the parameters as JSON, nested parts by their public name in manihash, and the fitted
-values (attributes that end in ``_``), those of parts too, as arrays or JSON. A part that is not manihash's
-own is recorded by name only: the fitted model does not need it.
-"""
-
-import importlib
 import logging
 import os
 from typing import Any, Self
@@ -16,8 +10,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks
-from manihash.files import model as persist
-from manihash.files.model import Arrays, ModelFileError
+from manihash.files.model import save_model
 from manihash.rows import Rows, kind_of, rows_of
 from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable
@@ -145,113 +138,14 @@ class RowEstimator(BaseEstimator):
         return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, whole or not at all; ``manihash.load`` reads it."""
+        """Write the fitted model to a file; ``manihash.load`` reads it.
+
+        The write is atomic: after an error or an interrupt, an old file at ``path`` is unchanged.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write, usually with the extension ``.mhash``.
+        """
         check_is_fitted(self)
-        arrays: Arrays = {}
-        fitted = {name: value for name, value in vars(self).items() if _is_fitted_value(name)}
-        document = {
-            "class": type(self).__name__,
-            "params": _to_json(self.get_params(deep=False), "params", arrays),
-            "fitted": _to_json(fitted, "fitted", arrays),
-        }
-        persist.write(path, document, arrays)
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """The fitted model that ``save`` wrote. Executes nothing that the file brings."""
-    document, arrays = persist.read(path)
-    try:
-        model = _public_class(document["class"])(**_from_json(document["params"], arrays))
-        if not isinstance(model, RowEstimator):
-            raise ModelFileError(f"{path} holds a {document['class']}, which is no model")
-        _set_fitted(model, _from_json(document["fitted"], arrays))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelFileError(
-            f"{path} does not describe a model of this manihash ({error}): fit anew"
-        ) from error
-    return model
-
-
-class ForeignPart:
-    """Stands in a loaded model for a part that was not manihash's own, such as another's embedding."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return f"ForeignPart({self.text!r})"
-
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Always an error: model files carry no code."""
-        raise ValueError(
-            f"this model was made with {self.text}, which model files do not carry: set it to fit again"
-        )
-
-
-def _set_fitted(part: Any, values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        if not _is_fitted_value(name):
-            raise ModelFileError(f"the model file sets {name!r}, which is no fitted value")
-        setattr(part, name, value)
-
-
-def _is_fitted_value(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
-
-
-def _public_class(name: str) -> Any:
-    """A class of manihash by its public name, and nothing else."""
-    package = importlib.import_module("manihash")
-    if name not in package.__all__ or not isinstance(getattr(package, name), type):
-        raise ModelFileError(
-            f"the model file names {name!r}, which this manihash does not have: upgrade manihash"
-        )
-    return getattr(package, name)
-
-
-def _to_json(value: Any, place: str, arrays: Arrays) -> Any:
-    """The value as JSON; arrays go into ``arrays`` under their place."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case np.generic():
-            return value.item()
-        case np.ndarray() if value.dtype == object:
-            return {"strings": [str(item) for item in value]}
-        case np.ndarray():
-            arrays[place] = value
-            return {"array": place}
-        case dict():
-            return {"dict": {key: _to_json(item, f"{place}.{key}", arrays) for key, item in value.items()}}
-        case list() | tuple():
-            items = [_to_json(item, f"{place}.{i}", arrays) for i, item in enumerate(value)]
-            return {"list" if isinstance(value, list) else "tuple": items}
-        case np.random.Generator() | np.random.RandomState():
-            return None
-        case BaseEstimator() if type(value).__module__.startswith("manihash."):
-            params = _to_json(value.get_params(deep=False), place, arrays)
-            part = {"part": type(value).__name__, "params": params}
-            fitted = {name: item for name, item in vars(value).items() if _is_fitted_value(name)}
-            return part | ({"fitted": _to_json(fitted, f"{place}.fitted", arrays)} if fitted else {})
-    return {"foreign": " ".join(repr(value).split())}
-
-
-def _from_json(value: Any, arrays: Arrays) -> Any:
-    match value:
-        case {"strings": items}:
-            return np.array(items, object)
-        case {"array": place}:
-            return arrays[place]
-        case {"dict": items}:
-            return {key: _from_json(item, arrays) for key, item in items.items()}
-        case {"list": items}:
-            return [_from_json(item, arrays) for item in items]
-        case {"tuple": items}:
-            return tuple(_from_json(item, arrays) for item in items)
-        case {"part": name, "params": params}:
-            part = _public_class(name)(**_from_json(params, arrays))
-            _set_fitted(part, _from_json(value.get("fitted", {}), arrays))
-            return part
-        case {"foreign": text}:
-            return ForeignPart(text)
-    return value
+        save_model(self, path)

@@ -302,7 +302,7 @@ def _newer(path: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "wanted"),
     [
-        (_cut, "no manihash model file, or a damaged one"),
+        (_cut, "is not a manihash model file, or it is damaged"),
         (_flip, "is damaged"),
         (_newer, "upgrade manihash"),
         (lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()), "is an npy file: give the model"),

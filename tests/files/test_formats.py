@@ -55,7 +55,7 @@ def test_a_disk_that_fills_is_told_and_leaves_the_old_file(extension: str, tmp_p
     before = path.read_bytes()
     large = np.random.default_rng(0).integers(0, 256, (9000, 8)).astype(dtype)
     why = r"(File too large|\d+ requested and \d+ written)"  # the latter by numpy
-    told = rf"{re.escape(f'cannot write {path}')}: {why}\. Make room, or give a target elsewhere"
+    told = rf"{re.escape(f'cannot write {path}')}: {why}\. Free disk space, or choose another target"
     with full_disk(20_000), pytest.raises(OSError, match=told):
         write(path, large)
     assert path.read_bytes() == before
@@ -273,7 +273,7 @@ def test_what_a_format_cannot_hold_is_refused_and_leaves_the_old_file(
 
 
 def test_an_unwritable_target_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"cannot write .*Give a target"):
+    with pytest.raises(OSError, match=r"cannot write .*Choose a target"):
         write(tmp_path / "no such folder" / "a.npy", np.zeros(3))
 
 

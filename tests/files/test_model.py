@@ -11,13 +11,26 @@ from command import full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.manifold import Isomap
 
-from manihash import IMH, PCA, TSNE, InductiveEmbedding, KMeansBase, load, recipe, recipe_names
-from manihash.estimator import ForeignPart
-from manihash.files import model as persist
-from manihash.files.model import ModelFileError
+import manihash
+from manihash import (
+    IMH,
+    LSH,
+    PCA,
+    TSNE,
+    InductiveEmbedding,
+    KMeansBase,
+    ModelFileError,
+    load,
+    recipe,
+    recipe_names,
+)
+from manihash.estimator import RowEstimator
+from manihash.files import model_format, registry
+from manihash.files.model import ForeignPart
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +57,7 @@ def write_raw(path, document, arrays=None, **metadata):
     """A file with a right checksum and whatever document: what a forger can make."""
     arrays = arrays or {"x": np.zeros(1)}
     text = document if isinstance(document, str) else json.dumps(document)
-    known = {"version": 1, "document": text, "sha256": persist._checksum(text, arrays)}
+    known = {"version": 1, "document": text, "sha256": model_format._checksum(text, arrays)}
     save_file(arrays, path, {"manihash": json.dumps({**known, **metadata})})
 
 
@@ -95,7 +108,7 @@ def test_a_foreign_part_is_recorded_by_name_and_only_needed_to_fit_again(digits,
     assert isinstance(loaded.embedding, ForeignPart)
     assert "Isomap(n_neighbors=7)" in repr(loaded.embedding)
     assert np.array_equal(loaded.encode(digits), hasher.encode(digits))
-    with pytest.raises(ValueError, match=r"made with Isomap.*to fit again"):
+    with pytest.raises(ValueError, match=r"fitted with Isomap.*to fit again"):
         loaded.fit(digits)
 
 
@@ -108,7 +121,8 @@ def test_any_random_state_can_be_saved(digits, seed, tmp_path):
 
 def test_a_loaded_model_saved_again_has_the_same_content(saved, tmp_path):
     load(saved).save(tmp_path / "again.mhash")
-    (document, arrays), (again, arrays_again) = persist.read(saved), persist.read(tmp_path / "again.mhash")
+    document, arrays = model_format.read_document(saved)
+    again, arrays_again = model_format.read_document(tmp_path / "again.mhash")
     assert document == again
     assert arrays.keys() == arrays_again.keys()
     assert all(np.array_equal(arrays[name], arrays_again[name]) for name in arrays)
@@ -165,7 +179,9 @@ def test_a_file_cut_short_anywhere_is_not_loaded(saved):
     content = saved.read_bytes()
     for length in [*range(200), *range(200, len(content), 37), len(content) - 1]:
         saved.write_bytes(content[:length])
-        with pytest.raises(ModelFileError, match=r"model\.mhash .*(copy it again|fit anew|give one)"):
+        with pytest.raises(
+            ModelFileError, match=r"model\.mhash .*(copy it again|fit the model again|give a file)"
+        ):
             load(saved)
 
 
@@ -187,7 +203,7 @@ def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
     save_file({"x": np.zeros(3)}, tmp_path / "a.safetensors")
     save_file({"x": np.zeros(3)}, tmp_path / "b.safetensors", {"format": "pt"})
     for name in "ab":
-        with pytest.raises(ModelFileError, match=r"no manihash model: give one written by save\(\)"):
+        with pytest.raises(ModelFileError, match=r"not a manihash model: give a file that save\(\) wrote"):
             load(tmp_path / f"{name}.safetensors")
 
 
@@ -209,6 +225,43 @@ def test_a_class_that_is_no_model_of_manihash_is_refused(tmp_path, name):
         load(tmp_path / "m.mhash")
 
 
+def test_every_public_estimator_is_registered_under_its_name():
+    public = {name: getattr(manihash, name) for name in manihash.__all__ if name != "Hasher"}
+    classes = {name: value for name, value in public.items() if isinstance(value, type)}
+    models = {name for name, value in classes.items() if issubclass(value, RowEstimator)}
+    parts = {name for name, value in classes.items() if issubclass(value, BaseEstimator)} - models
+    assert models == registry.MODELS.keys()
+    assert parts == registry.PARTS.keys()
+
+
+def test_model_files_do_not_depend_on_public_names(saved, model, digits, monkeypatch):
+    for name in ("IMH", "KMeansBase", "PCA"):
+        monkeypatch.delitem(manihash._HOMES, name)
+        monkeypatch.delattr(manihash, name, raising=False)
+    monkeypatch.setattr(manihash, "__all__", sorted(manihash._HOMES))
+    assert loads_or_says_why(saved, model, digits[:5, :10])
+
+
+def test_a_renamed_class_keeps_its_name_in_files(saved, digits, monkeypatch, tmp_path):
+    renamed = type("NewName", (IMH,), {"__module__": "manihash.hashers.imh"})
+    monkeypatch.setattr("manihash.hashers.imh.NewName", renamed, raising=False)
+    monkeypatch.delattr("manihash.hashers.imh.IMH")
+    monkeypatch.setitem(registry.MODELS, "IMH", "manihash.hashers.imh:NewName")
+    assert type(load(saved)) is renamed
+    load(saved).fit(digits[:200, :10]).save(tmp_path / "renamed.mhash")
+    assert (tmp_path / "renamed.mhash").read_bytes() == saved.read_bytes()
+
+
+class Subclass(LSH):
+    """A hasher of a user."""
+
+
+def test_a_class_that_could_not_be_loaded_is_not_saved(digits, tmp_path):
+    with pytest.raises(ValueError, match="Subclass cannot be saved"):
+        Subclass(random_state=0).fit(digits).save(tmp_path / "m.mhash")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("part", ["os.system", "load", "Popen", None])
 def test_a_part_that_is_no_class_of_manihash_is_refused(tmp_path, part):
     params = {"dict": {"embedding": {"part": part, "params": {"dict": {}}}}}
@@ -223,7 +276,7 @@ def test_a_part_that_is_no_class_of_manihash_is_refused(tmp_path, part):
 def test_nothing_but_fitted_values_is_set_on_a_model(tmp_path, name):
     document = {"class": "IMH", "params": {"dict": {}}, "fitted": {"dict": {name: 1}}}
     write_raw(tmp_path / "m.mhash", document)
-    with pytest.raises(ModelFileError, match="no fitted value"):
+    with pytest.raises(ModelFileError, match="not a fitted value"):
         load(tmp_path / "m.mhash")
 
 
@@ -270,7 +323,10 @@ def test_a_save_that_is_broken_off_leaves_the_old_file_and_no_other(saved, model
 
 def test_a_disk_that_fills_is_told_and_leaves_the_old_file(saved, model):
     before = saved.read_bytes()
-    with full_disk(1000), pytest.raises(OSError, match=r"cannot write .*\.mhash: File too large. Make room"):
+    with (
+        full_disk(1000),
+        pytest.raises(OSError, match=r"cannot write .*\.mhash: File too large. Free disk space"),
+    ):
         model.save(saved)
     assert saved.read_bytes() == before
     assert not parts_of(saved.parent)
@@ -280,7 +336,7 @@ def test_a_target_that_cannot_be_written_is_named_with_a_remedy(model, tmp_path)
     (tmp_path / "file").write_text("")
     for target in (tmp_path / "missing" / "m.mhash", tmp_path / "file" / "m.mhash"):
         with pytest.raises(
-            OSError, match=r"cannot write .*m\.mhash.*Give a target in a folder you can write to"
+            OSError, match=r"cannot write .*m\.mhash.*Choose a target in a folder you can write to"
         ):
             model.save(target)
 
@@ -306,11 +362,11 @@ def test_the_checksum_covers_names_types_shapes_and_values():
         {"x": np.zeros((2, 3), np.int64)},
         {"x": np.ones((2, 3))},
     ]
-    sums = {persist._checksum("{}", arrays) for arrays in (zeros, *others)} | {
-        persist._checksum("{ }", zeros)
+    sums = {model_format._checksum("{}", arrays) for arrays in (zeros, *others)} | {
+        model_format._checksum("{ }", zeros)
     }
     assert len(sums) == 6
-    assert hashlib.sha256(b"{}").hexdigest() == persist._checksum("{}", {})
+    assert hashlib.sha256(b"{}").hexdigest() == model_format._checksum("{}", {})
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -323,8 +379,8 @@ def test_the_checksum_covers_names_types_shapes_and_values():
 )
 def test_any_document_and_arrays_come_back(tmp_path, document, shape, dtype):
     array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
-    persist.write(tmp_path / "m", document, {"a": array, "b": array.T})
-    read, arrays = persist.read(tmp_path / "m")
+    model_format.write_document(tmp_path / "m", document, {"a": array, "b": array.T})
+    read, arrays = model_format.read_document(tmp_path / "m")
     assert read == document
     assert np.array_equal(arrays["a"], array)
     assert np.array_equal(arrays["b"], array.T)

@@ -367,7 +367,7 @@ def test_a_disk_too_full_for_another_format_keeps_the_codes(folder: Path) -> Non
     np.save("few.npy", np.load("X.npy")[:3000])
     with full_disk(200_000):  # the codes take 120,000 bytes, and thrice as many as text
         said = stderr_line(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", code=2))
-    assert "cannot write codes.csv: File too large. Make room" in said
+    assert "cannot write codes.csv: File too large. Free disk space" in said
     assert "3,000 of 3,000 rows are kept in codes.csv.part: the same command goes on there" in said
     assert not Path("codes.csv").exists()
     assert (

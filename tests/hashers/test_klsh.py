@@ -5,9 +5,9 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
-from manihash.estimator import ForeignPart
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import EuclideanTruth
+from manihash.files.model import ForeignPart
 from manihash.hashers.klsh import KLSH, centered, inverse_root, subsets
 from manihash.hashers.lsh import LSH
 

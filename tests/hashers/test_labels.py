@@ -7,7 +7,7 @@ from sklearn.utils import get_tags
 
 from manihash.base.kmeans import KMeansBase
 from manihash.embeddings.pca import PCA
-from manihash.estimator import load
+from manihash.files.model import load
 from manihash.hashers._labels import Labeled, in_turns, labels, turn
 from manihash.hashers.ksh import KSH
 from manihash.hashers.ldahash import LDAHash

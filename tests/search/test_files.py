@@ -92,7 +92,7 @@ def test_a_disk_that_fills_is_told_and_leaves_nothing(tmp_path):
     index, _ = made()
     with (
         full_disk(1000),
-        pytest.raises(OSError, match=r"cannot write .*codes\.mhx: File too large. Make room"),
+        pytest.raises(OSError, match=r"cannot write .*codes\.mhx: File too large. Free disk space"),
     ):
         index.save(tmp_path / "codes.mhx")
     assert not list(tmp_path.iterdir())

@@ -57,7 +57,7 @@ def info(
 def _model(file: Path) -> dict[str, Any]:
     """What a model file holds, verified: the numbers that describe it, not the arrays."""
     from manihash import load
-    from manihash.files import model as persist
+    from manihash.files.model_format import format_version
     from manihash.hashers.recipes import recipe_of
 
     model = load(file)
@@ -67,7 +67,7 @@ def _model(file: Path) -> dict[str, Any]:
     return {
         "file": str(file),
         "file_bytes": file.stat().st_size,
-        "format_version": persist.format_version(file),
+        "format_version": format_version(file),
         "class": type(model).__name__,
         "recipe": recipe,
         "settings": settings,

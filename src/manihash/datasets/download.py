@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from manihash.files.atomic import atomic_write
 from manihash.files.errors import DataFileError, MissingDataError
-from manihash.files.model import whole_file
 from manihash.progress import advance
 
 CHUNK = 1 << 20
@@ -25,7 +25,7 @@ def fetch(url: str, target: Path, sha256: str) -> None:
     make_folder(target.parent)
     digest = hashlib.sha256()
     done = 0
-    with whole_file(target) as part:
+    with atomic_write(target) as part:
         try:
             with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer, open(part, "wb") as file:
                 total = int(answer.headers.get("Content-Length") or 0)
@@ -70,7 +70,7 @@ def extract(archive: Path, members: Sequence[str], folder: Path) -> None:
 def _copy_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     make_folder(target.parent)
     source = tar.extractfile(member)
-    with whole_file(target) as part, open(part, "wb") as file:
+    with atomic_write(target) as part, open(part, "wb") as file:
         while source is not None and (chunk := source.read(CHUNK)):
             file.write(chunk)
 

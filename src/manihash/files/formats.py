@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manihash.files.atomic import atomic_write
 from manihash.files.errors import DataFileError
 from manihash.files.hdf5 import open_hdf5, read_hdf5, write_hdf5
 from manihash.files.idx import read_idx, write_idx
-from manihash.files.model import whole_file
 from manihash.files.parquet import open_parquet, read_parquet, write_parquet
 from manihash.files.stored import StoredRows, choose, parsing
 from manihash.files.vecs import VALUE_TYPES, read_vecs, write_vecs
@@ -116,7 +116,7 @@ def write(path: PathLike, array: ArrayLike | Mapping[str, ArrayLike]) -> None:
     if kind in DEFAULT_KEYS:
         named = array if isinstance(array, Mapping) else {key or DEFAULT_KEYS[kind]: array}
         arrays = {name: _numbers(values) for name, values in named.items()}
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             _KEYED_WRITERS[kind](part, arrays)
         return
     if isinstance(array, Mapping):
@@ -124,7 +124,7 @@ def write(path: PathLike, array: ArrayLike | Mapping[str, ArrayLike]) -> None:
             f"{path} can hold one array, and {len(array)} came by name: write .npz, .hdf5 or .parquet"
         )
     values = _numbers(array)
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         _WRITERS[kind](part, values)
 
 

@@ -1,147 +1,158 @@
-"""Model files: arrays and JSON, never pickle; a version, a checksum; written whole or not at all.
+"""Model files: fitted estimators to a file and back.
 
-A file is a safetensors file: its tensors are the arrays; its metadata hold one JSON header with the version
-of the format, the document (the state without its arrays) and the SHA-256 of both. Reading executes nothing.
+A file holds the class of the model, its parameters and its fitted values (attributes that end in ``_``).
+Parts are stored the same way, inside the model. Classes are found by their names in the registry, never
+by a path in the file. A part that is not an estimator of manihash is stored as text only: the fitted model
+does not need it.
 """
 
-import hashlib
-import json
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FORMAT = "manihash"
-VERSION = 1
-
-Arrays = dict[str, NDArray[Any]]
+from manihash.files.errors import ModelFileError
+from manihash.files.model_format import Arrays, read_document, write_document
+from manihash.files.registry import model_class, name_in_files, part_class
 
 
-class ModelFileError(ValueError):
-    """A model file that is damaged, foreign or too new."""
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, atomically."""
+    name = name_in_files(type(model))
+    if name is None:
+        raise ValueError(
+            f"{type(model).__name__} cannot be saved: model files hold the estimators of manihash only"
+        )
+    arrays: Arrays = {}
+    document = {
+        "class": name,
+        "params": _to_json(model.get_params(deep=False), "params", arrays),
+        "fitted": _to_json(_fitted_values(model), "fitted", arrays),
+    }
+    write_document(path, document, arrays)
 
 
-@contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to, which becomes ``path`` when the block ends well and vanishes when it does not.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a fitted model from a file that ``save`` wrote.
 
-    The file stands beside its target, so that the last step is one rename; an error, an interrupt or a full
-    disk leaves the old file as it was.
+    The file is verified first: its format version and its checksum. Loading executes no code from the file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The model file.
+
+    Returns
+    -------
+    Hasher or InductiveEmbedding
+        The fitted model. It gives the same codes as the model that was saved.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ModelFileError
+        If the file is damaged, is not a model file, or was written by a newer version of manihash.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from manihash import LSH, load
+    >>> X = np.random.default_rng(0).normal(size=(100, 8))
+    >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
+    >>> with TemporaryDirectory() as folder:
+    ...     hasher.save(Path(folder) / "model.mhash")
+    ...     loaded = load(Path(folder) / "model.mhash")
+    >>> bool(np.array_equal(loaded.encode(X), hasher.encode(X)))
+    True
     """
-    target = Path(path)
+    document, arrays = read_document(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as error:
-        raise _unwritten(target, error, "Give a target in a folder you can write to") from error
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        os.chmod(part, 0o666 & ~_umask())
-        with open(part, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except OSError as error:
-        if type(error) is not OSError:  # of another file, or of the network
-            raise
-        raise _unwritten(target, error, "Make room, or give a target elsewhere") from error
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
+        model = model_class(document["class"])(**_from_json(document["params"], arrays))
+        _set_fitted_values(model, _from_json(document["fitted"], arrays))
+    except (ModelFileError, KeyError, TypeError, AttributeError) as error:
+        text = f"{error}" if isinstance(error, ModelFileError) else f"{error!r}: fit the model again"
+        raise ModelFileError(f"cannot load a model from {path}: {text}") from error
+    return model
 
 
-def _unwritten(target: Path, error: OSError, remedy: str) -> OSError:
-    if error.errno is None:  # of numpy, which says how many bytes were written
-        return OSError(f"cannot write {target}: {error}. {remedy}")
-    return type(error)(error.errno, f"cannot write {target}: {os.strerror(error.errno)}. {remedy}")
+class ForeignPart:
+    """Stands in a loaded model for a part that is not an estimator of manihash."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    def __repr__(self) -> str:
+        return f"ForeignPart({self.text!r})"
 
-
-def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays) -> None:
-    """Write a document and its arrays as one model file, whole or not at all."""
-    from safetensors.numpy import save
-
-    arrays = {name: _plain(array) for name, array in arrays.items()}
-    text = json.dumps(document, sort_keys=True, allow_nan=False)
-    header = {"version": VERSION, "document": text, "sha256": _checksum(text, arrays)}
-    # One key: safetensors writes several in any order, and equal models are to be equal files.
-    content = save(arrays, {FORMAT: json.dumps(header, sort_keys=True)})
-    with whole_file(path) as part:
-        part.write_bytes(content)
-
-
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in the byte order and layout that safetensors writes."""
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-
-
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
-    """The document and arrays of a model file, after its version and checksum were verified."""
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no model file at {path}: give the path that save() or `manihash fit` wrote")
-    with open(path, "rb") as start:
-        if start.read(6) == b"\x93NUMPY":
-            raise ModelFileError(f"{path} is an npy file: give the model that save() or `manihash fit` wrote")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = _header(path, file.metadata() or {})
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
-        if isinstance(error, ModelFileError | PermissionError):
-            raise
-        raise ModelFileError(
-            f"{path} is no manihash model file, or a damaged one ({error}): give the file that save() or "
-            "`manihash fit` wrote; if it is that, copy it again or fit anew"
-        ) from error
-    text = str(header.get("document", ""))
-    if header.get("sha256") != _checksum(text, arrays):
-        raise ModelFileError(f"{path} is damaged (its checksum does not match): copy it again or fit anew")
-    try:
-        return json.loads(text), arrays
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} holds no description of a model ({error}): fit anew") from error
-
-
-def format_version(path: str | os.PathLike[str]) -> int:
-    """The version of the format that a model file is written in."""
-    from safetensors import safe_open
-
-    with safe_open(path, framework="numpy") as file:
-        return int(_header(Path(path), file.metadata() or {})["version"])
-
-
-def _header(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
-    """Version, document and checksum, if this manihash can read them."""
-    if FORMAT not in metadata:
-        raise ModelFileError(
-            f"{path} is a safetensors file, but no manihash model: give one written by save()"
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Raise a ValueError: model files do not contain code."""
+        raise ValueError(
+            f"this model was fitted with {self.text}, which model files do not contain: set it with "
+            "set_params to fit again"
         )
-    header = json.loads(metadata[FORMAT])
-    version = header.get("version") if isinstance(header, dict) else None
-    if not isinstance(version, int) or version > VERSION:
-        raise ModelFileError(
-            f"{path} has model format {version!r}, and this manihash reads up to {VERSION}: upgrade manihash"
-        )
-    return header
 
 
-def _checksum(text: str, arrays: Arrays) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+def _fitted_values(estimator: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(estimator).items() if _is_fitted_value(name)}
+
+
+def _set_fitted_values(estimator: Any, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if not _is_fitted_value(name):
+            raise ModelFileError(f"the file sets {name!r}, which is not a fitted value")
+        setattr(estimator, name, value)
+
+
+def _is_fitted_value(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _to_json(value: Any, place: str, arrays: Arrays) -> Any:
+    """The value as JSON; arrays are added to ``arrays`` under their place in the model."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case np.generic():
+            return value.item()
+        case np.ndarray() if value.dtype == object:
+            return {"strings": [str(item) for item in value]}
+        case np.ndarray():
+            arrays[place] = value
+            return {"array": place}
+        case dict():
+            return {"dict": {key: _to_json(item, f"{place}.{key}", arrays) for key, item in value.items()}}
+        case list() | tuple():
+            items = [_to_json(item, f"{place}.{i}", arrays) for i, item in enumerate(value)]
+            return {"list" if isinstance(value, list) else "tuple": items}
+        case np.random.Generator() | np.random.RandomState():
+            return None
+    if (name := name_in_files(type(value))) is None:
+        return {"foreign": " ".join(repr(value).split())}
+    part = {"part": name, "params": _to_json(value.get_params(deep=False), place, arrays)}
+    fitted = _fitted_values(value)
+    return part | ({"fitted": _to_json(fitted, f"{place}.fitted", arrays)} if fitted else {})
+
+
+def _from_json(value: Any, arrays: Arrays) -> Any:
+    """The value that ``_to_json`` described."""
+    match value:
+        case {"strings": items}:
+            return np.array(items, object)
+        case {"array": place}:
+            return arrays[place]
+        case {"dict": items}:
+            return {key: _from_json(item, arrays) for key, item in items.items()}
+        case {"list": items}:
+            return [_from_json(item, arrays) for item in items]
+        case {"tuple": items}:
+            return tuple(_from_json(item, arrays) for item in items)
+        case {"part": name, "params": params}:
+            part = part_class(name)(**_from_json(params, arrays))
+            _set_fitted_values(part, _from_json(value.get("fitted", {}), arrays))
+            return part
+        case {"foreign": text}:
+            return ForeignPart(text)
+    return value

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-from manihash.files import model as persist
+from manihash.files.atomic import atomic_write
 
 
 class Html(str):
@@ -108,5 +108,5 @@ class Page:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the page, whole or not at all."""
         text = self.html()
-        with persist.whole_file(path) as part:
+        with atomic_write(path) as part:
             part.write_text(text, "utf-8")

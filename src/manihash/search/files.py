@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import check_codes, n_bytes
-from manihash.files.model import whole_file
+from manihash.files.atomic import atomic_write
 from manihash.search.buckets import MOST_ROWS, Buckets, DamagedIndexError, aligned_bytes
 from manihash.search.offsets import Offsets
 
@@ -82,7 +82,7 @@ def write(
     metadata["header_sha256"] = _seal(header)
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % _ALIGNED)
-    with whole_file(path) as part, open(part, "wb") as file:
+    with atomic_write(path) as part, open(part, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
             file.write(array.data)

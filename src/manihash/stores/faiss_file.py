@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from manihash.codes import n_bytes
-from manihash.files.model import whole_file
+from manihash.files.atomic import atomic_write
 from manihash.search import HammingIndex
 from manihash.search.ids import check_ids
 from manihash.stores.driver import Matches, StoreError, StoreNotFoundError
@@ -122,7 +122,7 @@ class FaissFile:
 
 def _write(path: Path, content: _Content) -> None:
     n, width = content.codes.shape
-    with whole_file(path) as part, open(part, "wb") as file:
+    with atomic_write(path) as part, open(part, "wb") as file:
         for kind in (_ID_MAPS[0], _FLAT):
             file.write(_HEADER.pack(kind, 8 * width, width, n, True, _METRIC))
         file.write(_LENGTH.pack(n * width))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from manihash.files.model import whole_file
+from manihash.files.atomic import atomic_write
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Results:
         text = json.dumps(held, sort_keys=True, allow_nan=False)
         path = self.path(result.trial)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             part.write_text(json.dumps({"sha256": _hash(text), **held}, allow_nan=False) + "\n", "utf-8")
 
     def get(self, trial: Trial) -> Result | None:
