@@ -1,21 +1,21 @@
-# Two commands do everything, set-up included: `make demo` and `make test`.
+# `make demo` and `make test` do everything, including the setup.
 PYTHON ?= python3
 BIN := .venv/bin
-# Threads of FAISS that spin between calls slow everything else down on a small machine.
+# By default the threads of FAISS spin between calls, which slows down everything else on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
 .PHONY: help setup demo test test-extras check doctest spelling format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
 
-help: ## what each target does
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .venv/.made:
-	@echo "== making the virtual environment .venv (once)"
+	@echo "== creating the virtual environment .venv (once)"
 	$(PYTHON) -m venv .venv
 	@touch $@
 
 .venv/.test-ready: .venv/.made pyproject.toml
-	@echo "== installing manihash with what the demo and the tests need"
+	@echo "== installing manihash and the dependencies of the demo and the tests"
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
@@ -25,19 +25,19 @@ help: ## what each target does
 	@touch $@
 
 .venv/.extras-ready: .venv/.test-ready pyproject.toml
-	@echo "== installing the databases that the tests of the optional parts run against (once)"
+	@echo "== installing the databases for the tests of the optional parts (once)"
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test-extras]'
 	@touch $@
 
-setup: .venv/.test-ready ## make .venv with what demo and test need
+setup: .venv/.test-ready ## create .venv with the dependencies of demo and test
 
 demo: setup ## learn codes of handwritten digits, offline, and write demo/index.html
 	$(BIN)/manihash demo --out demo
 
-test: setup ## the tests that need no optional service
+test: setup ## run the tests that need no optional part
 	$(BIN)/python -m pytest -q -m "not extra"
 
-test-extras: .venv/.extras-ready ## the tests of the optional parts, against the real thing
+test-extras: .venv/.extras-ready ## run the tests of the optional parts, with real databases
 	$(BIN)/python -m pytest -q -m extra
 
 check: .venv/.check-ready ## format, lint, types, layering
@@ -46,39 +46,39 @@ check: .venv/.check-ready ## format, lint, types, layering
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
-doctest: .venv/.check-ready ## numpydoc's rules for all public names, and every example in a docstring
+doctest: .venv/.check-ready ## check the docstrings of all public names, and run every example in a docstring
 	$(BIN)/python -m pytest -q tests/test_docstrings.py
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-ignore-import-errors src/manihash
 
-spelling: .venv/.check-ready ## American spelling and common typing errors
+spelling: .venv/.check-ready ## check for American spelling and typing errors
 	$(BIN)/codespell src tests docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
-format: .venv/.check-ready ## put the code into the project's format
+format: .venv/.check-ready ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## fit and encode as multiples of the bare product, beside scikit-learn and FAISS (needs MNIST, photo-sift1m)
+bench: setup ## time fit and encode as multiples of the bare product, and compare with scikit-learn and FAISS (needs MNIST, photo-sift1m)
 	$(BIN)/python benchmarks/fit.py
 
-bench-quality: setup ## MAP and SVM of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)
+bench-quality: setup ## measure MAP and SVM accuracy of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)
 	$(BIN)/python benchmarks/quality.py
 
-profile: setup ## where the time of fit and encode goes (needs MNIST)
+profile: setup ## show where fit and encode spend their time (needs MNIST)
 	$(BIN)/python benchmarks/profiling.py --recipe imh-tsne
 	$(BIN)/python benchmarks/profiling.py --recipe imh-large
 
-bench-baselines: setup ## our MAP beside that of each method's public code, and our times (needs MNIST; an hour)
+bench-baselines: setup ## measure the MAP of every method, compare it with its public code, and time them (needs MNIST; an hour)
 	$(BIN)/python benchmarks/baseline_speed.py
 	$(BIN)/python benchmarks/baselines.py
 
-bench-search: setup ## the Hamming index beside FAISS (needs MNIST and photo-sift1m for its last parts)
+bench-search: setup ## compare the Hamming index with FAISS (its last parts need MNIST and photo-sift1m)
 	$(BIN)/python benchmarks/search.py
 
-bench-scale: .venv/.extras-ready ## 20M rows out of core, a cluster, kill -9 (needs photo-sift1m, 4 GB of disk; ten minutes)
+bench-scale: .venv/.extras-ready ## measure 20M rows out of core, a cluster, and kill -9 (needs photo-sift1m, 4 GB of disk; ten minutes)
 	$(BIN)/python benchmarks/scale.py
 
-bench-gpu: ## encode, fit and search on a card beside its floors (needs torch with CUDA; fits need MNIST)
+bench-gpu: ## time encode, fit and search on a GPU and compare with lower bounds (needs torch with CUDA; fits need MNIST)
 	$(BIN)/python benchmarks/gpu.py
 
-clean: ## remove the virtual environment and what was made
+clean: ## remove the virtual environment and the demo
 	rm -rf .venv demo
