@@ -1,1 +1,27 @@
 """Ground truth, metrics, and the harness that evaluates codes and hashers."""
+
+from manihash.evaluation.harness import (
+    Curves,
+    Evaluation,
+    evaluate,
+    evaluate_lookup,
+    evaluate_ranking,
+    evaluate_scan,
+    measure,
+)
+from manihash.evaluation.metrics import recall_at_k
+from manihash.evaluation.truth import EuclideanTruth, LabelTruth, nearest_euclidean
+
+__all__ = [
+    "Curves",
+    "EuclideanTruth",
+    "Evaluation",
+    "LabelTruth",
+    "evaluate",
+    "evaluate_lookup",
+    "evaluate_ranking",
+    "evaluate_scan",
+    "measure",
+    "nearest_euclidean",
+    "recall_at_k",
+]
