@@ -1,4 +1,4 @@
-"""A report in all its parts, from made-up values: what the tests of the page and a look at it are made of."""
+"""A report in all its items, from made-up values: what the tests of the page and a look at it are made of."""
 
 from math import exp
 
@@ -9,7 +9,7 @@ from manihash.hashers.recipes import RECIPES
 from manihash.report.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
 
 MADE_UP = "Made-up values, to look at the page: nothing here was measured."
-NINE = ("imh-tsne", "imh-le", "agh", "sth", "itq", "bre", "sph", "sh", "pcah")
+METHODS = ("imh-tsne", "imh-le", "agh", "sth", "itq", "bre", "sph", "sh", "pcah")
 EMBEDDINGS = (
     "imh-tsne",
     "imh-sne",
@@ -152,7 +152,7 @@ def _table2() -> Table:
             ),
             method,
         )
-        for i, method in enumerate(NINE)
+        for i, method in enumerate(METHODS)
     ]
     columns = ("k-means", "training, 64", "training, 128", "query, 64", "per product", "note")
     return Table(
@@ -246,13 +246,13 @@ def sections() -> tuple[Section, ...]:
             MADE_UP,
             cifar,
             (
-                Plot("fig4-map", "MAP of nine methods.", bits, map_label, _rising(NINE, 20), scan),
+                Plot("fig4-map", "MAP of nine methods.", bits, map_label, _rising(METHODS, 20), scan),
                 Plot(
                     "fig4-f1",
                     "F1 within Hamming radius 2.",
                     bits,
                     "F1 within radius 2, %",
-                    _falling(NINE, 30),
+                    _falling(METHODS, 30),
                 ),
             ),
             _claims("fig4", "Section 4.1.2, Figure 4"),
@@ -264,9 +264,19 @@ def sections() -> tuple[Section, ...]:
             cifar,
             (
                 Plot(
-                    "fig5-precision", "Precision.", "points retrieved", "precision, %", _retrieved(NINE, 60)
+                    "fig5-precision",
+                    "Precision.",
+                    "points retrieved",
+                    "precision, %",
+                    _retrieved(METHODS, 60),
                 ),
-                Plot("fig5-recall", "Recall.", "points retrieved", "recall, %", _retrieved(NINE[::-1], 80)),
+                Plot(
+                    "fig5-recall",
+                    "Recall.",
+                    "points retrieved",
+                    "recall, %",
+                    _retrieved(METHODS[::-1], 80),
+                ),
             ),
         ),
         Section(
@@ -277,7 +287,7 @@ def sections() -> tuple[Section, ...]:
             (
                 Pictures(
                     "fig6",
-                    "Results at 32 bits.",
+                    "ResultFolder at 32 bits.",
                     tuple(
                         _strip(RECIPES[method].title, 300 + 50 * i, 32, 32, 3, answers=24)
                         for i, method in enumerate(("imh-tsne", "sh", "agh", "sth"))

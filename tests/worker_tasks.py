@@ -4,11 +4,11 @@ import os
 import signal
 import time
 
-from manihash.paper.run.trial import Found
+from manihash.paper.run.trial import Outcome
 
 
 def bits_as_map(t):
-    return Found({"map": t.bits / 100}, {"fit": 0.5})
+    return Outcome({"map": t.bits / 100}, {"fit": 0.5})
 
 
 def third_fails(t):
@@ -32,4 +32,4 @@ def slow_after_the_second(t):
 def when_it_ran(t):
     start = time.time()
     time.sleep(0.3)
-    return Found({"start": start, "end": time.time(), "process": os.getpid()})
+    return Outcome({"start": start, "end": time.time(), "process": os.getpid()})

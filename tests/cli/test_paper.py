@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from manihash.cli._app import app
 from manihash.paper import catalog
 from manihash.paper.figures import fig4, fig7
-from manihash.paper.run.trial import Results
+from manihash.paper.run.trial import ResultFolder
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
     result = CliRunner().invoke(app, args)
     assert result.exit_code == 2
     assert (
-        "missing: Not run: mnist is not on this machine. Get it with manihash data get mnist"
+        "missing: Not run: mnist is not on this machine. Get the data with manihash data get mnist"
         in stderr_line(result)
     )
     result = CliRunner().invoke(app, [*args, "--json"])
@@ -145,7 +145,7 @@ def test_a_full_disk_is_a_message_and_no_half_report(on_digits, tmp_path, monkey
     def full(self, kept):
         raise OSError(28, "No space left on device", "result.json")
 
-    monkeypatch.setattr(Results, "put", full)
+    monkeypatch.setattr(ResultFolder, "put", full)
     args = ["--only", "fig7", "--bits", "8", "--seeds", "1", "--methods", "pcah"]
     out = tmp_path / "report"
     text = stderr_line(run("paper", *args, "--out", str(out), "--results", str(tmp_path / "r"), code=2))

@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from manihash.paper import catalog, lines, printed
+from manihash.paper import catalog, claims
+from manihash.paper.claims import claim
 from manihash.paper.figures import fig3, fig7, fig10, tab1, tab2
-from manihash.paper.lines import Line, NotMeasured, claim
-from manihash.paper.run.shelf import Shelf
+from manihash.paper.run.cache import TrialCache
 from manihash.paper.run.trial import Result, trial
-from manihash.paper.scope import NINE, Scope, average, mean
-from manihash.paper.tasks import neighbors
+from manihash.paper.series import NotMeasured, Series, average, mean
+from manihash.paper.settings import PAPER_METHODS, RunSettings
+from manihash.paper.tasks import TASKS, answers
 from manihash.paper.tasks.classify import COSTS, LinearSVM, chosen_cost
-from manihash.paper.tasks.measures import RANKS
-from manihash.paper.tasks.table import TASKS
+from manihash.paper.tasks.retrieval import RANKS
 from manihash.report.section import Plot, Table, Value
 
 ALL_SETS = frozenset({"mnist", "cifar10-gist", "photo-sift1m", "tiny-gist960"})
-SCOPE = Scope(seeds=1, at_hand=ALL_SETS)
+SETTINGS = RunSettings(seeds=1, available=ALL_SETS)
 
 
 def made_up(trials, figure_of):
-    """Results with one figure each."""
+    """Results with one number each."""
     return {t: Result(t, figure_of(t), {}, {"date": "today", "commit": "x"}) for t in trials}
 
 
@@ -52,51 +52,51 @@ def test_every_experiment_of_the_issue_is_there():
 
 def test_every_claim_of_the_paper_is_checked_once():
     held = {}
-    sections = catalog.sections_of(list(catalog.EXPERIMENTS.values()), held, SCOPE)
+    sections = catalog.sections_of(list(catalog.EXPERIMENTS.values()), held, SETTINGS)
     checked = [found.id for section in sections for found in section.claims]
-    assert sorted(checked) == sorted(printed.paper()["claims"])
+    assert sorted(checked) == sorted(claims.paper()["claims"])
     assert all(found.holds is None for section in sections for found in section.claims)
-    assert set(printed.reasons()) <= set(checked)
+    assert set(claims.reasons()) <= set(checked)
 
 
 def test_trials_are_of_known_tasks_and_shared_between_experiments():
     chosen = list(catalog.EXPERIMENTS.values())
-    trials = catalog.trials_of(chosen, SCOPE)
+    trials = catalog.trials_of(chosen, SETTINGS)
     assert len(trials) == len(set(trials))
     assert {t.task for t in trials} <= set(TASKS)
-    fig4, fig5 = (catalog.EXPERIMENTS[name].trials(SCOPE) for name in ("fig4", "fig5"))
+    fig4, fig5 = (catalog.EXPERIMENTS[name].trials(SETTINGS) for name in ("fig4", "fig5"))
     assert set(fig4) == set(fig5)
-    assert set(tab1.trials(SCOPE)) & set(fig4)
+    assert set(tab1.trials(SETTINGS)) & set(fig4)
     data = [t.data for t in trials]
     assert len([i for i in range(1, len(data)) if data[i] != data[i - 1]]) == len(set(data)) - 1
 
 
 def test_quick_has_every_method_at_two_lengths_on_five_thousand_rows():
-    quick = replace(SCOPE, quick=True, bits=(32, 64), rows=5000, queries=200, large_queries=200)
+    quick = replace(SETTINGS, quick=True, bits=(32, 64), rows=5000, queries=200, large_queries=200)
     for name in ("fig4", "fig7", "fig8", "fig9", "fig10", "tab2"):
         trials = catalog.EXPERIMENTS[name].trials(quick)
-        assert {(t.method, t.bits) for t in trials} >= {(m, b) for m in NINE for b in (32, 64)}
+        assert {(t.method, t.bits) for t in trials} >= {(m, b) for m in PAPER_METHODS for b in (32, 64)}
         assert all(t.rows >= 5000 for t in trials)
 
 
 def test_only_what_is_random_is_repeated():
-    three = replace(SCOPE, seeds=3)
+    three = replace(SETTINGS, seeds=3)
     assert [t.seed for t in three.seeded("retrieval", "mnist", "itq", 32)] == [0, 1, 2]
     assert [t.seed for t in three.seeded("retrieval", "mnist", "pcah", 32)] == [0]
 
 
 def test_a_set_that_is_missing_leaves_a_line_that_says_how_to_get_it():
-    scope = replace(SCOPE, at_hand=frozenset({"mnist"}))
-    assert {t.data for t in catalog.trials_of(list(catalog.EXPERIMENTS.values()), scope)} == {"mnist"}
-    (section,) = catalog.sections_of([catalog.EXPERIMENTS["fig8"]], {}, scope)
+    settings = replace(SETTINGS, available=frozenset({"mnist"}))
+    assert {t.data for t in catalog.trials_of(list(catalog.EXPERIMENTS.values()), settings)} == {"mnist"}
+    (section,) = catalog.sections_of([catalog.EXPERIMENTS["fig8"]], {}, settings)
     assert "manihash data get photo-sift1m" in section.missing[0]
 
 
 def test_the_papers_own_set_comes_first_and_a_stand_in_is_named():
     fig8 = catalog.EXPERIMENTS["fig8"]
-    assert {t.data for t in fig8.trials(SCOPE)} == {"photo-sift1m"}
-    assert any("stands in" in line for line in fig8.section({}, SCOPE).missing)
-    both = replace(SCOPE, at_hand=ALL_SETS | {"sift1m"})
+    assert {t.data for t in fig8.trials(SETTINGS)} == {"photo-sift1m"}
+    assert any("replaces it" in line for line in fig8.section({}, SETTINGS).missing)
+    both = replace(SETTINGS, available=ALL_SETS | {"sift1m"})
     assert {t.data for t in fig8.trials(both)} == {"sift1m"}
     assert fig8.section({}, both).missing == ()
 
@@ -105,8 +105,8 @@ def test_the_papers_own_set_comes_first_and_a_stand_in_is_named():
 
 
 def test_claims_of_a_world_as_the_paper_tells_it_hold_and_of_its_reverse_do_not():
-    strength = dict(zip(NINE, (90, 60, 55, 45, 30, 50, 52, 20, 10), strict=True))
-    trials = fig7.trials(SCOPE)
+    strength = dict(zip(PAPER_METHODS, (90, 60, 55, 45, 30, 50, 52, 20, 10), strict=True))
+    trials = fig7.trials(SETTINGS)
 
     def figures(t):
         value = strength[t.method] * (1 - 0.002 * t.bits * (t.method not in ("imh-tsne", "itq", "bre"))) / 100
@@ -115,23 +115,25 @@ def test_claims_of_a_world_as_the_paper_tells_it_hold_and_of_its_reverse_do_not(
         flat = {"precision_at_recall": [1.0], "levels": [0.5]}
         return {"map": value, "f1": f1, **flat}
 
-    found = verdicts(fig7.section(made_up(trials, figures), SCOPE))
+    found = verdicts(fig7.section(made_up(trials, figures), SETTINGS))
     assert found == dict.fromkeys(found, True)
 
     def reversed_figures(t):
-        return figures(replace(t, method=NINE[len(NINE) - 1 - NINE.index(t.method)]))
+        return figures(
+            replace(t, method=PAPER_METHODS[len(PAPER_METHODS) - 1 - PAPER_METHODS.index(t.method)])
+        )
 
-    found = verdicts(fig7.section(made_up(trials, reversed_figures), SCOPE))
+    found = verdicts(fig7.section(made_up(trials, reversed_figures), SETTINGS))
     assert not any(found.values())
 
 
 def test_table_1_of_the_paper_itself_passes_its_own_claims():
     held = made_up(
-        tab1.trials(SCOPE), lambda t: {"map": printed.number("tab1", "map", t.method, t.bits) / 100}
+        tab1.trials(SETTINGS), lambda t: {"map": claims.number("tab1", "map", t.method, t.bits) / 100}
     )
-    section = tab1.section(held, SCOPE)
+    section = tab1.section(held, SETTINGS)
     assert verdicts(section) == dict.fromkeys(verdicts(section), True)
-    (table,) = section.parts
+    (table,) = section.items
     for row in table.rows:
         for cell in row.cells:
             assert cell.ours.mean == pytest.approx(cell.paper)
@@ -141,24 +143,24 @@ def test_table_2_of_the_paper_itself_passes_its_own_claims_but_for_k_means():
     def figures(t):
         if t.task == "growth":
             return {"rows": [10, 20], "fit": [1.0, 2.0], "encode_query": [1e-5, 1e-5]}
-        fit, test = (printed.number("tab2", kind, t.method, t.bits) for kind in ("train", "test"))
+        fit, test = (claims.number("tab2", kind, t.method, t.bits) for kind in ("train", "test"))
         return {"fit": fit, "encode_query": test, "fit_products": fit, "kmeans": 8.9}
 
-    found = verdicts(tab2.section(made_up(tab2.trials(SCOPE), figures), SCOPE))
+    found = verdicts(tab2.section(made_up(tab2.trials(SETTINGS), figures), SETTINGS))
     # At 128 bits IMH-tSNE trains 20.2 s, and less than half of that, 8.9 s, are k-means.
     assert {name for name, holds in found.items() if not holds} == {"tab2-kmeans"}
 
 
 @pytest.mark.parametrize(("losers", "holds"), [(0, True), (1, True), (2, False)])
 def test_all_cases_but_one_may_lose_one(losers, holds):
-    cases = [(t.method, t.bits) for t in tab1.trials(SCOPE) if t.method.endswith("-random")]
+    cases = [(t.method, t.bits) for t in tab1.trials(SETTINGS) if t.method.endswith("-random")]
 
     def figures(t):
         if t.method == "agh":
             return {"map": 0.15}
         return {"map": 0.14 if (t.method, t.bits) in cases[:losers] else 0.16}
 
-    found = verdicts(tab1.section(made_up(tab1.trials(SCOPE), figures), SCOPE))
+    found = verdicts(tab1.section(made_up(tab1.trials(SETTINGS), figures), SETTINGS))
     assert found["tab1-random-agh"] is holds
 
 
@@ -168,7 +170,7 @@ def test_changes_little_means_two_points(swing, holds):
         size = dict(t.options).get("base__size", 400)
         return {"map": (18 + swing * (size == 100)) / 100}
 
-    found = verdicts(fig3.section(made_up(fig3.trials(SCOPE), figures), SCOPE))
+    found = verdicts(fig3.section(made_up(fig3.trials(SETTINGS), figures), SETTINGS))
     assert found["fig3-m"] is holds
     assert found["fig3-k"] is True
 
@@ -178,31 +180,31 @@ def test_the_codes_are_judged_beside_the_pixels(imh, holds):
     def figures(t):
         return {"accuracy": imh if t.method.startswith("imh") else 0.92 if t.method == "pixels" else 0.8}
 
-    section = fig10.section(made_up(fig10.trials(SCOPE), figures), SCOPE)
+    section = fig10.section(made_up(fig10.trials(SETTINGS), figures), SETTINGS)
     assert verdicts(section)["fig10-pixels"] is holds
-    assert section.parts[0].levels == (("784-D pixels", pytest.approx(92)),)
+    assert section.items[0].levels == (("784-D pixels", pytest.approx(92)),)
 
 
 def test_why_is_told_only_of_a_claim_that_fails_in_a_full_run(monkeypatch):
-    monkeypatch.setattr(lines, "reasons", lambda: {"fig4-best": "We think so."})
-    quick = replace(SCOPE, quick=True)
-    assert claim("fig4-best", "", lambda: False, SCOPE).why == "We think so."
-    assert claim("fig4-best", "", lambda: True, SCOPE).why == ""
+    monkeypatch.setattr(claims, "reasons", lambda: {"fig4-best": "We think so."})
+    quick = replace(SETTINGS, quick=True)
+    assert claim("fig4-best", "", lambda: False, SETTINGS).why == "We think so."
+    assert claim("fig4-best", "", lambda: True, SETTINGS).why == ""
     assert claim("fig4-best", "", lambda: False, quick).why == ""
 
 
 def test_a_claim_about_what_was_not_measured_neither_holds_nor_fails():
-    empty = Line("ITQ", "itq", {16.0: None})
-    assert claim("fig4-best", "", lambda: empty[16] > 0, SCOPE).holds is None
+    empty = Series("ITQ", "itq", {16.0: None})
+    assert claim("fig4-best", "", lambda: empty[16] > 0, SETTINGS).holds is None
     with pytest.raises(NotMeasured):
         _ = empty.xs
-    one = Line("ITQ", "itq", {16.0: Value(1.0)})
+    one = Series("ITQ", "itq", {16.0: Value(1.0)})
     with pytest.raises(NotMeasured):
-        lines.falls(one)
+        claims.falls(one)
 
 
 def test_seeds_are_averaged_with_their_spread():
-    trials = replace(SCOPE, seeds=3).seeded("retrieval", "mnist", "itq", 32)
+    trials = replace(SETTINGS, seeds=3).seeded("retrieval", "mnist", "itq", 32)
     held = made_up(trials, lambda t: {"map": 0.1 * t.seed})
     assert mean(held, trials, "map") == Value(pytest.approx(0.1), pytest.approx(0.1), 3)
     assert average([0.5]) == Value(0.5, None, 1)
@@ -213,28 +215,28 @@ def test_seeds_are_averaged_with_their_spread():
 
 
 @pytest.fixture(scope="module")
-def shelf():
-    return Shelf()
+def cache():
+    return TrialCache()
 
 
 def small(task, method="", bits=0, **more):
     return trial(task, "digits", method, bits, rows=1000, queries=50, **more)
 
 
-def test_retrieval_measures_all_that_the_figures_need(shelf):
-    found = TASKS["retrieval"](small("retrieval", "imh-le", 16, base__size=100), shelf).figures
+def test_retrieval_measures_all_that_the_figures_need(cache):
+    found = TASKS["retrieval"](small("retrieval", "imh-le", 16, base__size=100), cache).figures
     assert json.loads(json.dumps(found)) == found
     assert found["ranks"] == [rank for rank in RANKS if rank <= 1000]
     assert found["recall_at"][-1] == pytest.approx(1)
     assert found["precision_within"][2] == pytest.approx(found["precision"], abs=1e-6)
     assert 0.1 < found["map"] < 1
-    scan = TASKS["scan"](small("scan"), shelf).figures
+    scan = TASKS["scan"](small("scan"), cache).figures
     assert 0.1 < scan["map"] < 1
 
 
-def test_asymmetric_ranking_stands_beside_hamming(shelf):
-    found = TASKS["asymmetric"](small("asymmetric", "itq", 16), shelf).figures
-    plain = TASKS["retrieval"](small("retrieval", "itq", 16), shelf).figures
+def test_asymmetric_ranking_stands_beside_hamming(cache):
+    found = TASKS["asymmetric"](small("asymmetric", "itq", 16), cache).figures
+    plain = TASKS["retrieval"](small("retrieval", "itq", 16), cache).figures
     assert found["map_hamming"] == pytest.approx(plain["map"])
     assert found["map"] > found["map_hamming"]
 
@@ -252,41 +254,41 @@ def test_the_svm_solves_the_problem_of_scikit_learn():
     assert max(scores) == scores[COSTS.index(best)]
 
 
-def test_accuracy_of_codes_and_pixels(shelf):
-    codes = TASKS["accuracy"](small("accuracy", "itq", 32), shelf).figures["accuracy"]
-    pixels = TASKS["accuracy"](small("accuracy", "pixels"), shelf).figures["accuracy"]
+def test_accuracy_of_codes_and_pixels(cache):
+    codes = TASKS["accuracy"](small("accuracy", "itq", 32), cache).figures["accuracy"]
+    pixels = TASKS["accuracy"](small("accuracy", "pixels"), cache).figures["accuracy"]
     assert codes > 0.7
     assert pixels > 0.8
 
 
-def test_answers_are_the_nearest_codes(shelf):
+def test_answers_are_the_nearest_codes(cache):
     t = small("answers", "itq", 32)
-    found = TASKS["answers"](t, shelf).figures
-    data = shelf.dataset(t)
-    hasher = shelf.hasher(t).fit(data.X_train)
+    found = TASKS["answers"](t, cache).figures
+    data = cache.dataset(t)
+    hasher = cache.hasher(t).fit(data.X_train)
     bits, query = hasher.transform(data.X_train).astype(int), hasher.transform(data.X_test[:1]).astype(int)
     order = np.argsort(np.abs(bits - query).sum(axis=1), kind="stable")
-    assert found["ids"] == order[: neighbors.DEPTH].tolist()
+    assert found["ids"] == order[: answers.DEPTH].tolist()
     assert 0.5 < found["precision"] <= 1
 
 
-def test_times_and_growth_are_positive(shelf):
-    found = TASKS["times"](small("times", "imh-le", 16, base__size=50), shelf).figures
+def test_times_and_growth_are_positive(cache):
+    found = TASKS["times"](small("times", "imh-le", 16, base__size=50), cache).figures
     assert 0 < found["kmeans"] < found["fit"]
     assert found["fit_products"] == pytest.approx(found["fit"] / found["product"])
 
 
-def test_the_prototype_keeps_its_bound(shelf, monkeypatch):
+def test_the_prototype_keeps_its_bound(cache, monkeypatch):
     for name, value in (("ROWS", 300), ("QUERIES", 3), ("CLUSTERS", (4, 16, 64))):
         monkeypatch.setattr(f"manihash.paper.tasks.prototypes.{name}", value)
-    found = TASKS["prototypes"](small("prototypes", "imh-tsne", 4), shelf).figures
+    found = TASKS["prototypes"](small("prototypes", "imh-tsne", 4), cache).figures
     assert all(e <= b for e, b in zip(found["error"], found["bound"], strict=True))
     assert max(found["violations"]) <= 0.03
     assert found["n_used"] == sorted(found["n_used"])
 
 
 def test_blank_plots_are_left_out():
-    (section,) = catalog.sections_of([catalog.EXPERIMENTS["fig10"]], {}, SCOPE)
-    assert not [part for part in section.parts if isinstance(part, Plot)]
-    assert [part for part in section.parts if isinstance(part, Table)]
+    (section,) = catalog.sections_of([catalog.EXPERIMENTS["fig10"]], {}, SETTINGS)
+    assert not [item for item in section.items if isinstance(item, Plot)]
+    assert [item for item in section.items if isinstance(item, Table)]
     assert "fig10-accuracy" in section.missing[0]

@@ -1,4 +1,4 @@
-"""The paper's report: every part on the page and in its files, and a folder that is never half a report."""
+"""The paper's report: every item on the page and in its files, and a folder that is never half a report."""
 
 import csv
 import json
@@ -105,11 +105,11 @@ def test_every_part_is_on_the_page_and_in_the_folder(html: str, files: dict[str,
         for claim in section.claims:
             for words in (claim.text, claim.place, claim.ours, claim.why):
                 assert text.count(words) >= 2, "in the summary and in its section"
-        for part in section.parts:
-            assert part.caption in text
-            kinds = ("csv", "json") if isinstance(part, Table) else ("svg", "png")
-            place = "tables" if isinstance(part, Table) else "figures"
-            assert all(f"{place}/{part.name}.{kind}" in files for kind in kinds)
+        for item in section.items:
+            assert item.caption in text
+            kinds = ("csv", "json") if isinstance(item, Table) else ("svg", "png")
+            place = "tables" if isinstance(item, Table) else "figures"
+            assert all(f"{place}/{item.name}.{kind}" in files for kind in kinds)
     assert 'role="note"' in html
 
 
@@ -171,7 +171,7 @@ def test_one_claim_makes_a_sentence(holds: bool | None, words: str) -> None:
 
 
 def test_tables_hold_the_values_in_full(files: dict[str, bytes]) -> None:
-    table = next(part for section in SECTIONS for part in section.parts if part.name == "tab2")
+    table = next(item for section in SECTIONS for item in section.items if item.name == "tab2")
     assert isinstance(table, Table)
     document = json.loads(files["tables/tab2.json"])
     lines = iter(_rows(files["tables/tab2.csv"]))
@@ -490,7 +490,7 @@ def _texts(plot: Plot, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_plot_names_its_axes_curves_and_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     for section in SECTIONS:
-        for plot in section.parts:
+        for plot in section.items:
             if not isinstance(plot, Plot) or plot.name not in ("fig2", "fig5-recall", "thm1"):
                 continue
             svg = " ".join(unescape(re.sub("<[^>]+>", " ", _texts(plot, monkeypatch))).split())
@@ -530,7 +530,11 @@ def test_what_is_odd_is_drawn_all_the_same(plot: Plot) -> None:
 
 
 def test_methods_compared_in_one_plot_differ_in_color_and_in_mark() -> None:
-    for methods in (paper_sample.NINE, ("lsh", *paper_sample.NINE), (*paper_sample.EMBEDDINGS, "pcah")):
+    for methods in (
+        paper_sample.METHODS,
+        ("lsh", *paper_sample.METHODS),
+        (*paper_sample.EMBEDDINGS, "pcah"),
+    ):
         looks = [plots.look(method) for method in methods]
         assert len({look.color for look in looks}) == len(looks)
         assert len({look.marker for look in looks}) == len(looks)
@@ -548,9 +552,9 @@ def test_false_answers_are_framed_and_crossed_on_the_page(html: str) -> None:
     wrong = sum(
         right is False
         for section in SECTIONS
-        for part in section.parts
-        if isinstance(part, Pictures)
-        for strip in part.strips
+        for item in section.items
+        if isinstance(item, Pictures)
+        for strip in item.strips
         for right in strip.right[1:]
     )
     elements = Elements(html)
@@ -581,7 +585,7 @@ def test_a_sheet_shows_every_picture_as_it_is_and_frames_the_false_ones() -> Non
 def test_strips_without_pictures_are_drawn_all_the_same() -> None:
     empty = Section("fig1", "Figure 1", "", "", (Pictures("fig1", "", (Strip("none", (), ()),)),))
     assert "none" in _page(empty)
-    assert "figures/fig1.png" in report_files([replace(empty, parts=(Pictures("fig1", "", ()),))], {})
+    assert "figures/fig1.png" in report_files([replace(empty, items=(Pictures("fig1", "", ()),))], {})
 
 
 def test_writing_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from worker_tasks import bits_as_map, slow_after_the_second, third_fails, third_
 
 from manihash.hashers.recipes import recipe
 from manihash.paper.run import runner
+from manihash.paper.run.cache import TrialCache
 from manihash.paper.run.runner import run
-from manihash.paper.run.shelf import Shelf
-from manihash.paper.run.trial import TIMED, Result, Results, Trial, trial
-from manihash.paper.tasks.table import TASKS
+from manihash.paper.run.trial import TIMED, Result, ResultFolder, Trial, trial
+from manihash.paper.tasks import TASKS
 
 
 def some(n, **more):
@@ -30,7 +30,7 @@ def result(t, **figures):
 
 
 def test_a_path_is_the_same_on_every_machine_and_in_every_version(tmp_path):
-    results = Results(tmp_path)
+    results = ResultFolder(tmp_path)
     plain = trial("retrieval", "mnist", "imh-tsne", 64, 1)
     assert results.path(plain) == tmp_path / "retrieval/mnist/imh-tsne-64-s1-ce74cb53b5.json"
     rich = trial("retrieval", "mnist", "agh", 64, base__size=1000, n_neighbors=2, queries=200)
@@ -50,12 +50,12 @@ def test_the_order_of_options_does_not_matter_and_everything_else_does():
         replace(a, rows=5000),
         replace(a, queries=10),
     ]
-    results = Results("results")
+    results = ResultFolder("results")
     assert len({results.path(t) for t in [a, *others]}) == len(others) + 1
 
 
 def test_a_result_comes_back_as_it_was_written(tmp_path):
-    results = Results(tmp_path)
+    results = ResultFolder(tmp_path)
     t = trial("retrieval", "digits", "agh", 8, base__size=100, rows=500)
     kept = result(t, map=0.1 + 0.2, curve=[1 / 3, 0.5])
     assert results.get(t) is None
@@ -78,7 +78,7 @@ def test_a_result_comes_back_as_it_was_written(tmp_path):
     ids=["cut short", "empty", "another thing", "a changed figure", "another trial", "zeros"],
 )
 def test_a_damaged_file_is_named_and_its_trial_run_again(tmp_path, caplog, damage):
-    results, (t,) = Results(tmp_path), some(1)
+    results, (t,) = ResultFolder(tmp_path), some(1)
     results.put(result(t))
     path = results.path(t)
     path.write_text(damage(path.read_text()))
@@ -90,7 +90,7 @@ def test_a_damaged_file_is_named_and_its_trial_run_again(tmp_path, caplog, damag
 
 
 def test_a_result_that_is_not_a_number_is_not_written(tmp_path):
-    results, (t,) = Results(tmp_path), some(1)
+    results, (t,) = ResultFolder(tmp_path), some(1)
     with pytest.raises(ValueError, match="JSON"):
         results.put(result(t, map=float("nan")))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -100,7 +100,7 @@ def test_a_result_that_is_not_a_number_is_not_written(tmp_path):
 
 
 def test_finished_trials_are_not_run_again(tmp_path):
-    results, trials = Results(tmp_path), some(3)
+    results, trials = ResultFolder(tmp_path), some(3)
     results.put(result(trials[1], map=0.77))
     assert run([*trials, trials[0]], results, bits_as_map) == {}
     assert [results.get(t).figures["map"] for t in trials] == [0.01, 0.77, 0.03]
@@ -113,7 +113,7 @@ def test_finished_trials_are_not_run_again(tmp_path):
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("measure", [third_fails, third_is_killed])
 def test_a_trial_that_dies_is_reported_and_the_rest_go_on(tmp_path, caplog, measure, jobs):
-    results, trials = Results(tmp_path), some(5)
+    results, trials = ResultFolder(tmp_path), some(5)
     failures = run(trials, results, measure, jobs=jobs)
     assert list(failures) == [trials[2]]
     reason = "three is too many" if measure is third_fails else "exit code -9"
@@ -124,7 +124,7 @@ def test_a_trial_that_dies_is_reported_and_the_rest_go_on(tmp_path, caplog, meas
 
 
 def test_an_interrupt_keeps_what_is_finished_and_leaves_no_process(tmp_path):
-    results, trials = Results(tmp_path), some(4)
+    results, trials = ResultFolder(tmp_path), some(4)
 
     def interrupt():
         while not results.path(trials[1]).is_file():
@@ -146,16 +146,16 @@ def test_a_full_disk_stops_the_run(tmp_path, monkeypatch):
     def full(self, kept):
         raise OSError(28, "No space left on device", "x.json")
 
-    monkeypatch.setattr(Results, "put", full)
+    monkeypatch.setattr(ResultFolder, "put", full)
     with pytest.raises(OSError, match="No space"):
-        run(some(3), Results(tmp_path), bits_as_map)
+        run(some(3), ResultFolder(tmp_path), bits_as_map)
     assert runner.multiprocessing.active_children() == []
 
 
 def test_trials_that_measure_time_run_last_and_with_nothing_beside(tmp_path):
     assert set(TASKS) > TIMED
     timed = [trial("times", "digits", "pcah", bits) for bits in (1, 2)]
-    others, results = some(4), Results(tmp_path)
+    others, results = some(4), ResultFolder(tmp_path)
     run([timed[0], *others, timed[1]], results, when_it_ran, jobs=2)
     spans = {t: results.get(t).figures for t in [*timed, *others]}
     assert spans[timed[0]]["start"] >= max(spans[t]["end"] for t in others)
@@ -168,28 +168,28 @@ def test_trials_that_measure_time_run_last_and_with_nothing_beside(tmp_path):
 
 @pytest.mark.parametrize("method", ["imh-tsne", "imh-le-random", "agh", "itq"])
 def test_a_shared_base_gives_the_codes_of_the_recipe_itself(method):
-    shelf = Shelf()
+    cache = TrialCache()
     options = {} if method == "itq" else {"base__size": 100}
     t = trial("retrieval", "digits", method, 16, 3, **options)
-    data = shelf.dataset(t)
-    shared = shelf.hasher(t).fit(data.X_train).encode(data.X_test)
+    data = cache.dataset(t)
+    shared = cache.hasher(t).fit(data.X_train).encode(data.X_test)
     own = recipe(method, n_bits=16, random_state=3, **options).fit(data.X_train).encode(data.X_test)
     np.testing.assert_array_equal(shared, own)
 
 
 def test_base_sets_are_made_once_for_all_methods_and_lengths(monkeypatch):
     made = []
-    real = __import__("manihash.paper.run.shelf", fromlist=["base_points"]).base_points
+    real = __import__("manihash.paper.run.cache", fromlist=["base_points"]).base_points
     monkeypatch.setattr(
-        "manihash.paper.run.shelf.base_points", lambda *args: made.append(args) or real(*args)
+        "manihash.paper.run.cache.base_points", lambda *args: made.append(args) or real(*args)
     )
-    shelf = Shelf()
+    cache = TrialCache()
     for method in ("imh-tsne", "imh-le", "agh"):
         for bits in (8, 16):
-            shelf.hasher(trial("retrieval", "digits", method, bits, base__size=50))
+            cache.hasher(trial("retrieval", "digits", method, bits, base__size=50))
     assert len(made) == 1
-    shelf.hasher(trial("retrieval", "digits", "agh", 8, 1, base__size=50))
-    shelf.hasher(trial("retrieval", "digits", "agh", 8, base__size=60))
+    cache.hasher(trial("retrieval", "digits", "agh", 8, 1, base__size=50))
+    cache.hasher(trial("retrieval", "digits", "agh", 8, base__size=60))
     assert len(made) == 3
 
 

@@ -1,4 +1,4 @@
-"""What ``manihash paper`` says at its end, and when it is asked what there is."""
+"""The summary of ``manihash paper``, and its list of experiments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +11,8 @@ from manihash.cli._output import say, show, show_json
 
 if TYPE_CHECKING:
     from manihash.paper.experiment import Experiment
-    from manihash.paper.run.trial import Results, Trial
-    from manihash.paper.scope import Held, Scope
+    from manihash.paper.run.trial import ResultFolder, Results, Trial
+    from manihash.paper.settings import RunSettings
     from manihash.report.section import Section
 
 
@@ -26,46 +26,48 @@ def with_failures(
     experiments: Sequence["Experiment"],
     sections: list["Section"],
     failures: Mapping["Trial", str],
-    scope: "Scope",
+    settings: "RunSettings",
 ) -> list["Section"]:
     """The sections, each with a line for every trial of it that failed."""
     found = []
     for experiment, section in zip(experiments, sections, strict=True):
-        own = dict.fromkeys(experiment.trials(scope)) if failures else {}
+        own = dict.fromkeys(experiment.trials(settings)) if failures else {}
         lines = tuple(f"{trial}: {failures[trial]}" for trial in own if trial in failures)
         found.append(replace(section, missing=(*section.missing, *lines)))
     return found
 
 
-def about(held: "Held", scope: "Scope") -> dict[str, str]:
+def about(results: "Results", settings: "RunSettings") -> dict[str, str]:
     """Where, when and with what the figures of a report were measured."""
     from manihash.paper.run.provenance import machine, now
 
     def all_of(name: str) -> str:
-        return ", ".join(sorted({result.about.get(name, "unknown") for result in held.values()})) or "none"
+        return ", ".join(sorted({result.about.get(name, "unknown") for result in results.values()})) or "none"
 
     here = machine()
-    quick = {"quick run": QUICK.format(rows=f"{scope.rows:,}")} if scope.quick else {}
-    dates = sorted(result.about.get("date", "") for result in held.values())
+    quick = {"quick run": QUICK.format(rows=f"{settings.rows:,}")} if settings.quick else {}
+    dates = sorted(result.about.get("date", "") for result in results.values())
     return quick | {
         "processor": all_of("processor"),
         "cores": all_of("cores"),
         "measured": f"{dates[0]} to {dates[-1]}" if dates else "nothing",
         "commit": all_of("commit"),
-        "seeds": f"{scope.seeds} for what is random",
-        "code lengths": ", ".join(map(str, scope.bits)),
-        "trials": f"{len(held):,}",
+        "seeds": f"{settings.seeds} for what is random",
+        "code lengths": ", ".join(map(str, settings.bits)),
+        "trials": f"{len(results):,}",
         "versions": ", ".join(f"{name} {here[name]}" for name in ("manihash", "python", "numpy", "scipy")),
         "written": now(),
     }
 
 
-def document(sections: Sequence["Section"], held: "Held", failures: Mapping["Trial", str]) -> dict[str, Any]:
+def document(
+    sections: Sequence["Section"], results: "Results", failures: Mapping["Trial", str]
+) -> dict[str, Any]:
     claims = [claim for section in sections for claim in section.claims]
     return {
         "experiments": [section.id for section in sections],
         "missing": {section.id: list(section.missing) for section in sections if section.missing},
-        "trials": len(held),
+        "trials": len(results),
         "failed": {str(trial): reason for trial, reason in failures.items()},
         "claims": {claim.id: claim.holds for claim in claims},
         "hold": sum(claim.holds is True for claim in claims),
@@ -74,7 +76,7 @@ def document(sections: Sequence["Section"], held: "Held", failures: Mapping["Tri
     }
 
 
-def show_summary(sections: Sequence["Section"], found: dict[str, Any], scope: "Scope") -> None:
+def show_summary(sections: Sequence["Section"], found: dict[str, Any], settings: "RunSettings") -> None:
     """A line for each experiment, the claims that fail, what is missing, and where the report is."""
     table = Table("experiment", "claims that hold", "what is missing", header_style="bold", box=None)
     for section in sections:
@@ -89,8 +91,8 @@ def show_summary(sections: Sequence["Section"], found: dict[str, Any], scope: "S
             f"{found['not_measured']} not measured; {found['trials']:,} trials."
         )
     )
-    if scope.quick:
-        say("quick run", QUICK.format(rows=f"{scope.rows:,}"), "yellow")
+    if settings.quick:
+        say("quick run", QUICK.format(rows=f"{settings.rows:,}"), "yellow")
     failed = [f"{trial}: {reason}" for trial, reason in found["failed"].items()]
     for line in dict.fromkeys(line for lines in found["missing"].values() for line in lines):
         if line not in failed:
@@ -100,20 +102,22 @@ def show_summary(sections: Sequence["Section"], found: dict[str, Any], scope: "S
     show(Text.assemble(("report ", "bold"), f"{found['report']} (after {found['seconds']:.0f} s)"))
 
 
-def show_list(experiments: Sequence["Experiment"], scope: "Scope", results: "Results", as_json: bool) -> None:
-    """What there is to run, what of it is done, and what cannot be run here."""
+def show_list(
+    experiments: Sequence["Experiment"], settings: "RunSettings", folder: "ResultFolder", as_json: bool
+) -> None:
+    """The experiments, how many of their trials are finished, and which cannot be run on this machine."""
     from manihash.paper.catalog import is_possible, trials_of
 
     rows: list[dict[str, Any]] = []
     for experiment in experiments:
-        trials = trials_of([experiment], scope)
-        done = sum(results.path(trial).is_file() for trial in trials)
+        trials = trials_of([experiment], settings)
+        done = sum(folder.path(trial).is_file() for trial in trials)
         rows.append(
             {
                 "id": experiment.id,
                 "title": experiment.title,
                 "data": list(experiment.data),
-                "here": is_possible(experiment, scope),
+                "here": is_possible(experiment, settings),
                 "trials": len(trials),
                 "done": done,
             }

@@ -16,7 +16,7 @@ from manihash.cli._progress import watched
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from manihash.paper.scope import Scope
+    from manihash.paper.settings import RunSettings
 
 _QUICK_ROWS, _QUICK_QUERIES, _QUICK_BITS = 5000, 200, (32, 64)
 
@@ -65,8 +65,8 @@ def paper(
     """Run the experiments of the paper and write a report: its tables and figures beside ours.
 
     A trial (data, method, length, seed) that has a result is not run again, so
-    a run can be interrupted and gone on with, or made piece by piece. Sets that
-    are not on this machine are left out, and the report says so.
+    a run can be interrupted and resumed, or done in parts. Sets that are not on
+    this machine are left out, and the report says so.
 
     Examples:
 
@@ -78,67 +78,69 @@ def paper(
     from manihash.paper import catalog
     from manihash.paper.report import check_target, write_report
     from manihash.paper.run.runner import run
-    from manihash.paper.run.trial import Results
-    from manihash.paper.tasks.table import measure
+    from manihash.paper.run.trial import ResultFolder
+    from manihash.paper.tasks import measure
 
     start = perf_counter()
-    scope = _scope(quick, bits, seeds, queries)
+    settings = _run_settings(quick, bits, seeds, queries)
     experiments = catalog.chosen(_names(only, "--only") if only else catalog.EXPERIMENTS)
-    wanted = _filter(methods, data)
-    kept = Results(results)
+    is_selected = _filter(methods, data)
+    folder = ResultFolder(results)
     if list_only:
-        summary.show_list(experiments, scope, kept, as_json)
+        summary.show_list(experiments, settings, folder, as_json)
         return
     positive_int(jobs, "--jobs")
     check_target(out)
-    asked = catalog.trials_of(experiments, scope)
+    asked = catalog.trials_of(experiments, settings)
     with watched(quiet) as watch:
         watch.begin("paper")
         try:
-            todo = [trial for trial in asked if wanted(trial)] if run_trials else []
+            todo = [trial for trial in asked if is_selected(trial)] if run_trials else []
             if run_trials and asked and not todo:
-                raise ValueError("no trial of these experiments is of the --methods and --data asked for")
-            failures = run(todo, kept.ready(), measure, jobs=jobs)
+                raise ValueError("these experiments have no trial with the selected --methods and --data")
+            failures = run(todo, folder.ready(), measure, jobs=jobs)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"what is finished is kept in {results}: run it again to go on") from None
+            raise KeyboardInterrupt(
+                f"finished trials are in {results}: run the command again to resume"
+            ) from None
         watch.begin("writing the report")
-        held = kept.of(asked)
+        finished = folder.of(asked)
         sections = summary.with_failures(
-            experiments, catalog.sections_of(experiments, held, scope), failures, scope
+            experiments, catalog.sections_of(experiments, finished, settings), failures, settings
         )
-        write_report(sections, out, summary.about(held, scope))
-    document = summary.document(sections, held, failures) | {
+        write_report(sections, out, summary.about(finished, settings))
+    document = summary.document(sections, finished, failures) | {
         "report": str(out / "index.html"),
         "seconds": round(perf_counter() - start, 1),
     }
     if as_json:
         show_json(document)
     else:
-        summary.show_summary(sections, document, scope)
-    if failures or not held:
+        summary.show_summary(sections, document, settings)
+    if failures or not finished:
         raise typer.Exit(WRONG_INPUT)
 
 
-def _scope(quick: bool, bits: str | None, seeds: int | None, queries: int | None) -> "Scope":
+def _run_settings(quick: bool, bits: str | None, seeds: int | None, queries: int | None) -> "RunSettings":
     from manihash.checks import positive_int
-    from manihash.paper.catalog import sets_at_hand
-    from manihash.paper.scope import Scope
+    from manihash.paper.catalog import available_sets
+    from manihash.paper.settings import RunSettings
 
-    scope = Scope(at_hand=sets_at_hand())
+    settings = RunSettings(available=available_sets())
     if quick:
         limits: dict[str, Any] = {
             "rows": _QUICK_ROWS,
             "queries": _QUICK_QUERIES,
             "large_queries": _QUICK_QUERIES,
         }
-        scope = replace(scope, quick=True, bits=_QUICK_BITS, seeds=1, **limits)
+        settings = replace(settings, quick=True, bits=_QUICK_BITS, seeds=1, **limits)
     if bits is not None:
-        scope = replace(scope, bits=_lengths(bits))
+        settings = replace(settings, bits=_lengths(bits))
     if seeds is not None:
-        scope = replace(scope, seeds=positive_int(seeds, "--seeds"))
+        settings = replace(settings, seeds=positive_int(seeds, "--seeds"))
     if queries is not None:
-        scope = replace(scope, large_queries=positive_int(queries, "--queries"))
-    return scope
+        settings = replace(settings, large_queries=positive_int(queries, "--queries"))
+    return settings
 
 
 def _lengths(text: str) -> tuple[int, ...]:

@@ -1,19 +1,43 @@
-"""What an experiment is: a name, the sets it needs, the trials it is made of, and the section it becomes."""
+"""An experiment of the paper, and what the report says about its data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope
+from manihash.datasets import CATALOG
+from manihash.evaluation.truth import NEAREST
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.settings import LARGE_SETS, RunSettings
 from manihash.report.section import Section
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure. ``data`` are sets that serve in its place, the paper's own first."""
+    """One table or figure: its trials, and the section made from their results.
+
+    ``data`` are the sets that it can be run on, the paper's own first.
+    """
 
     id: str
     title: str
     data: tuple[str, ...]
-    trials: Callable[[Scope], list[Trial]]
-    section: Callable[[Held, Scope], Section]
+    trials: Callable[[RunSettings], list[Trial]]
+    section: Callable[[Results, RunSettings], Section]
+
+
+def data_note(name: str, settings: RunSettings) -> str:
+    """The set, its size, its queries and truth, and whether it is the paper's own."""
+    entry = CATALOG[name]
+    rows = f"its first {settings.rows:,} rows" if settings.rows else "all rows"
+    queries = settings.queries_of(name) or entry.n_queries
+    truth = f"the nearest {NEAREST:.0%} by Euclidean distance" if name in LARGE_SETS else "the query's class"
+    own = "the paper's own set" if entry.is_papers_own else "not the paper's own set"
+    return f"{name} ({own}): {entry.description}. {queries:,} queries, {rows} as database; truth: {truth}."
+
+
+def how_to_get(names: tuple[str, ...]) -> str:
+    """What to do about an experiment whose sets are not on this machine."""
+    commands = " or ".join(f"`manihash data get {name}`" for name in names)
+    return (
+        f"Not run: {' and '.join(names)} {'is' if len(names) == 1 else 'are'} not on this machine. "
+        f"Get the data with {commands}. If a download fails, the command says where to put the files."
+    )

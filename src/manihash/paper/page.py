@@ -101,26 +101,26 @@ def _kept(text: str) -> str:
 
 
 def _section(section: Section, drawn: Mapping[str, Drawn]) -> list[Html]:
-    parts = [paragraph(section.lead)]
+    content = [paragraph(section.lead)]
     if section.data:
-        parts.append(paragraph(tag("b", "Data. "), section.data))
+        content.append(paragraph(tag("b", "Data. "), section.data))
     if section.missing:
-        items = (tag("li", text) for text in section.missing)
-        parts.append(
-            tag("div", tag("b", "Not in this report"), tag("ul", *items), class_="missing", role="note")
+        missing = (tag("li", text) for text in section.missing)
+        content.append(
+            tag("div", tag("b", "Not in this report"), tag("ul", *missing), class_="missing", role="note")
         )
     waiting: list[Html] = []
-    for part in section.parts:
-        if isinstance(part, Plot):
-            waiting.append(_plot(part, drawn[part.name]))
+    for item in section.items:
+        if isinstance(item, Plot):
+            waiting.append(_plot(item, drawn[item.name]))
             continue
-        parts += _beside(waiting)
+        content += _beside(waiting)
         waiting = []
-        parts.append(_table(part) if isinstance(part, Table) else _pictures(part))
-    parts += _beside(waiting)
+        content.append(_table(item) if isinstance(item, Table) else _pictures(item))
+    content += _beside(waiting)
     if section.claims:
-        parts.append(_claims([("", section.claims)], "Claims of the paper about this experiment"))
-    return parts
+        content.append(_claims([("", section.claims)], "Claims of the paper about this experiment"))
+    return content
 
 
 def _beside(figures: Sequence[Html]) -> list[Html]:
@@ -128,7 +128,7 @@ def _beside(figures: Sequence[Html]) -> list[Html]:
 
 
 def _links(what: str, files: Mapping[str, str]) -> Html:
-    """Where the files of a part are, beside the page."""
+    """Where the files of a item are, beside the page."""
     links = [page.markup(" ", tag("a", name, href=path)) for name, path in files.items()]
     return tag("p", f"{what}:", *links, class_="files")
 
@@ -152,17 +152,17 @@ def _plot(plot: Plot, drawn: Drawn) -> Html:
     )
 
 
-def _pictures(part: Pictures) -> Html:
+def _pictures(item: Pictures) -> Html:
     return tag(
         "figure",
-        tag("div", *map(_strip, part.strips), class_="strips"),
+        tag("div", *map(_strip, item.strips), class_="strips"),
         tag(
             "figcaption",
-            part.caption,
+            item.caption,
             " First, in a heavy frame: the query. Red frame with a cross: a false answer.",
         ),
-        _links("Figure", _figure_files(part.name, "svg", "png")),
-        id=f"figure-{part.name}",
+        _links("Figure", _figure_files(item.name, "svg", "png")),
+        id=f"figure-{item.name}",
         class_="pictures",
     )
 

@@ -11,7 +11,7 @@ from manihash.paper.page import paper_page
 from manihash.report import curves, sheets
 from manihash.report.curves import Drawn
 from manihash.report.folder import check_folder, replace_files
-from manihash.report.section import Part, Pictures, Plot, Section, Table
+from manihash.report.section import Item, Pictures, Plot, Section, Table
 
 PAGE = "index.html"
 _CLAIMS = ("claims.csv", "claims.json")
@@ -36,53 +36,53 @@ def check_target(folder: str | os.PathLike[str]) -> None:
 def report_files(sections: Sequence[Section], about: Mapping[str, str]) -> dict[str, bytes]:
     """Every file of the report by its path in the folder."""
     _check(sections)
-    parts = [part for section in sections for part in section.parts]
+    items = [item for section in sections for item in section.items]
     claims = data_files.claims_csv(sections), data_files.claims_json(sections, about)
     found = dict(zip(_CLAIMS, claims, strict=True))
     drawn: dict[str, Drawn] = {}
-    for i, part in enumerate(parts, 1):
-        if isinstance(part, Table):
-            found[f"tables/{part.name}.csv"] = data_files.table_csv(part)
-            found[f"tables/{part.name}.json"] = data_files.table_json(part)
+    for i, item in enumerate(items, 1):
+        if isinstance(item, Table):
+            found[f"tables/{item.name}.csv"] = data_files.table_csv(item)
+            found[f"tables/{item.name}.json"] = data_files.table_json(item)
         else:
-            drawn[part.name] = curves.draw(part) if isinstance(part, Plot) else sheets.draw(part)
-            found |= dict(_figure_files(part, drawn[part.name]))
-        progress.advance("report", i, len(parts))
+            drawn[item.name] = curves.draw(item) if isinstance(item, Plot) else sheets.draw(item)
+            found |= dict(_figure_files(item, drawn[item.name]))
+        progress.advance("report", i, len(items))
     found[PAGE] = paper_page(sections, about, drawn).html().encode()
     return found
 
 
-def _figure_files(part: Plot | Pictures, drawn: Drawn) -> Iterator[tuple[str, bytes]]:
-    yield f"figures/{part.name}.svg", drawn.svg
-    yield f"figures/{part.name}.png", drawn.png
-    if isinstance(part, Plot):
-        yield f"figures/{part.name}.csv", data_files.points_csv(part)
+def _figure_files(item: Plot | Pictures, drawn: Drawn) -> Iterator[tuple[str, bytes]]:
+    yield f"figures/{item.name}.svg", drawn.svg
+    yield f"figures/{item.name}.png", drawn.png
+    if isinstance(item, Plot):
+        yield f"figures/{item.name}.csv", data_files.points_csv(item)
 
 
 def _check(sections: Sequence[Section]) -> None:
     """Names are files and places in the page: each stands for one thing."""
-    parts: list[Part] = [part for section in sections for part in section.parts]
-    tables = [part for part in parts if isinstance(part, Table)]
+    items: list[Item] = [item for section in sections for item in section.items]
+    tables = [item for item in items if isinstance(item, Table)]
     _check_names("section", [section.id for section in sections])
-    _check_names("table", [part.name for part in tables])
-    _check_names("figure", [part.name for part in parts if not isinstance(part, Table)])
-    for part in parts:
-        for what, given, wanted in _lengths(part):
+    _check_names("table", [item.name for item in tables])
+    _check_names("figure", [item.name for item in items if not isinstance(item, Table)])
+    for item in items:
+        for what, given, wanted in _lengths(item):
             if given != wanted:
-                raise ValueError(f"{what} of {part.name} has {given} values, and {wanted} were wanted")
+                raise ValueError(f"{what} of {item.name} has {given} values, and {wanted} were wanted")
 
 
-def _lengths(part: Part) -> Iterator[tuple[str, int, int]]:
+def _lengths(item: Item) -> Iterator[tuple[str, int, int]]:
     """What must be as long as what."""
-    if isinstance(part, Table):
-        if not isinstance(part.digits, int):
-            yield "the list of digits", len(part.digits), len(part.columns)
-        yield from ((f"row {row.title!r}", len(row.cells), len(part.columns)) for row in part.rows)
-    elif isinstance(part, Plot):
-        yield from ((f"curve {curve.title!r}", len(curve.y), len(curve.x)) for curve in part.curves)
+    if isinstance(item, Table):
+        if not isinstance(item.digits, int):
+            yield "the list of digits", len(item.digits), len(item.columns)
+        yield from ((f"row {row.title!r}", len(row.cells), len(item.columns)) for row in item.rows)
+    elif isinstance(item, Plot):
+        yield from ((f"curve {curve.title!r}", len(curve.y), len(curve.x)) for curve in item.curves)
     else:
         yield from (
-            (f"strip {strip.title!r}", len(strip.right), len(strip.pictures)) for strip in part.strips
+            (f"strip {strip.title!r}", len(strip.right), len(strip.pictures)) for strip in item.strips
         )
 
 

@@ -101,7 +101,7 @@ class Claim:
     why: str = ""
 
 
-Part = Table | Plot | Pictures
+Item = Table | Plot | Pictures
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,6 @@ class Section:
     title: str
     lead: str
     data: str
-    parts: tuple[Part, ...] = ()
+    items: tuple[Item, ...] = ()
     claims: tuple[Claim, ...] = ()
     missing: tuple[str, ...] = ()

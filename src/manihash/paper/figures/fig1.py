@@ -1,13 +1,13 @@
 """Figure 1: the ten nearest of 300 digits, before and after a nonlinear embedding, as pictures."""
 
 from manihash.datasets import load_dataset
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import NotMeasured, claim
-from manihash.paper.notes import data_note
-from manihash.paper.run.trial import Figures, Trial
-from manihash.paper.scope import Held, Scope, average
-from manihash.paper.tasks.neighbors import EMBEDDED, LSH_BITS, SAMPLE, TOP
-from manihash.report.section import Cell, Claim, Part, Pictures, Row, Section, Strip, Table
+from manihash.paper.claims import claim
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Figures, Results, Trial
+from manihash.paper.series import NotMeasured, average
+from manihash.paper.settings import RunSettings
+from manihash.paper.tasks.answers import EMBEDDED, LSH_BITS, SAMPLE, TOP
+from manihash.report.section import Cell, Claim, Item, Pictures, Row, Section, Strip, Table
 
 DATA = "mnist"
 WAYS = {
@@ -18,29 +18,29 @@ WAYS = {
 }
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """A sample for each seed; the first is shown."""
-    return scope.seeded("sample", DATA, "imh-tsne", EMBEDDED)
+    return settings.seeded("sample", DATA, "imh-tsne", EMBEDDED)
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """Four queries with their answers by four ways of searching, and how often all 300 are right."""
-    found = [held[t].figures for t in trials(scope) if t in held]
-    parts: tuple[Part, ...] = (*_pictures(found[0], scope), _table(found)) if found else ()
+    found = [results[t].figures for t in trials(settings) if t in results]
+    items: tuple[Item, ...] = (*_pictures(found[0], settings), _table(found)) if found else ()
     lead = (
         f"The {TOP} nearest of {SAMPLE} digits by four ways of searching; wrong ones are framed. The four "
         "queries are the first of their class in the sample. The table is the mean over all 300 as queries."
     )
-    return Section("fig1", EXPERIMENT.title, lead, _data(scope), parts, (_claim(found, scope),))
+    return Section("fig1", EXPERIMENT.title, lead, _data(settings), items, (_claim(found, settings),))
 
 
-def _data(scope: Scope) -> str:
-    whole = data_note(DATA, scope).split(". ")[0]
+def _data(settings: RunSettings) -> str:
+    whole = data_note(DATA, settings).split(". ")[0]
     return f"{whole}. {SAMPLE} of them, drawn at random, are queries and database; truth: the query's class."
 
 
-def _pictures(figures: Figures, scope: Scope) -> list[Pictures]:
-    data = load_dataset(DATA, n_queries=scope.queries, n_train=scope.rows)
+def _pictures(figures: Figures, settings: RunSettings) -> list[Pictures]:
+    data = load_dataset(DATA, n_queries=settings.queries, n_train=settings.rows)
     assert data.y_train is not None
     assert data.image_shape is not None
     images = data.X_train[figures["rows"]].reshape(-1, *data.image_shape)
@@ -68,16 +68,16 @@ def _table(found: list[Figures]) -> Table:
     return Table("fig1", caption, ("precision",), rows, "%", 1)
 
 
-def _claim(found: list[Figures], scope: Scope) -> Claim:
+def _claim(found: list[Figures], settings: RunSettings) -> Claim:
     if not found:
-        return claim("fig1-embedded", "not measured", _raise, scope)
+        return claim("fig1-embedded", "not measured", _raise, settings)
     at = {way: average([100 * figures["precision"][way] for figures in found]).mean for way in WAYS}
     ours = "; ".join(f"{name} {at[way]:.1f} %" for way, name in WAYS.items())
 
     def better() -> bool:
         return min(at["embedded"], at["bits"]) > max(at["pixels"], at["lsh"])
 
-    return claim("fig1-embedded", ours, better, scope)
+    return claim("fig1-embedded", ours, better, settings)
 
 
 def _raise() -> bool:

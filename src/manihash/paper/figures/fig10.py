@@ -1,84 +1,83 @@
 """Figure 10: accuracy of a linear SVM on the codes of nine methods on MNIST, and on the pixels."""
 
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import Line, above, along_bits, by_method, claim, means, plot, told
-from manihash.paper.notes import data_note
-from manihash.paper.printed import paper
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import NINE, Held, Scope, mean, on_base
+from manihash.paper.claims import above, claim, means, paper
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import Series, along_bits, by_method, describe, mean, plot
+from manihash.paper.settings import PAPER_METHODS, RunSettings, base_options
 from manihash.paper.tasks.classify import PIXELS
 from manihash.report.section import Cell, Claim, Row, Section, Table, Value
 
 DATA = "mnist"
 BITS = (16, 32, 64, 128, 256, 512)
 BASE_SIZE = 1000
-HIGH, CLOSE = 90.0, 1.0  # per cent: "high accuracies"; points: "the same"
+HIGH, CLOSE = 90.0, 1.0  # percent: "high accuracies"; points: "the same"
 LONG = 128
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """The pixels, and nine methods at every length."""
-    lengths = scope.lengths(BITS)
-    found = [t for bits in lengths for method in NINE for t in _trials(scope, method, bits)]
-    return scope.seeded("accuracy", DATA, PIXELS)[:1] + found
+    lengths = settings.lengths(BITS)
+    found = [t for bits in lengths for method in PAPER_METHODS for t in _trials(settings, method, bits)]
+    return settings.seeded("accuracy", DATA, PIXELS)[:1] + found
 
 
-def _trials(scope: Scope, method: str, bits: int) -> list[Trial]:
-    return scope.seeded("accuracy", DATA, method, bits, **on_base(method, base__size=BASE_SIZE))
+def _trials(settings: RunSettings, method: str, bits: int) -> list[Trial]:
+    return settings.seeded("accuracy", DATA, method, bits, **base_options(method, base__size=BASE_SIZE))
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """Accuracy by length, the pixels as a level, the figures at 128 bits beside the paper's."""
-    lines = [
+    series = [
         along_bits(
-            held,
-            scope,
+            results,
+            settings,
             DATA,
             method,
             "accuracy",
             "accuracy",
-            lengths=scope.lengths(BITS),
-            **on_base(method, base__size=BASE_SIZE),
+            lengths=settings.lengths(BITS),
+            **base_options(method, base__size=BASE_SIZE),
         )
-        for method in NINE
+        for method in PAPER_METHODS
     ]
-    pixels = mean(held, scope.seeded("accuracy", DATA, PIXELS)[:1], "accuracy", 100)
+    pixels = mean(results, settings.seeded("accuracy", DATA, PIXELS)[:1], "accuracy", 100)
     levels = () if pixels is None else (("784-D pixels", pixels.mean),)
-    caption = f"Linear SVM, C chosen on held-out training rows; m = {BASE_SIZE:,} for IMH and AGH."
-    parts = (
-        plot("fig10-accuracy", caption, "accuracy, %", lines, levels=levels, log_x=True),
-        _table(lines, pixels),
+    caption = f"Linear SVM, C chosen on results-out training rows; m = {BASE_SIZE:,} for IMH and AGH."
+    items = (
+        plot("fig10-accuracy", caption, "accuracy, %", series, levels=levels, log_x=True),
+        _table(series, pixels),
     )
     lead = "How well a linear SVM tells digits apart that sees codes instead of pixels."
-    claims = tuple(_claims(by_method(lines), pixels, scope))
-    return Section("fig10", EXPERIMENT.title, lead, data_note(DATA, scope), parts, claims)
+    claims = tuple(_claims(by_method(series), pixels, settings))
+    return Section("fig10", EXPERIMENT.title, lead, data_note(DATA, settings), items, claims)
 
 
-def _table(lines: list[Line], pixels: Value | None) -> Table:
+def _table(series: list[Series], pixels: Value | None) -> Table:
     printed = paper()["fig10"]
     rows = [
         Row(
-            line.title,
-            (Cell(line.at.get(float(LONG)), printed["imh"] if line.method == "imh-tsne" else None),),
-            line.method,
+            each.title,
+            (Cell(each.at.get(float(LONG)), printed["imh"] if each.method == "imh-tsne" else None),),
+            each.method,
         )
-        for line in lines
+        for each in series
     ]
     rows.append(Row("784-D pixels", (Cell(pixels, printed["pixels"]),)))
     caption = "The paper prints one figure for IMH, without saying which, and one for the pixels."
     return Table("fig10", caption, (f"{LONG} bits",), tuple(rows), "accuracy, %")
 
 
-def _claims(line: dict[str, Line], pixels: Value | None, scope: Scope) -> list[Claim]:
-    lines = list(line.values())
-    three = [line[m] for m in ("imh-tsne", "imh-le", "agh")]
-    rest = [each for each in lines if each not in three]
+def _claims(methods: dict[str, Series], pixels: Value | None, settings: RunSettings) -> list[Claim]:
+    series = list(methods.values())
+    three = [methods[m] for m in ("imh-tsne", "imh-le", "agh")]
+    rest = [each for each in series if each not in three]
 
     def best_imh(x: float) -> float:
-        return max(line["imh-tsne"][x], line["imh-le"][x])
+        return max(methods["imh-tsne"][x], methods["imh-le"][x])
 
     def long_codes() -> bool:
-        return all(best_imh(x) > line["agh"][x] for x in line["agh"].xs if x >= LONG)
+        return all(best_imh(x) > methods["agh"][x] for x in methods["agh"].xs if x >= LONG)
 
     def itq_leads() -> bool:
         found = means(rest)
@@ -86,21 +85,21 @@ def _claims(line: dict[str, Line], pixels: Value | None, scope: Scope) -> list[C
 
     def as_pixels() -> bool:
         if pixels is None:
-            return above(line["imh-tsne"], Line("", "", {}))
+            return above(methods["imh-tsne"], Series("", "", {}))
         return best_imh(LONG) >= max(paper()["fig10"]["imh"], pixels.mean) - CLOSE
 
     shown = "not measured" if pixels is None else f"{pixels.mean:.1f}"
     return [
-        claim("fig10-high", told(three), lambda: all(each[LONG] >= HIGH for each in three), scope),
-        claim("fig10-long", told(three), long_codes, scope),
-        claim("fig10-itq", told(rest), itq_leads, scope),
+        claim("fig10-high", describe(three), lambda: all(each[LONG] >= HIGH for each in three), settings),
+        claim("fig10-long", describe(three), long_codes, settings),
+        claim("fig10-itq", describe(rest), itq_leads, settings),
         claim(
             "fig10-itq-imh",
-            told([line["imh-tsne"], line["imh-le"], line["itq"]]),
-            lambda: all(best_imh(x) > line["itq"][x] for x in line["itq"].xs),
-            scope,
+            describe([methods["imh-tsne"], methods["imh-le"], methods["itq"]]),
+            lambda: all(best_imh(x) > methods["itq"][x] for x in methods["itq"].xs),
+            settings,
         ),
-        claim("fig10-pixels", f"{told(three[:2])}; 784-D pixels {shown}", as_pixels, scope),
+        claim("fig10-pixels", f"{describe(three[:2])}; 784-D pixels {shown}", as_pixels, settings),
     ]
 
 

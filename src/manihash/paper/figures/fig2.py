@@ -1,10 +1,10 @@
 """Figure 2: embeddings compared within IMH on CIFAR-10, with PCAH and the exhaustive l2 scan."""
 
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import FAR, Line, above, along_bits, by_method, claim, means, plot, told
-from manihash.paper.notes import data_note
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope, mean
+from manihash.paper.claims import FAR, above, claim, means
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import Series, along_bits, by_method, describe, mean, plot
+from manihash.paper.settings import RunSettings
 from manihash.report.section import Claim, Section, Value
 
 DATA = "cifar10-gist"
@@ -22,31 +22,38 @@ EMBEDDINGS = (
 METHODS = (*EMBEDDINGS, "pcah")
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """Every embedding and PCAH at every length, and the scan."""
-    found = [t for m in METHODS for bits in scope.bits for t in scope.seeded("retrieval", DATA, m, bits)]
-    return found + scope.seeded("scan", DATA)
+    found = [
+        t for m in METHODS for bits in settings.bits for t in settings.seeded("retrieval", DATA, m, bits)
+    ]
+    return found + settings.seeded("scan", DATA)
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """MAP by length, the scan as a level, and the claims."""
-    lines = [along_bits(held, scope, DATA, method, "map") for method in METHODS]
-    scan = mean(held, scope.seeded("scan", DATA), "map", 100)
+    series = [along_bits(results, settings, DATA, method, "map") for method in METHODS]
+    scan = mean(results, settings.seeded("scan", DATA), "map", 100)
     levels = () if scan is None else (("l2 scan", scan.mean),)
     caption = "Hamming ranking with each embedding of the same base set."
-    drawn = plot("fig2-map", caption, "MAP, %", lines, levels=levels)
+    drawn = plot("fig2-map", caption, "MAP, %", series, levels=levels)
     lead = "Which embedding of the base set hashes best? The same base set and induction throughout."
-    claims = tuple(_claims(by_method(lines), scan, scope))
-    return Section("fig2", EXPERIMENT.title, lead, data_note(DATA, scope), (drawn,), claims)
+    claims = tuple(_claims(by_method(series), scan, settings))
+    return Section("fig2", EXPERIMENT.title, lead, data_note(DATA, settings), (drawn,), claims)
 
 
-def _claims(line: dict[str, Line], scan: Value | None, scope: Scope) -> list[Claim]:
+def _claims(methods: dict[str, Series], scan: Value | None, settings: RunSettings) -> list[Claim]:
     def pair(name: str, a: str, b: str, by: float = 1.0) -> Claim:
-        return claim(name, told([line[a], line[b]]), lambda: above(line[a], line[b], by), scope)
+        return claim(
+            name, describe([methods[a], methods[b]]), lambda: above(methods[a], methods[b], by), settings
+        )
 
-    level = Line("l2 scan", "scan", dict.fromkeys(line["imh-tsne"].at, scan))
-    four = [line[m] for m in ("imh-tsne", "imh-sne", "imh-ee", "imh-le")]
-    embeddings = [line[m] for m in EMBEDDINGS]
+    level = Series("l2 scan", "scan", dict.fromkeys(methods["imh-tsne"].at, scan))
+    four = [methods[m] for m in ("imh-tsne", "imh-sne", "imh-ee", "imh-le")]
+    embeddings = [methods[m] for m in EMBEDDINGS]
+
+    def above_scan() -> bool:
+        return all(above(each, level) for each in four)
 
     def below_most() -> bool:
         found = means(embeddings)
@@ -57,8 +64,8 @@ def _claims(line: dict[str, Line], scan: Value | None, scope: Scope) -> list[Cla
         pair("fig2-tsne-le", "imh-tsne", "imh-le"),
         pair("fig2-sne-le", "imh-sne", "imh-le"),
         pair("fig2-ee-le", "imh-ee", "imh-le"),
-        claim("fig2-scan", told([*four, level]), lambda: all(above(each, level) for each in four), scope),
-        claim("fig2-le-b", told(embeddings), below_most, scope),
+        claim("fig2-scan", describe([*four, level]), above_scan, settings),
+        claim("fig2-le-b", describe(embeddings), below_most, settings),
         pair("fig2-le-b-pca", "imh-pca", "imh-le-b"),
         pair("fig2-pca-pcah", "imh-pca", "pcah", FAR),
     ]

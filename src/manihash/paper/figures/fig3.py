@@ -1,12 +1,13 @@
 """Figure 3: MAP against the size m of the base set and the number k of neighbors, CIFAR-10, 64 bits."""
 
+from collections.abc import Callable
 from typing import Any
 
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import Line, NotMeasured, above, by_method, claim, plot, title, told
-from manihash.paper.notes import data_note
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope, mean
+from manihash.paper.claims import above, claim
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import NotMeasured, Series, by_method, describe, mean, plot, title
+from manihash.paper.settings import RunSettings
 from manihash.report.section import Claim, Section
 
 DATA = "cifar10-gist"
@@ -17,67 +18,67 @@ NEIGHBORS, QUICK_NEIGHBORS = (2, 3, 5, 8, 10, 15, 20), (3, 5)
 LITTLE = 2.0  # points of MAP between the least and the largest: "does not change significantly"
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """Every method at every size, and at every number of neighbors."""
-    sizes, neighbors = _ranges(scope)
+    sizes, neighbors = _ranges(settings)
     ways = [*map(_of_size, sizes), *map(_of_neighbors, neighbors)]
-    return [t for options in ways for m in METHODS for t in _trials(scope, m, options)]
+    return [t for options in ways for m in METHODS for t in _trials(settings, m, options)]
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """The two plots and their claims."""
-    sizes, neighbors = _ranges(scope)
-    by_m = [
-        Line(title(m), m, {float(s): mean(held, _trials(scope, m, _of_size(s)), "map", 100) for s in sizes})
-        for m in METHODS
-    ]
-    by_k = [
-        Line(
-            title(m),
-            m,
-            {float(k): mean(held, _trials(scope, m, _of_neighbors(k)), "map", 100) for k in neighbors},
-        )
-        for m in METHODS
-    ]
-    parts = (
+    sizes, neighbors = _ranges(settings)
+
+    def along(places: tuple[int, ...], options: Callable[[int], dict[str, Any]]) -> list[Series]:
+        return [
+            Series(
+                title(m),
+                m,
+                {float(x): mean(results, _trials(settings, m, options(x)), "map", 100) for x in places},
+            )
+            for m in METHODS
+        ]
+
+    by_m, by_k = along(sizes, _of_size), along(neighbors, _of_neighbors)
+    items = (
         plot("fig3-m", f"k = {USUAL_K}.", "MAP, %", by_m, x_label="base points m"),
         plot("fig3-k", f"m = {USUAL_M}.", "MAP, %", by_k, x_label="nearest base points k"),
     )
-    lead = f"How much the base set's size and the number of neighbors matter, at {_bits(scope)} bits."
-    claims = tuple(_claims(by_m, by_k, scope))
-    return Section("fig3", EXPERIMENT.title, lead, data_note(DATA, scope), parts, claims)
+    lead = f"How much the base set's size and the number of neighbors matter, at {_bits(settings)} bits."
+    claims = tuple(_claims(by_m, by_k, settings))
+    return Section("fig3", EXPERIMENT.title, lead, data_note(DATA, settings), items, claims)
 
 
-def _claims(by_m: list[Line], by_k: list[Line], scope: Scope) -> list[Claim]:
-    def steady(lines: list[Line]) -> bool:
-        return all(_range(line) <= LITTLE for line in lines)
+def _claims(by_m: list[Series], by_k: list[Series], settings: RunSettings) -> list[Claim]:
+    def steady(series: list[Series]) -> bool:
+        return all(_range(each) <= LITTLE for each in series)
 
     def both(name: str, a: str, b: str) -> Claim:
-        pairs = [(by_method(lines)[a], by_method(lines)[b]) for lines in (by_m, by_k)]
-        ours = f"{told(list(pairs[0]), 'base points')}; {told(list(pairs[1]), 'neighbors')}"
-        return claim(name, ours, lambda: all(above(*pair) for pair in pairs), scope)
+        pairs = [(by_method(series)[a], by_method(series)[b]) for series in (by_m, by_k)]
+        ours = f"{describe(list(pairs[0]), 'base points')}; {describe(list(pairs[1]), 'neighbors')}"
+        return claim(name, ours, lambda: all(above(*pair) for pair in pairs), settings)
 
     return [
-        claim("fig3-m", told(by_m, "base points"), lambda: steady(by_m), scope),
-        claim("fig3-k", told(by_k, "neighbors"), lambda: steady(by_k), scope),
+        claim("fig3-m", describe(by_m, "base points"), lambda: steady(by_m), settings),
+        claim("fig3-k", describe(by_k, "neighbors"), lambda: steady(by_k), settings),
         both("fig3-le-b-le", "imh-le", "imh-le-b"),
         both("fig3-le-b-agh", "imh-le-b", "agh"),
     ]
 
 
-def _range(line: Line) -> float:
-    if len(line.xs) < 2:
-        raise NotMeasured(f"{line.title} at two places")
-    values = [line[x] for x in line.xs]
+def _range(one: Series) -> float:
+    if len(one.xs) < 2:
+        raise NotMeasured(f"{one.title} at two places")
+    values = [one[x] for x in one.xs]
     return max(values) - min(values)
 
 
-def _bits(scope: Scope) -> int:
-    return scope.lengths((64,))[0]
+def _bits(settings: RunSettings) -> int:
+    return settings.lengths((64,))[0]
 
 
-def _ranges(scope: Scope) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (QUICK_SIZES, QUICK_NEIGHBORS) if scope.quick else (SIZES, NEIGHBORS)
+def _ranges(settings: RunSettings) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return (QUICK_SIZES, QUICK_NEIGHBORS) if settings.quick else (SIZES, NEIGHBORS)
 
 
 def _of_size(m: int) -> dict[str, Any]:
@@ -89,8 +90,8 @@ def _of_neighbors(k: int) -> dict[str, Any]:
     return {} if k == USUAL_K else {"n_neighbors": k}
 
 
-def _trials(scope: Scope, method: str, options: dict[str, Any]) -> list[Trial]:
-    return scope.seeded("retrieval", DATA, method, _bits(scope), **options)
+def _trials(settings: RunSettings, method: str, options: dict[str, Any]) -> list[Trial]:
+    return settings.seeded("retrieval", DATA, method, _bits(settings), **options)
 
 
 EXPERIMENT = Experiment("fig3", "Figure 3: the size of the base set, and k", (DATA,), trials, section)

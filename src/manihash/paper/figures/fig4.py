@@ -1,75 +1,74 @@
 """Figure 4: MAP and F1 of nine methods on CIFAR-10, from 16 to 128 bits."""
 
+from manihash.paper.claims import FAR, above, claim, falls, means, ranked
 from manihash.paper.experiment import Experiment
-from manihash.paper.figures import nine
-from manihash.paper.lines import FAR, Line, above, by_method, claim, falls, means, ranked, told
-from manihash.paper.notes import data_note
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope
+from manihash.paper.figures import nine_methods
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import Series, by_method, describe
+from manihash.paper.settings import RunSettings
 from manihash.report.section import Claim, Section
 
 DATA = "cifar10-gist"
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """Nine methods at every length; figure 5 draws its curves from the same."""
-    return nine.trials(scope, DATA)
+    return nine_methods.trials(settings, DATA)
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """The two plots and their claims."""
-    by_map, by_f1 = (nine.lines_of(held, scope, DATA, figure) for figure in ("map", "f1"))
-    parts = (
-        nine.map_plot("fig4", by_map),
-        nine.lookup_plot("fig4", "F1", by_f1),
-    )
-    claims = (*_of_map(by_method(by_map), scope), *_of_f1(by_method(by_f1), scope))
     lead = "Nine methods by code length: the ranking of the whole database, and the look-up within radius 2."
-    return Section("fig4", EXPERIMENT.title, lead, data_note(DATA, scope), parts, claims)
+
+    def claims(by_map: list[Series], by_f1: list[Series]) -> list[Claim]:
+        return [*_of_map(by_method(by_map), settings), *_of_f1(by_f1, settings)]
+
+    return nine_methods.map_and_f1_section("fig4", EXPERIMENT.title, lead, results, settings, DATA, claims)
 
 
-def _of_map(line: dict[str, Line], scope: Scope) -> list[Claim]:
+def _of_map(methods: dict[str, Series], settings: RunSettings) -> list[Claim]:
     def pair(name: str, a: str, b: str, by: float = 1.0) -> Claim:
-        return claim(name, told([line[a], line[b]]), lambda: above(line[a], line[b], by), scope)
+        return claim(
+            name, describe([methods[a], methods[b]]), lambda: above(methods[a], methods[b], by), settings
+        )
 
     def best() -> bool:
         two = {"imh-le", "imh-tsne"}
-        lengths = line["imh-tsne"].xs
-        return all(set(ranked(line.values(), x)[-2:]) == two for x in lengths)
+        lengths = methods["imh-tsne"].xs
+        return all(set(ranked(methods.values(), x)[-2:]) == two for x in lengths)
 
     def worst() -> bool:
-        found = means(line.values())
+        found = means(methods.values())
         return set(sorted(found, key=lambda m: found[m])[:2]) == {"sh", "pcah"}
 
     return [
-        claim("fig4-best", told(list(line.values())), best, scope),
+        claim("fig4-best", describe(list(methods.values())), best, settings),
         pair("fig4-tsne-le", "imh-tsne", "imh-le"),
         pair("fig4-le-agh", "imh-le", "agh", FAR),
         pair("fig4-le-sth", "imh-le", "sth", FAR),
         pair("fig4-itq-sph", "itq", "sph"),
         pair("fig4-itq-bre", "itq", "bre"),
-        claim("fig4-worst", told(list(line.values())), worst, scope),
+        claim("fig4-worst", describe(list(methods.values())), worst, settings),
     ]
 
 
-def _of_f1(line: dict[str, Line], scope: Scope) -> list[Claim]:
-    lines = list(line.values())
-    ours = told(lines, digits=2)
+def _of_f1(series: list[Series], settings: RunSettings) -> list[Claim]:
+    ours = describe(series, digits=2)
 
     def best() -> bool:
-        found = means(lines)
+        found = means(series)
         least = min(found.pop("imh-tsne"), found.pop("imh-le"))
         return least > FAR * max(found.values())
 
     def next_best() -> bool:
-        found = means(lines)
+        found = means(series)
         rest = sorted(found, key=lambda m: found[m])[:-2]
         return set(rest[-2:]) == {"bre", "agh"}
 
     return [
-        claim("fig4-f1-best", ours, best, scope),
-        claim("fig4-f1-next", ours, next_best, scope),
-        claim("fig4-f1-falls", ours, lambda: all(falls(each) for each in lines), scope),
+        claim("fig4-f1-best", ours, best, settings),
+        claim("fig4-f1-next", ours, next_best, settings),
+        claim("fig4-f1-falls", ours, lambda: all(falls(each) for each in series), settings),
     ]
 
 

@@ -1,10 +1,11 @@
 """Figure 5: precision and recall of nine methods on CIFAR-10 against the number of points retrieved."""
 
-from manihash.paper.experiment import Experiment
-from manihash.paper.figures import fig4
-from manihash.paper.lines import Line, by_method, claim, plot, title, told
-from manihash.paper.notes import data_note
-from manihash.paper.scope import NINE, Held, Scope, mean_curve
+from manihash.paper.claims import claim
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.figures import fig4, nine_methods
+from manihash.paper.run.trial import Results
+from manihash.paper.series import Series, by_method, describe, plot
+from manihash.paper.settings import PAPER_METHODS, RunSettings
 from manihash.report.section import Claim, Plot, Section
 
 DATA = fig4.DATA
@@ -12,67 +13,69 @@ SHOWN_BITS = 64
 FEW, MANY = 100, 10_000  # points retrieved
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """Both curves at every length, as the supplement has them; the claims are about 64 bits."""
-    shown = scope.lengths((SHOWN_BITS,))[0]
-    lengths = [shown, *(bits for bits in scope.bits if bits != shown)]
-    parts: list[Plot] = []
+    shown = settings.lengths((SHOWN_BITS,))[0]
+    lengths = [shown, *(bits for bits in settings.bits if bits != shown)]
+    items: list[Plot] = []
     for bits in lengths:
-        parts += retrieved_plots("fig5", held, scope, DATA, bits)
-    lines = along_ranks(held, scope, DATA, shown, "precision_at")
+        items += retrieved_plots("fig5", results, settings, DATA, bits)
+    series = nine_methods.along_curve(results, settings, DATA, shown, "precision_at")
     lead = f"Precision and recall of the first N points of a ranking; {shown} bits as in the paper, then all."
     return Section(
-        "fig5", EXPERIMENT.title, lead, data_note(DATA, scope), tuple(parts), tuple(_claims(lines, scope))
+        "fig5",
+        EXPERIMENT.title,
+        lead,
+        data_note(DATA, settings),
+        tuple(items),
+        tuple(_claims(series, settings)),
     )
 
 
-def along_ranks(held: Held, scope: Scope, data: str, bits: int, figure: str, x: str = "ranks") -> list[Line]:
-    """A curve of each of the nine methods, in percent."""
-    return [
-        Line(title(m), m, mean_curve(held, scope.seeded("retrieval", data, m, bits), x, figure)) for m in NINE
-    ]
-
-
-def retrieved_plots(name: str, held: Held, scope: Scope, data: str, bits: int) -> list[Plot]:
+def retrieved_plots(name: str, results: Results, settings: RunSettings, data: str, bits: int) -> list[Plot]:
     """Precision and recall against the number of points retrieved, at one length."""
     found = []
     for measure in ("precision", "recall"):
-        lines = along_ranks(held, scope, data, bits, f"{measure}_at")
+        series = nine_methods.along_curve(results, settings, data, bits, f"{measure}_at")
         caption = f"{measure.capitalize()} of the first N points, {bits} bits."
         axis = {"x_label": "points retrieved", "log_x": True}
-        found.append(plot(f"{name}-{measure}-{bits}", caption, f"{measure}, %", lines, **axis))
+        found.append(plot(f"{name}-{measure}-{bits}", caption, f"{measure}, %", series, **axis))
     return found
 
 
-def _claims(lines: list[Line], scope: Scope) -> list[Claim]:
-    line = by_method(lines)
-    many = MANY if scope.rows is None else scope.rows // 5
-    early, late, both = ("agh", "sth"), ("imh-tsne", "imh-le", "itq"), (float(FEW), float(_rank(lines, many)))
-    seen = [Line(each.title, each.method, {x: each.at.get(x) for x in both}) for each in lines]
-    ours = told(seen, "points retrieved")
+def _claims(series: list[Series], settings: RunSettings) -> list[Claim]:
+    methods = by_method(series)
+    many = MANY if settings.rows is None else settings.rows // 5
+    early, late, both = (
+        ("agh", "sth"),
+        ("imh-tsne", "imh-le", "itq"),
+        (float(FEW), float(_rank(series, many))),
+    )
+    seen = [Series(each.title, each.method, {x: each.at.get(x) for x in both}) for each in series]
+    ours = describe(seen, "points retrieved")
 
     def few() -> bool:
-        ordered = sorted(NINE, key=lambda m: line[m][FEW])
-        return all(ordered.index(m) >= len(NINE) // 2 for m in early)
+        ordered = sorted(PAPER_METHODS, key=lambda m: methods[m][FEW])
+        return all(ordered.index(m) >= len(PAPER_METHODS) // 2 for m in early)
 
     def kept(method: str) -> float:
-        return line[method][both[1]] / line[method][both[0]]
+        return methods[method][both[1]] / methods[method][both[0]]
 
     return [
-        claim("fig5-few", ours, few, scope),
-        claim("fig5-drop", ours, lambda: max(map(kept, early)) < min(map(kept, late)), scope),
+        claim("fig5-few", ours, few, settings),
+        claim("fig5-drop", ours, lambda: max(map(kept, early)) < min(map(kept, late)), settings),
         claim(
             "fig5-many",
             ours,
-            lambda: min(line[m][both[1]] for m in late) > max(line[m][both[1]] for m in early),
-            scope,
+            lambda: min(methods[m][both[1]] for m in late) > max(methods[m][both[1]] for m in early),
+            settings,
         ),
     ]
 
 
-def _rank(lines: list[Line], wanted: int) -> float:
+def _rank(series: list[Series], wanted: int) -> float:
     """The largest rank on the curves that is no larger than the one wanted."""
-    return max((x for line in lines for x in line.at if x <= wanted), default=float(wanted))
+    return max((x for each in series for x in each.at if x <= wanted), default=float(wanted))
 
 
 EXPERIMENT = Experiment("fig5", "Figure 5: precision and recall on CIFAR-10", (DATA,), fig4.trials, section)

@@ -9,40 +9,41 @@ from manihash.datasets import load_dataset
 from manihash.datasets.locations import find
 from manihash.datasets.sources import CIFAR10_BATCHES, CIFAR10_RECORD
 from manihash.datasets.splits import PAPER_SEED, balanced_split
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import Line, by_method, claim, title, told
-from manihash.paper.notes import data_note
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope, mean
-from manihash.paper.tasks.neighbors import DEPTH
-from manihash.report.section import Cell, Part, Pictures, Row, Section, Strip, Table
+from manihash.paper.claims import claim
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import Series, by_method, describe, mean, title
+from manihash.paper.settings import RunSettings
+from manihash.paper.tasks.answers import DEPTH
+from manihash.report.section import Cell, Item, Pictures, Row, Section, Strip, Table
 
 METHODS = ("imh-tsne", "sh", "agh", "sth")
 BITS = 32
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """Four methods; the first seed is shown."""
-    return [t for method in METHODS for t in _trials(scope, method)]
+    return [t for method in METHODS for t in _trials(settings, method)]
 
 
-def _trials(scope: Scope, method: str) -> list[Trial]:
-    return scope.seeded("answers", _data(scope), method, scope.lengths((BITS,))[0])
+def _trials(settings: RunSettings, method: str) -> list[Trial]:
+    return settings.seeded("answers", _data(settings), method, settings.lengths((BITS,))[0])
 
 
-def _data(scope: Scope) -> str:
+def _data(settings: RunSettings) -> str:
     """CIFAR-10 where its images are on this machine, otherwise MNIST."""
-    has_images = "cifar10-gist" in scope.at_hand and all(find(name) for name in CIFAR10_BATCHES)
+    has_images = "cifar10-gist" in settings.available and all(find(name) for name in CIFAR10_BATCHES)
     return "cifar10-gist" if has_images else "mnist"
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """The first query's answers, and the precision of all queries' answers."""
-    data, bits = _data(scope), scope.lengths((BITS,))[0]
-    lines = [
-        Line(title(m), m, {float(bits): mean(held, _trials(scope, m), "precision", 100)}) for m in METHODS
+    data, bits = _data(settings), settings.lengths((BITS,))[0]
+    series = [
+        Series(title(m), m, {float(bits): mean(results, _trials(settings, m), "precision", 100)})
+        for m in METHODS
     ]
-    rows = tuple(Row(line.title, (Cell(line.at[float(bits)]),), line.method) for line in lines)
+    rows = tuple(Row(each.title, (Cell(each.at[float(bits)]),), each.method) for each in series)
     table = Table(
         "fig6",
         f"Right among the first {DEPTH} answers, all queries.",
@@ -52,10 +53,10 @@ def section(held: Held, scope: Scope) -> Section:
         1,
     )
     lead = f"The first {DEPTH} answers to the test set's first query, at {bits} bits; wrong ones are framed."
-    line = by_method(lines)
+    methods = by_method(series)
 
     def best() -> bool:
-        return max(METHODS, key=lambda m: line[m][bits]) == "imh-tsne"
+        return max(METHODS, key=lambda m: methods[m][bits]) == "imh-tsne"
 
     missing: tuple[str, ...] = ()
     if data == "mnist":
@@ -63,20 +64,20 @@ def section(held: Held, scope: Scope) -> Section:
             "The paper shows images of CIFAR-10, which are not on this machine: digits of MNIST instead "
             "(`manihash data get cifar10-gist` fetches the images where it must compute their GIST).",
         )
-    parts: tuple[Part, ...] = (*_pictures(held, scope, data), table)
-    claims = (claim("fig6-tsne", told(lines), best, scope),)
-    return Section("fig6", EXPERIMENT.title, lead, data_note(data, scope), parts, claims, missing)
+    items: tuple[Item, ...] = (*_pictures(results, settings, data), table)
+    claims = (claim("fig6-tsne", describe(series), best, settings),)
+    return Section("fig6", EXPERIMENT.title, lead, data_note(data, settings), items, claims, missing)
 
 
-def _pictures(held: Held, scope: Scope, name: str) -> list[Pictures]:
-    found = {m: held[t].figures["ids"] for m in METHODS for t in _trials(scope, m)[:1] if t in held}
+def _pictures(results: Results, settings: RunSettings, name: str) -> list[Pictures]:
+    found = {m: results[t].figures["ids"] for m in METHODS for t in _trials(settings, m)[:1] if t in results}
     if not found:
         return []
-    data = load_dataset(name, n_queries=scope.queries, n_train=scope.rows)
+    data = load_dataset(name, n_queries=settings.queries, n_train=settings.rows)
     assert data.y_train is not None
     assert data.y_test is not None
     if data.image_shape is None:
-        images, queries = _cifar_images(scope)
+        images, queries = _cifar_images(settings)
     else:
         images, queries = (part.reshape(-1, *data.image_shape) for part in (data.X_train, data.X_test))
     strips = tuple(
@@ -90,12 +91,12 @@ def _pictures(held: Held, scope: Scope, name: str) -> list[Pictures]:
     return [Pictures("fig6-answers", "The query comes first.", strips)]
 
 
-def _cifar_images(scope: Scope) -> tuple[NDArray[Any], NDArray[Any]]:
+def _cifar_images(settings: RunSettings) -> tuple[NDArray[Any], NDArray[Any]]:
     """CIFAR-10's images (n, 32, 32, 3) in the order of its descriptors' database, and of their queries."""
     paths = [path for path in map(find, CIFAR10_BATCHES) if path is not None]
     records = np.concatenate([np.fromfile(path, np.uint8).reshape(-1, CIFAR10_RECORD) for path in paths])
     images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    drawn, rows = balanced_split(records[:, 0], scope.queries or 1000, PAPER_SEED)
+    drawn, rows = balanced_split(records[:, 0], settings.queries or 1000, PAPER_SEED)
     return images[rows], images[drawn]
 
 

@@ -4,13 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manihash.hashers.recipes import RECIPES
-from manihash.paper.experiment import Experiment
-from manihash.paper.figures import large
-from manihash.paper.figures.fig8 import SETS
-from manihash.paper.lines import title
-from manihash.paper.notes import data_note
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope, mean
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.figures.large_sets import BASE_SIZE, NEIGHBORS, SIFT_SETS
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import mean, title
+from manihash.paper.settings import RunSettings
 from manihash.report.section import Cell, Row, Section, Table
 
 MNIST, CIFAR = "mnist", "cifar10-gist"
@@ -34,11 +32,11 @@ class Variant:
         return title(self.method) + (f", m = {size:,}" if size else "")
 
 
-def _variants(scope: Scope) -> list[Variant]:
+def _variants(settings: RunSettings) -> list[Variant]:
     """The paper's best first, then what improves it, then others; recipes that are not there are left out."""
     bases = [
         Variant(method, {"base__size": size} if size else {})
-        for size in (QUICK_SIZES if scope.quick else SIZES)
+        for size in (QUICK_SIZES if settings.quick else SIZES)
         for method in ("imh-tsne", "imh-tsne-rotated")
     ]
     others = ("imh-large", "imh-supervised", "ksh", "ldahash", "ssh", "agh2", "itq", "rmmh", "klsh", "lsh")
@@ -48,69 +46,69 @@ def _variants(scope: Scope) -> list[Variant]:
 
 def _large_variants() -> list[Variant]:
     """On a large set, with the paper's base size there."""
-    base = {"base__size": large.BASE_SIZE, "n_neighbors": large.NEIGHBORS}
+    base = {"base__size": BASE_SIZE, "n_neighbors": NEIGHBORS}
     on_base = [Variant(method, base) for method in ("imh-tsne", "imh-tsne-rotated")]
     return on_base + [Variant(method) for method in ("itq", "lsh", "sign")]
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """All variants on two sets with classes, asymmetric ranking on one, and the large set."""
     return [
         *(
             t
-            for data in _labeled(scope)
-            for v in _variants(scope)
-            for b in _bits(scope)
-            for t in _of(scope, data, v, b)
+            for data in _labeled(settings)
+            for v in _variants(settings)
+            for b in _bits(settings)
+            for t in _of(settings, data, v, b)
         ),
         *(
             t
             for method in ASYMMETRIC
-            for b in _bits(scope)
-            for t in scope.seeded("asymmetric", MNIST, method, b)
+            for b in _bits(settings)
+            for t in settings.seeded("asymmetric", MNIST, method, b)
         ),
-        *(t for v in _large_variants() for b in _bits(scope) for t in _on_large(scope, v, b)),
-        *(t for v in _large_variants() for t in _asymmetric(scope, v)),
+        *(t for v in _large_variants() for b in _bits(settings) for t in _on_large(settings, v, b)),
+        *(t for v in _large_variants() for t in _asymmetric(settings, v)),
     ]
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """Tables of each of these, and in words where plain methods win."""
-    tables = [_by_class(held, scope, data) for data in _labeled(scope)]
-    tables.append(_asymmetric_table(held, scope))
-    if _has_large(scope):
-        tables.append(_by_distance(held, scope))
-    lead = "The same comparisons with what the paper does not have. " + _plain_wins(held, scope)
-    sets = [*_labeled(scope), *([_large(scope)] if _has_large(scope) else [])]
-    note = " ".join(data_note(data, scope) for data in sets)
+    tables = [_by_class(results, settings, data) for data in _labeled(settings)]
+    tables.append(_asymmetric_table(results, settings))
+    if _has_large(settings):
+        tables.append(_by_distance(results, settings))
+    lead = "The same comparisons with what the paper does not have. " + _plain_wins(results, settings)
+    sets = [*_labeled(settings), *([_large(settings)] if _has_large(settings) else [])]
+    note = " ".join(data_note(data, settings) for data in sets)
     return Section("ours", EXPERIMENT.title, lead, note, tuple(tables))
 
 
-def _by_class(held: Held, scope: Scope, data: str) -> Table:
-    columns = tuple(f"{name}, {b} bits" for name in ("MAP", "F1") for b in _bits(scope))
+def _by_class(results: Results, settings: RunSettings, data: str) -> Table:
+    columns = tuple(f"{name}, {b} bits" for name in ("MAP", "F1") for b in _bits(settings))
     rows = tuple(
         Row(
             v.title,
             tuple(
-                Cell(mean(held, _of(scope, data, v, b), figure, 100))
+                Cell(mean(results, _of(settings, data, v, b), figure, 100))
                 for figure in ("map", "f1")
-                for b in _bits(scope)
+                for b in _bits(settings)
             ),
             v.method,
         )
-        for v in _variants(scope)
+        for v in _variants(settings)
     )
     caption = f"{data}: what goes beyond the paper. IMH supervised, KSH, LDAHash and SSH learn from labels."
     return Table(f"ours-{data}", caption, columns, rows, "%", 1)
 
 
-def _asymmetric_table(held: Held, scope: Scope) -> Table:
-    bits = _bits(scope)
+def _asymmetric_table(results: Results, settings: RunSettings) -> Table:
+    bits = _bits(settings)
     columns = tuple(f"{name}, {b} bits" for b in bits for name in ("Hamming", "asymmetric"))
 
     def cells(method: str) -> tuple[Cell, ...]:
         return tuple(
-            Cell(mean(held, scope.seeded("asymmetric", MNIST, method, b), figure, 100))
+            Cell(mean(results, settings.seeded("asymmetric", MNIST, method, b), figure, 100))
             for b in bits
             for figure in ("map_hamming", "map")
         )
@@ -120,8 +118,8 @@ def _asymmetric_table(held: Held, scope: Scope) -> Table:
     return Table("ours-asymmetric", caption, columns, rows, "MAP, %", 1)
 
 
-def _by_distance(held: Held, scope: Scope) -> Table:
-    data, bits = _large(scope), _bits(scope)
+def _by_distance(results: Results, settings: RunSettings) -> Table:
+    data, bits = _large(settings), _bits(settings)
     last = bits[-1]
     columns = (
         *(f"F1, {b} bits" for b in bits),
@@ -132,9 +130,9 @@ def _by_distance(held: Held, scope: Scope) -> Table:
         Row(
             v.title,
             (
-                *(Cell(mean(held, _of(scope, data, v, b), "f1", 100)) for b in bits),
-                *(Cell(mean(held, _of(scope, data, v, b), "map_ties", 100)) for b in bits),
-                Cell(mean(held, _asymmetric(scope, v), "map", 100)),
+                *(Cell(mean(results, _of(settings, data, v, b), "f1", 100)) for b in bits),
+                *(Cell(mean(results, _of(settings, data, v, b), "map_ties", 100)) for b in bits),
+                Cell(mean(results, _asymmetric(settings, v), "map", 100)),
             ),
             v.method,
         )
@@ -144,18 +142,18 @@ def _by_distance(held: Held, scope: Scope) -> Table:
     return Table("ours-distance", caption, columns, rows, "%", 1)
 
 
-def _plain_wins(held: Held, scope: Scope) -> str:
+def _plain_wins(results: Results, settings: RunSettings) -> str:
     """Every case where ITQ, LSH or sign quantization beats IMH-tSNE, in words."""
     found = []
-    places = [(data, _variants(scope), "map") for data in _labeled(scope)]
-    if _has_large(scope):
-        places += [(_large(scope), _large_variants(), figure) for figure in ("map_ties", "f1")]
+    places = [(data, _variants(settings), "map") for data in _labeled(settings)]
+    if _has_large(settings):
+        places += [(_large(settings), _large_variants(), figure) for figure in ("map_ties", "f1")]
     for data, variants, figure in places:
         best = next(v for v in variants if v.method == "imh-tsne")
-        for b in _bits(scope):
-            theirs = mean(held, _of(scope, data, best, b), figure, 100)
+        for b in _bits(settings):
+            theirs = mean(results, _of(settings, data, best, b), figure, 100)
             for v in (v for v in variants if v.method in ("itq", "sign", "lsh")):
-                plain = mean(held, _of(scope, data, v, b), figure, 100)
+                plain = mean(results, _of(settings, data, v, b), figure, 100)
                 if plain and theirs and plain.mean > theirs.mean:
                     name = "F1" if figure == "f1" else "MAP"
                     found.append(
@@ -166,38 +164,38 @@ def _plain_wins(held: Held, scope: Scope) -> str:
     return "Where a plain method beats IMH-tSNE: " + "; ".join(found) + "."
 
 
-def _of(scope: Scope, data: str, variant: Variant, bits: int) -> list[Trial]:
-    return scope.seeded("retrieval", data, variant.method, bits, **variant.options)
+def _of(settings: RunSettings, data: str, variant: Variant, bits: int) -> list[Trial]:
+    return settings.seeded("retrieval", data, variant.method, bits, **variant.options)
 
 
-def _on_large(scope: Scope, variant: Variant, bits: int) -> list[Trial]:
-    return _of(scope, _large(scope), variant, bits) if _has_large(scope) else []
+def _on_large(settings: RunSettings, variant: Variant, bits: int) -> list[Trial]:
+    return _of(settings, _large(settings), variant, bits) if _has_large(settings) else []
 
 
-def _asymmetric(scope: Scope, variant: Variant) -> list[Trial]:
-    if not _has_large(scope):
+def _asymmetric(settings: RunSettings, variant: Variant) -> list[Trial]:
+    if not _has_large(settings):
         return []
-    queries = min(ASYMMETRIC_QUERIES, scope.large_queries)
-    last = _bits(scope)[-1]
-    return scope.seeded(
-        "asymmetric", _large(scope), variant.method, last, queries=queries, **variant.options
+    queries = min(ASYMMETRIC_QUERIES, settings.large_queries)
+    last = _bits(settings)[-1]
+    return settings.seeded(
+        "asymmetric", _large(settings), variant.method, last, queries=queries, **variant.options
     )[:1]
 
 
-def _bits(scope: Scope) -> tuple[int, ...]:
-    return scope.lengths(BITS)
+def _bits(settings: RunSettings) -> tuple[int, ...]:
+    return settings.lengths(BITS)
 
 
-def _labeled(scope: Scope) -> list[str]:
-    return [MNIST, CIFAR] if CIFAR in scope.at_hand else [MNIST]
+def _labeled(settings: RunSettings) -> list[str]:
+    return [MNIST, CIFAR] if CIFAR in settings.available else [MNIST]
 
 
-def _large(scope: Scope) -> str:
-    return scope.first_at_hand(SETS)
+def _large(settings: RunSettings) -> str:
+    return settings.first_available(SIFT_SETS)
 
 
-def _has_large(scope: Scope) -> bool:
-    return _large(scope) in scope.at_hand
+def _has_large(settings: RunSettings) -> bool:
+    return _large(settings) in settings.available
 
 
 EXPERIMENT = Experiment("ours", "Beyond the paper", (MNIST,), trials, section)

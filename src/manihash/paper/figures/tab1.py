@@ -1,11 +1,10 @@
 """Table 1: random against k-means base points on CIFAR-10, with AGH."""
 
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import Line, along_bits, by_method, claim, everywhere_above, title, told
-from manihash.paper.notes import data_note
-from manihash.paper.printed import number
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope
+from manihash.paper.claims import claim, everywhere_above, number
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import Series, along_bits, by_method, describe, title
+from manihash.paper.settings import RunSettings
 from manihash.report.section import Cell, Claim, Row, Section, Table
 
 DATA = "cifar10-gist"
@@ -14,47 +13,47 @@ VARIANTS = ("imh-le-b", "imh-le", "imh-tsne")
 METHODS = (*(f"{method}{base}" for method in VARIANTS for base in ("-random", "")), "agh")
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """Three variants with both bases, and AGH, at three lengths."""
-    lengths = scope.lengths(BITS)
-    return [t for m in METHODS for bits in lengths for t in scope.seeded("retrieval", DATA, m, bits)]
+    lengths = settings.lengths(BITS)
+    return [t for m in METHODS for bits in lengths for t in settings.seeded("retrieval", DATA, m, bits)]
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """The table with the paper's numbers beside ours, and the claims."""
-    lengths = scope.lengths(BITS)
-    lines = [along_bits(held, scope, DATA, method, "map", lengths=lengths) for method in METHODS]
+    lengths = settings.lengths(BITS)
+    series = [along_bits(results, settings, DATA, method, "map", lengths=lengths) for method in METHODS]
     rows = tuple(
         Row(
-            title(line.method),
-            tuple(Cell(line.at[bits], number("tab1", "map", line.method, bits)) for bits in lengths),
-            line.method,
+            title(each.method),
+            tuple(Cell(each.at[bits], number("tab1", "map", each.method, bits)) for bits in lengths),
+            each.method,
         )
-        for line in lines
+        for each in series
     )
     columns = tuple(f"{bits} bits" for bits in lengths)
     caption = "Random against k-means base points, 400 of them."
     table = Table("tab1", caption, columns, rows, "MAP, %")
     lead = "How the base points are chosen: at random, or as k-means centers."
-    claims = tuple(_claims(by_method(lines), scope))
-    return Section("tab1", EXPERIMENT.title, lead, data_note(DATA, scope), (table,), claims)
+    claims = tuple(_claims(by_method(series), settings))
+    return Section("tab1", EXPERIMENT.title, lead, data_note(DATA, settings), (table,), claims)
 
 
-def _claims(line: dict[str, Line], scope: Scope) -> list[Claim]:
+def _claims(methods: dict[str, Series], settings: RunSettings) -> list[Claim]:
     def kmeans_wins(method: str) -> Claim:
-        a, b = line[method], line[f"{method}-random"]
+        a, b = methods[method], methods[f"{method}-random"]
         name = f"tab1-{method.removeprefix('imh-')}"
-        return claim(name, told([a, b], digits=2), lambda: everywhere_above(a, b), scope)
+        return claim(name, describe([a, b], digits=2), lambda: everywhere_above(a, b), settings)
 
-    random = [line[f"{method}-random"] for method in VARIANTS]
-    agh = line["agh"]
+    random = [methods[f"{method}-random"] for method in VARIANTS]
+    agh = methods["agh"]
 
     def all_but_one() -> bool:
         return sum(each[x] <= agh[x] for each in random for x in agh.xs) <= 1
 
     return [
         *map(kmeans_wins, VARIANTS),
-        claim("tab1-random-agh", told([*random, agh], digits=2), all_but_one, scope),
+        claim("tab1-random-agh", describe([*random, agh], digits=2), all_but_one, settings),
     ]
 
 

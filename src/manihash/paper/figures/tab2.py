@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import FAR, Line, by_method, claim, plot, ranked, title, told
-from manihash.paper.notes import data_note
-from manihash.paper.printed import number, paper
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import NINE, Held, Scope, mean
-from manihash.report.section import Cell, Claim, Part, Plot, Row, Section, Table, Value
+from manihash.paper.claims import FAR, claim, number, paper, ranked
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import Series, by_method, describe, mean, plot, title
+from manihash.paper.settings import PAPER_METHODS, RunSettings
+from manihash.report.section import Cell, Claim, Item, Plot, Row, Section, Table, Value
 
 DATA = "mnist"
 MICRO = 1e6
@@ -19,58 +18,58 @@ LINEAR = 1.25  # times n: how much more than n the training may grow, and with n
 _ON_BASE = ("imh-tsne", "imh-le", "agh")
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """Nine methods at two lengths, and the growth with n; one seed, since it is the time that is measured."""
-    lengths = scope.lengths(BITS)
-    found = [t for bits in lengths for m in NINE for t in _trials(scope, "times", m, bits)]
-    return found + _trials(scope, "growth", GROWN, GROWN_BITS)
+    lengths = settings.lengths(BITS)
+    found = [t for bits in lengths for m in PAPER_METHODS for t in _trials(settings, "times", m, bits)]
+    return found + _trials(settings, "growth", GROWN, GROWN_BITS)
 
 
-def _trials(scope: Scope, task: str, method: str, bits: int) -> list[Trial]:
-    return scope.seeded(task, DATA, method, bits)[:1]
+def _trials(settings: RunSettings, task: str, method: str, bits: int) -> list[Trial]:
+    return settings.seeded(task, DATA, method, bits)[:1]
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """Times to train and to encode beside the paper's, ratios to the bare product, and growth with n."""
-    lengths = scope.lengths(BITS)
+    lengths = settings.lengths(BITS)
 
-    def along(method: str, figure: str, factor: float = 1.0) -> Line:
-        at = {float(b): mean(held, _trials(scope, "times", method, b), figure, factor) for b in lengths}
-        return Line(title(method), method, at)
+    def along(method: str, figure: str, factor: float = 1.0) -> Series:
+        at = {float(b): mean(results, _trials(settings, "times", method, b), figure, factor) for b in lengths}
+        return Series(title(method), method, at)
 
     fit, encode, products = (
-        by_method(along(method, *figure) for method in NINE)
+        by_method(along(method, *figure) for method in PAPER_METHODS)
         for figure in (("fit",), ("encode_query", MICRO), ("fit_products",))
     )
     kmeans = replace(along("imh-tsne", "kmeans"), title="k-means", method="kmeans")
-    grown = _grown(held, scope)
-    claims = (*_claims(fit, encode, kmeans, scope), *_growth_claims(grown, scope))
-    parts: tuple[Part, ...] = (_training(fit, products, kmeans), _encoding(encode), *_growth_plots(grown))
+    grown = _grown(results, settings)
+    claims = (*_claims(fit, encode, kmeans, settings), *_growth_claims(grown, settings))
+    items: tuple[Item, ...] = (_training(fit, products, kmeans), _encoding(encode), *_growth_plots(grown))
     lead = (
         "Medians of repeats, nothing else running beside. A product is that of all rows with 400 vectors, "
         "in the same run: it compares machines. The paper's machine: a desktop PC, 4 cores at 3.07 GHz."
     )
-    return Section("tab2", EXPERIMENT.title, lead, data_note(DATA, scope), parts, claims)
+    return Section("tab2", EXPERIMENT.title, lead, data_note(DATA, settings), items, claims)
 
 
-def _training(fit: dict[str, Line], products: dict[str, Line], kmeans: Line) -> Table:
+def _training(fit: dict[str, Series], products: dict[str, Series], kmeans: Series) -> Table:
     """Seconds beside the paper's, what of them is k-means, and the ratio to the bare product."""
     lengths = [int(x) for x in kmeans.at]
     rows = []
-    for method, line in fit.items():
+    for method, each in fit.items():
         on_base = method in _ON_BASE
-        seconds = [Cell(line.at[b], number("tab2", "train", method, b)) for b in lengths]
+        seconds = [Cell(each.at[b], number("tab2", "train", method, b)) for b in lengths]
         own = Cell(kmeans.at[lengths[0]], paper()["tab2"]["kmeans"]) if on_base else Cell(None)
         ratios = [Cell(products[method].at[b]) for b in lengths]
-        rows.append(Row(line.title, (*seconds, own, *ratios), method))
+        rows.append(Row(each.title, (*seconds, own, *ratios), method))
     columns = [f"{b} bits" for b in lengths] + ["of that k-means"] + [f"{b} bits, products" for b in lengths]
     return Table("tab2-train", "Training.", tuple(columns), tuple(rows), "seconds; products", 1)
 
 
-def _encoding(encode: dict[str, Line]) -> Table:
+def _encoding(encode: dict[str, Series]) -> Table:
     rows = tuple(
-        Row(line.title, tuple(Cell(value, _printed_test(m, x)) for x, value in line.at.items()), m)
-        for m, line in encode.items()
+        Row(each.title, tuple(Cell(value, _printed_test(m, x)) for x, value in each.at.items()), m)
+        for m, each in encode.items()
     )
     columns = tuple(f"{x:g} bits" for x in encode["pcah"].at)
     caption = "Encoding: microseconds for one query; the queries come in one batch."
@@ -82,19 +81,19 @@ def _printed_test(method: str, bits: float) -> float | None:
     return None if seconds is None else MICRO * seconds
 
 
-def _grown(held: Held, scope: Scope) -> tuple[Line, Line]:
+def _grown(results: Results, settings: RunSettings) -> tuple[Series, Series]:
     """Seconds to train, and microseconds of a query, along the number of training rows."""
-    result = held.get(_trials(scope, "growth", GROWN, GROWN_BITS)[0])
+    result = results.get(_trials(settings, "growth", GROWN, GROWN_BITS)[0])
     figures = {"rows": [], "fit": [], "encode_query": []} if result is None else result.figures
 
-    def along(name: str, key: str, factor: float) -> Line:
+    def along(name: str, key: str, factor: float) -> Series:
         pairs = zip(figures["rows"], figures[key], strict=True)
-        return Line(name, GROWN, {float(n): Value(factor * seconds) for n, seconds in pairs})
+        return Series(name, GROWN, {float(n): Value(factor * seconds) for n, seconds in pairs})
 
     return along("training", "fit", 1), along("one query", "encode_query", MICRO)
 
 
-def _growth_plots(grown: tuple[Line, Line]) -> list[Plot]:
+def _growth_plots(grown: tuple[Series, Series]) -> list[Plot]:
     fit, query = grown
     words = f"IMH-tSNE, {GROWN_BITS} bits, by the number of training rows."
     axis = {"x_label": "training rows"}
@@ -104,9 +103,14 @@ def _growth_plots(grown: tuple[Line, Line]) -> list[Plot]:
     ]
 
 
-def _claims(fit: dict[str, Line], encode: dict[str, Line], kmeans: Line, scope: Scope) -> list[Claim]:
+def _claims(
+    fit: dict[str, Series], encode: dict[str, Series], kmeans: Series, settings: RunSettings
+) -> list[Claim]:
     lengths = list(fit["pcah"].at)
-    all_fit, all_encode = told(list(fit.values()), digits=2), told(list(encode.values()), "bits, µs", 2)
+    all_fit, all_encode = (
+        describe(list(fit.values()), digits=2),
+        describe(list(encode.values()), "bits, µs", 2),
+    )
     four, slow = ("imh-tsne", "imh-le", "agh", "sh"), ("sth", "bre")
 
     def fastest() -> bool:
@@ -119,21 +123,23 @@ def _claims(fit: dict[str, Line], encode: dict[str, Line], kmeans: Line, scope: 
         return all(MUCH * fit[m][x] < fit[s][x] for m in four for s in slow for x in lengths)
 
     def sth_slowest() -> bool:
-        return all(encode["sth"][x] > FAR * encode[m][x] for m in NINE if m != "sth" for x in lengths)
+        return all(
+            encode["sth"][x] > FAR * encode[m][x] for m in PAPER_METHODS if m != "sth" for x in lengths
+        )
 
     def dominates() -> bool:
         return all(kmeans[x] > fit[m][x] / 2 for m in _ON_BASE for x in lengths)
 
     return [
-        claim("tab2-pcah", all_fit, fastest, scope),
-        claim("tab2-tsne", told([fit[m] for m in four], digits=2), tsne_slower, scope),
-        claim("tab2-sth-bre", told([fit[m] for m in (*four, *slow)], digits=2), much_faster, scope),
-        claim("tab2-sth", all_encode, sth_slowest, scope),
-        claim("tab2-kmeans", told([kmeans, *(fit[m] for m in _ON_BASE)], digits=2), dominates, scope),
+        claim("tab2-pcah", all_fit, fastest, settings),
+        claim("tab2-tsne", describe([fit[m] for m in four], digits=2), tsne_slower, settings),
+        claim("tab2-sth-bre", describe([fit[m] for m in (*four, *slow)], digits=2), much_faster, settings),
+        claim("tab2-sth", all_encode, sth_slowest, settings),
+        claim("tab2-kmeans", describe([kmeans, *(fit[m] for m in _ON_BASE)], digits=2), dominates, settings),
     ]
 
 
-def _growth_claims(grown: tuple[Line, Line], scope: Scope) -> list[Claim]:
+def _growth_claims(grown: tuple[Series, Series], settings: RunSettings) -> list[Claim]:
     fit, query = grown
 
     def linear() -> bool:
@@ -145,8 +151,8 @@ def _growth_claims(grown: tuple[Line, Line], scope: Scope) -> list[Claim]:
         return max(values) <= LINEAR * min(values)
 
     return [
-        claim("text-linear", told([fit], "rows, seconds", 2), linear, scope),
-        claim("text-query", told([query], "rows, µs", 2), constant, scope),
+        claim("text-linear", describe([fit], "rows, seconds", 2), linear, settings),
+        claim("text-query", describe([query], "rows, µs", 2), constant, settings),
     ]
 
 

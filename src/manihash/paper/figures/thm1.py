@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
-from manihash.paper.experiment import Experiment
-from manihash.paper.lines import Line, NotMeasured, claim, plot, told
-from manihash.paper.notes import data_note
-from manihash.paper.run.trial import Trial
-from manihash.paper.scope import Held, Scope, average
+from manihash.paper.claims import claim
+from manihash.paper.experiment import Experiment, data_note
+from manihash.paper.run.trial import Results, Trial
+from manihash.paper.series import NotMeasured, Series, average, describe, plot
+from manihash.paper.settings import RunSettings
 from manihash.paper.tasks.prototypes import DRAWS, QUERIES, ROWS
 from manihash.report.section import Section, Value
 
@@ -15,15 +15,15 @@ DIMENSIONS = 16
 CHANCE = 0.03  # of draws: what a share of 1,000 of them may be off by
 
 
-def trials(scope: Scope) -> list[Trial]:
+def trials(settings: RunSettings) -> list[Trial]:
     """One trial for each seed."""
-    return scope.seeded("prototypes", DATA, "imh-tsne", DIMENSIONS)
+    return settings.seeded("prototypes", DATA, "imh-tsne", DIMENSIONS)
 
 
-def section(held: Held, scope: Scope) -> Section:
+def section(results: Results, settings: RunSettings) -> Section:
     """Error and bound against n'."""
-    found = [held[t].figures for t in trials(scope) if t in held]
-    error, bound = (Line(name, method, _along(found, key)) for name, method, key in _LINES)
+    found = [results[t].figures for t in trials(settings) if t in results]
+    error, bound = (Series(name, method, _along(found, key)) for name, method, key in _LINES)
     worst = max((v for figures in found for v in figures["violations"]), default=None)
 
     def bounded() -> bool:
@@ -35,7 +35,7 @@ def section(held: Held, scope: Scope) -> Section:
         values = [error[x] for x in error.xs]
         return all(a > b for a, b in pairwise(values))
 
-    seen = told([error, bound], "embeddings used", 3)
+    seen = describe([error, bound], "embeddings used", 3)
     beyond = "" if worst is None else f"; largest share of draws beyond t less the bound: {worst:.3f}"
     lead = (
         f"{QUERIES} queries, {DRAWS} draws each, for t-SNE's embedding of {ROWS:,} rows into {DIMENSIONS} "
@@ -51,10 +51,10 @@ def section(held: Held, scope: Scope) -> Section:
         log_y=True,
     )
     claims = (
-        claim("thm1-bound", seen + beyond, bounded, scope),
-        claim("thm1-grows", seen, shrinks, scope),
+        claim("thm1-bound", seen + beyond, bounded, settings),
+        claim("thm1-grows", seen, shrinks, settings),
     )
-    return Section("thm1", EXPERIMENT.title, lead, data_note(DATA, scope), (drawn,), claims)
+    return Section("thm1", EXPERIMENT.title, lead, data_note(DATA, settings), (drawn,), claims)
 
 
 _LINES = (("error", "imh-tsne", "error"), ("bound of theorem 1", "bound", "bound"))

@@ -14,16 +14,18 @@ from time import perf_counter
 from typing import Any
 
 from manihash.paper.run import provenance
-from manihash.paper.run.trial import Found, Result, Results, Trial
+from manihash.paper.run.trial import Outcome, Result, ResultFolder, Trial
 from manihash.progress import advance
 
 _log = logging.getLogger(__name__)
 _STAGE = "trials"
 
-Measure = Callable[[Trial], Found]
+Measure = Callable[[Trial], Outcome]
 
 
-def run(trials: Iterable[Trial], results: Results, measure: Measure, *, jobs: int = 1) -> dict[Trial, str]:
+def run(
+    trials: Iterable[Trial], results: ResultFolder, measure: Measure, *, jobs: int = 1
+) -> dict[Trial, str]:
     """Run what has no result yet, in the order given; the reasons of those that failed.
 
     ``measure`` is a function of a module, by whose name a worker finds it (``tasks.measure``). Trials that
@@ -45,7 +47,7 @@ def run(trials: Iterable[Trial], results: Results, measure: Measure, *, jobs: in
 class _Crew:
     """Some workers on one list of trials."""
 
-    def __init__(self, results: Results, measure: Measure, jobs: int) -> None:
+    def __init__(self, results: ResultFolder, measure: Measure, jobs: int) -> None:
         self.results, self.measure, self.jobs = results, measure, jobs
         self.failures: dict[Trial, str] = {}
 

@@ -1,1 +1,25 @@
-"""Tasks: what one trial can measure."""
+"""The tasks: what a trial can measure."""
+
+from collections.abc import Callable
+
+from manihash.paper.run.cache import TrialCache
+from manihash.paper.run.trial import Outcome, Trial
+from manihash.paper.tasks import answers, classify, prototypes, retrieval, timing
+
+TASKS: dict[str, Callable[[Trial, TrialCache], Outcome]] = {
+    "retrieval": retrieval.retrieval,
+    "scan": retrieval.scan,
+    "asymmetric": retrieval.asymmetric,
+    "accuracy": classify.accuracy,
+    "answers": answers.answers,
+    "sample": answers.sample,
+    "prototypes": prototypes.prototypes,
+    "times": timing.times,
+    "growth": timing.growth,
+}
+_cache = TrialCache()  # one per process
+
+
+def measure(trial: Trial) -> Outcome:
+    """The outcome of a trial."""
+    return TASKS[trial.task](trial, _cache)

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from manihash.compute.threads import single_blas_thread
-from manihash.paper.run.shelf import Shelf
-from manihash.paper.run.trial import Found, Trial
+from manihash.paper.run.cache import TrialCache
+from manihash.paper.run.trial import Outcome, Trial
 from manihash.types import Floats
 
 COSTS = (0.001, 0.01, 0.1)
@@ -18,20 +18,20 @@ _CHOOSING_ROWS = 20_000  # C is chosen by machines that learn from so many rows
 _TOLERANCE, _STEPS = 1e-6, 200
 
 
-def accuracy(trial: Trial, shelf: Shelf) -> Found:
+def accuracy(trial: Trial, cache: TrialCache) -> Outcome:
     """Share of test rows that a linear SVM classifies rightly; its C is chosen on held-out training rows."""
-    data = shelf.dataset(trial)
+    data = cache.dataset(trial)
     assert data.y_train is not None
     assert data.y_test is not None
     if trial.method == PIXELS:
         X, Q = _scaled(data.X_train), _scaled(data.X_test)
     else:
-        hasher = shelf.hasher(trial).fit(data.X_train, data.y_train)
+        hasher = cache.hasher(trial).fit(data.X_train, data.y_train)
         X, Q = (_signs(hasher.transform(part)) for part in (data.X_train, data.X_test))
     with single_blas_thread():  # the products are narrow: more threads wait for each other
         C, scores = chosen_cost(X, data.y_train)
         right = LinearSVM(C).fit(X, data.y_train).predict(Q) == data.y_test
-    return Found({"accuracy": float(right.mean()), "C": C, "held_out": scores})
+    return Outcome({"accuracy": float(right.mean()), "C": C, "held_out": scores})
 
 
 def _scaled(pixels: NDArray[Any]) -> Floats:

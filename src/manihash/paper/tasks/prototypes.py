@@ -5,8 +5,8 @@ import numpy as np
 from manihash.base.weights import weights
 from manihash.compute.numpy import squared_distances, squared_norms, unit_rows
 from manihash.embeddings.tsne import TSNE
-from manihash.paper.run.shelf import Shelf
-from manihash.paper.run.trial import Found, Trial
+from manihash.paper.run.cache import TrialCache
+from manihash.paper.run.trial import Outcome, Trial
 from manihash.paper.theory.prototype import k_center, prototype
 
 ROWS = 1000
@@ -15,7 +15,7 @@ QUERIES, DRAWS = 10, 50
 _NEAR = 30  # sigma of a query is its distance to so many rows
 
 
-def prototypes(trial: Trial, shelf: Shelf) -> Found:
+def prototypes(trial: Trial, cache: TrialCache) -> Outcome:
     """For each number m of clusters: n', the root mean square error, and its bound sqrt(2 / n') ε_(n'/2).
 
     Y is t-SNE's embedding of 1,000 rows into ``bits`` dimensions. The theorem bounds Pr[error >= t] by
@@ -23,7 +23,7 @@ def prototypes(trial: Trial, shelf: Shelf) -> Found:
     ``violations`` is the largest share of draws beyond t, less its bound, over t.
     """
     rng = np.random.default_rng(trial.seed)
-    data = shelf.dataset(trial)
+    data = cache.dataset(trial)
     X = data.X_train[:ROWS].astype(np.float64)
     X = unit_rows(X, squared_norms(X))
     Q = data.X_test[:QUERIES].astype(np.float64)
@@ -54,6 +54,6 @@ def prototypes(trial: Trial, shelf: Shelf) -> Found:
         bound.append(float(np.sqrt(np.mean(limits**2))))
         used.append(float(n_used.mean()))
         violations.append(float(beyond.max()))
-    return Found(
+    return Outcome(
         {"clusters": list(CLUSTERS), "n_used": used, "error": error, "bound": bound, "violations": violations}
     )

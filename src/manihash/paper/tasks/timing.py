@@ -15,8 +15,8 @@ from manihash.hashers.agh import AGH
 from manihash.hashers.imh import IMH
 from manihash.hashers.recipes import recipe
 from manihash.induction import base_points
-from manihash.paper.run.shelf import Shelf
-from manihash.paper.run.trial import Found, Trial
+from manihash.paper.run.cache import TrialCache
+from manihash.paper.run.trial import Outcome, Trial
 from manihash.rows.local import LocalRows
 
 PRODUCT_COLUMNS = 400  # base points of the paper: the product is n x d x 400
@@ -25,9 +25,9 @@ _REPEATS = 3
 SIZES = (0.125, 0.25, 0.5, 1.0)  # shares of the rows that the growth of the times is seen at
 
 
-def times(trial: Trial, shelf: Shelf) -> Found:
+def times(trial: Trial, cache: TrialCache) -> Outcome:
     """Seconds to fit, of that k-means, and to encode one of the queries; medians of repeats where short."""
-    data = shelf.dataset(trial)
+    data = cache.dataset(trial)
     X, Q = data.X_train, data.X_test
     made = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, **dict(trial.options))
     product = _seconds(lambda: bare_product(X))
@@ -43,19 +43,19 @@ def times(trial: Trial, shelf: Shelf) -> Found:
         rows = LocalRows(X, normalize=made.normalize)
         seed = checks.seed(checks.generator(trial.seed))
         figures["kmeans"] = _seconds(lambda: base_points(made.base, rows, 1, seed))
-    return Found(figures)
+    return Outcome(figures)
 
 
-def growth(trial: Trial, shelf: Shelf) -> Found:
+def growth(trial: Trial, cache: TrialCache) -> Outcome:
     """Seconds to fit on more and more rows, and to encode a query with each of the models."""
-    data = shelf.dataset(trial)
+    data = cache.dataset(trial)
     sizes = [round(share * len(data.X_train)) for share in SIZES]
     fit, query = [], []
     for n in sizes:
         made = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, base=KMeansBase())
         fit.append(_seconds(partial(made.fit, data.X_train[:n])))
         query.append(_seconds(partial(made.encode, data.X_test)) / len(data.X_test))
-    return Found({"rows": sizes, "fit": fit, "encode_query": query})
+    return Outcome({"rows": sizes, "fit": fit, "encode_query": query})
 
 
 def bare_product(X: Any) -> float:

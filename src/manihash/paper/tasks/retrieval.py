@@ -9,8 +9,8 @@ from manihash.compute.numpy import squared_norms, unit_rows
 from manihash.evaluation.harness import evaluate, evaluate_lookup, evaluate_ranking, evaluate_scan, measure
 from manihash.evaluation.metrics import f1, precision_at_recall
 from manihash.evaluation.truth import LabelTruth, Truth
-from manihash.paper.run.shelf import Shelf
-from manihash.paper.run.trial import Figures, Found, Trial
+from manihash.paper.run.cache import TrialCache
+from manihash.paper.run.trial import Figures, Outcome, Trial
 from manihash.search.rescore import asymmetric_distances
 from manihash.types import Floats
 
@@ -21,14 +21,14 @@ LEVELS = (0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 11)))
 _DIGITS = 7
 
 
-def retrieval(trial: Trial, shelf: Shelf) -> Found:
+def retrieval(trial: Trial, cache: TrialCache) -> Outcome:
     """All metrics of one fitted method that the figures of retrieval need.
 
     With a Euclidean truth (a million rows) nothing is ranked: MAP is the tie-aware one alone.
     """
-    data, truth = shelf.dataset(trial), shelf.truth(trial)
+    data, truth = cache.dataset(trial), cache.truth(trial)
     found = measure(
-        shelf.hasher(trial),
+        cache.hasher(trial),
         data.X_train,
         data.X_test,
         truth,
@@ -40,7 +40,7 @@ def retrieval(trial: Trial, shelf: Shelf) -> Found:
         "encode": found.encode_seconds + found.encode_queries_seconds,
         "judge": found.evaluate_seconds,
     }
-    return Found(found.result, seconds)
+    return Outcome(found.result, seconds)
 
 
 def _ranked(query_codes: Any, codes: Any, truth: Truth, n_bits: int) -> Figures:
@@ -79,14 +79,14 @@ def _looked_up(query_codes: Any, codes: Any, truth: Truth, n_bits: int) -> Figur
     }
 
 
-def scan(trial: Trial, shelf: Shelf) -> Found:
+def scan(trial: Trial, cache: TrialCache) -> Outcome:
     """MAP of the exhaustive l2 scan: of the vectors as they are, and of unit length."""
-    data, truth = shelf.dataset(trial), shelf.truth(trial)
+    data, truth = cache.dataset(trial), cache.truth(trial)
     figures = {
         "map": evaluate_scan(data.X_test, data.X_train, truth),
         "map_unit": evaluate_scan(_unit(data.X_test), _unit(data.X_train), truth),
     }
-    return Found(figures)
+    return Outcome(figures)
 
 
 def _unit(X: NDArray[Any]) -> NDArray[Any]:
@@ -94,9 +94,9 @@ def _unit(X: NDArray[Any]) -> NDArray[Any]:
     return unit_rows(block, squared_norms(block))
 
 
-def asymmetric(trial: Trial, shelf: Shelf) -> Found:
+def asymmetric(trial: Trial, cache: TrialCache) -> Outcome:
     """MAP where the query keeps its real values and the database its bits, beside plain Hamming's."""
-    data, truth, hasher = shelf.dataset(trial), shelf.truth(trial), shelf.hasher(trial)
+    data, truth, hasher = cache.dataset(trial), cache.truth(trial), cache.hasher(trial)
     hasher.fit(data.X_train, data.y_train)
     codes, Y = hasher.encode(data.X_train), hasher.embed(data.X_test)
 
@@ -104,7 +104,7 @@ def asymmetric(trial: Trial, shelf: Shelf) -> Found:
         return asymmetric_distances(Y[start:stop], codes, trial.bits)
 
     hamming = evaluate(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS)
-    return Found({"map": evaluate_ranking(distances, truth), "map_hamming": hamming.map})
+    return Outcome({"map": evaluate_ranking(distances, truth), "map_hamming": hamming.map})
 
 
 def _rounded(curve: NDArray[Any]) -> list[float]:

@@ -20,7 +20,7 @@ from manihash.types import Floats
 _BASES = 12  # base sets held at once; one has some megabytes
 
 
-class Shelf:
+class TrialCache:
     """One set at a time, and the last base sets. What comes from here is what a trial would make itself."""
 
     def __init__(self) -> None:

@@ -8,8 +8,8 @@ from manihash.embeddings.tsne import TSNE
 from manihash.evaluation.harness import relevant_answers
 from manihash.evaluation.truth import smallest
 from manihash.hashers.lsh import LSH
-from manihash.paper.run.shelf import Shelf
-from manihash.paper.run.trial import Found, Trial
+from manihash.paper.run.cache import TrialCache
+from manihash.paper.run.trial import Outcome, Trial
 from manihash.search import HammingIndex
 from manihash.types import Floats, Ints
 
@@ -18,23 +18,23 @@ SAMPLE, TOP = 300, 10
 EMBEDDED, LSH_BITS = 48, 128
 
 
-def answers(trial: Trial, shelf: Shelf) -> Found:
+def answers(trial: Trial, cache: TrialCache) -> Outcome:
     """The rows nearest to the first query in Hamming space, and the precision of all queries there."""
-    data, hasher = shelf.dataset(trial), shelf.hasher(trial)
+    data, hasher = cache.dataset(trial), cache.hasher(trial)
     hasher.fit(data.X_train, data.y_train)
     index = HammingIndex(hasher.encode(data.X_train), trial.bits)
     _, ids = index.search(hasher.encode(data.X_test), DEPTH)
-    right = relevant_answers(ids, shelf.truth(trial))
-    return Found({"ids": ids[0].tolist(), "precision": float(right.mean())})
+    right = relevant_answers(ids, cache.truth(trial))
+    return Outcome({"ids": ids[0].tolist(), "precision": float(right.mean())})
 
 
-def sample(trial: Trial, shelf: Shelf) -> Found:
+def sample(trial: Trial, cache: TrialCache) -> Outcome:
     """The paper's figure 1: on 300 rows, the ten nearest of each by four ways of searching.
 
     ``rows`` are the sample, ``queries`` four of them of different classes (the first of each in the sample),
     ``ids`` the answers in places of the sample, ``precision`` the mean over all 300 as queries.
     """
-    data = shelf.dataset(trial)
+    data = cache.dataset(trial)
     assert data.y_train is not None
     drawn = np.random.default_rng(trial.seed).choice(len(data.X_train), SAMPLE, replace=False)
     X = data.X_train[drawn].astype(np.float64)
@@ -51,7 +51,7 @@ def sample(trial: Trial, shelf: Shelf) -> Found:
     }
     ids = {way: _nearest_others(distance) for way, distance in ways.items()}
     first = [int(np.flatnonzero(y == c)[0]) for c in np.unique(y)[:4]]
-    return Found(
+    return Outcome(
         {
             "rows": drawn.tolist(),
             "queries": first,
