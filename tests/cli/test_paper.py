@@ -105,7 +105,7 @@ def test_options_that_leave_no_trial_are_refused(on_digits, tmp_path):
         "--results",
         str(tmp_path / "r"),
     ]
-    assert "no trial of these experiments" in stderr_line(run("paper", *args, code=2))
+    assert "these experiments have no trial" in stderr_line(run("paper", *args, code=2))
 
 
 def test_a_small_run_from_end_to_end_and_again_without_work(on_digits, tmp_path, monkeypatch):
@@ -160,4 +160,4 @@ def test_an_interrupt_says_where_what_is_finished_is_kept(on_digits, tmp_path, m
     monkeypatch.setattr("manihash.paper.run.runner.run", interrupted)
     kept = tmp_path / "r"
     text = stderr_line(run("paper", "--out", str(tmp_path / "report"), "--results", str(kept), code=130))
-    assert f"kept in {kept}" in text
+    assert f"finished trials are in {kept}" in text
