@@ -121,7 +121,7 @@ def encoding() -> dict[str, Any]:
     }
     torch.backends.cuda.matmul.allow_tf32 = False
     for name in ("tf32", "tf32x3", "float32"):
-        with manihash.precision(name):
+        with manihash.gpu_precision(name):
             found[f"encode, {name}"] = {
                 "ms": milliseconds(lambda: hasher.encode(X)),
                 "bits off": bits_off(hasher.encode(some), exact),

@@ -1,4 +1,4 @@
-"""Imports point one way, optional libraries stay optional, and `import manihash` stays cheap."""
+"""Imports point one way, optional libraries stay optional, and tensors stay in the torch files."""
 
 import ast
 import subprocess
@@ -12,7 +12,7 @@ from manihash.files import registry
 
 SOURCE = Path(manihash.__file__).parent
 
-# What stands left imports nothing that stands right; those in one place may import each other.
+# A part imports only parts above it in this list; parts on one line may import each other.
 ORDER = [
     {"types"},
     {"codes", "progress", "checks"},
@@ -43,15 +43,39 @@ OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
+# The files that compute with tensors; all others call a backend.
+TORCH_FILES = {"compute/torch.py", "compute/fused.py", "compute/triton.py", "rows/torch.py"}
+TORCH_FILES |= {"search/tensor_index.py", "embeddings/_tensor_tsne.py"}
+# Methods of tensors that numpy arrays do not have, besides in-place methods, whose names end in _.
+TENSOR_METHODS = {
+    "abs",
+    "amax",
+    "amin",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "contiguous",
+    "cpu",
+    "cuda",
+    "detach",
+}
+TENSOR_METHODS |= {"double", "exp", "float", "half", "index_select", "int", "is_complex", "isfinite", "isinf"}
+TENSOR_METHODS |= {"isnan", "log", "long", "new_empty", "new_full", "new_ones", "new_zeros", "numel", "numpy"}
+TENSOR_METHODS |= {"permute", "pin_memory", "sqrt", "square", "stride", "to", "topk", "type_as", "unbind"}
+TENSOR_METHODS |= {"unsqueeze", "reciprocal"}
+TENSOR_ATTRIBUTES = {"device", "is_cuda", "requires_grad"}
+# Not tensors: numpy and math, a backend, and Rows, whose device is part of their interface.
+NOT_TENSORS = {"np", "math", "xp", "numpy_backend", "rows"}
+
 
 def part_of(path):
-    """codes for codes.py, hashers for hashers/imh.py, "" for the package's own __init__."""
+    """The part of a file: codes for codes.py, hashers for hashers/imh.py, "" for manihash/__init__.py."""
     first = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     return "" if first == "__init__" else first
 
 
 def imports(path, *, top_level_only=False):
-    """The full names of the modules that a file imports; what only type checkers read is left out."""
+    """The full names of the modules that a file imports, except for type checkers only."""
     found = set()
     waiting = [ast.parse(path.read_text(encoding="utf-8"))]
     while waiting:
@@ -73,11 +97,11 @@ def imports(path, *, top_level_only=False):
 
 
 def home_of(name):
-    """The module that ``from manihash import name`` reaches: a public name's home, or the module itself."""
+    """The module that ``from manihash import name`` loads: a public name's home, or the module itself."""
     return manihash._HOMES.get(name, f"manihash.{name}")
 
 
-def test_every_part_has_its_place_in_the_order():
+def test_every_part_has_a_place_in_the_order():
     assert {part_of(path) for path in FILES} - {""} <= set(LEVEL)
 
 
@@ -90,29 +114,74 @@ def test_imports_point_one_way(path):
     used = {name.split(".")[1] for name in imports(path) if name.startswith("manihash.")}
     level = LEVEL[part_of(path)]
     allowed = {name for name in LEVEL if LEVEL[name] <= level} | {"__version__"}
-    assert used <= allowed, f"{path.name} imports {sorted(used - allowed)}, which stand above it"
+    assert used <= allowed, f"{path.name} imports {sorted(used - allowed)}, which come later in ORDER"
 
 
 @pytest.mark.parametrize("library", sorted(OPTIONAL))
-def test_an_optional_library_is_imported_in_one_file_and_not_at_its_top(library):
+def test_an_optional_library_is_imported_in_one_file_inside_functions(library):
     users = [path for path in FILES if library in {name.split(".")[0] for name in imports(path)}]
     assert len(users) <= 1, users
     for path in users:
         assert library not in {name.split(".")[0] for name in imports(path, top_level_only=True)}
 
 
-def test_triton_is_imported_in_one_file_that_is_itself_imported_late():
+def test_triton_is_imported_in_one_file_that_is_imported_inside_functions():
     users = [path.name for path in FILES if "triton" in {name.split(".")[0] for name in imports(path)}]
     assert users == ["triton.py"]
     assert not [path for path in FILES if "manihash.compute.triton" in imports(path, top_level_only=True)]
 
 
+def tensor_uses(path):
+    """The places in a file that call a method of tensors, or read an attribute that only tensors have."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node.value) not in NOT_TENSORS
+        and (_is_tensor_method(node.attr) if id(node) in called else node.attr in TENSOR_ATTRIBUTES)
+    ]
+
+
+def _is_tensor_method(name):
+    in_place = name.endswith("_") and not name.endswith("__") and name != "list_"  # pyarrow.list_
+    return in_place or name in TENSOR_METHODS
+
+
+@pytest.mark.parametrize(
+    "path", named(path for path in FILES if path.relative_to(SOURCE).as_posix() not in TORCH_FILES)
+)
+def test_tensors_are_computed_with_in_the_torch_files_alone(path):
+    assert tensor_uses(path) == []
+
+
+def test_every_torch_file_exists_and_uses_tensors():
+    for name in TORCH_FILES - {"compute/triton.py"}:
+        assert tensor_uses(SOURCE / name), name
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["X.cpu()", "f(X).detach()", "X[0].numpy()", "X.to('cuda')", "X.sum().clamp_min_(0)", "X.device"],
+)
+def test_a_use_of_tensors_is_detected(code, tmp_path):
+    (tmp_path / "module.py").write_text(code)
+    assert len(tensor_uses(tmp_path / "module.py")) == 1
+
+
+@pytest.mark.parametrize("code", ["np.exp(X)", "xp.exp(X)", "rows.device", "self.points_", "X.sum()", "X.T"])
+def test_what_arrays_and_backends_have_is_no_use_of_tensors(code, tmp_path):
+    (tmp_path / "module.py").write_text(code)
+    assert tensor_uses(tmp_path / "module.py") == []
+
+
 @pytest.mark.parametrize("path", named(path for path in FILES if part_of(path) in WITHOUT_SKLEARN))
-def test_the_lower_layers_and_the_command_do_without_scikit_learn(path):
+def test_the_lower_layers_and_the_command_do_not_import_scikit_learn_at_the_top(path):
     assert "sklearn" not in {name.split(".")[0] for name in imports(path, top_level_only=True)}
 
 
-def test_the_reader_of_imports_sees_what_it_should(tmp_path):
+def test_imports_are_detected(tmp_path):
     (tmp_path / "module.py").write_text(
         "import numpy as np\n"
         "from manihash import checks, IMH\n"
@@ -130,7 +199,7 @@ def test_the_reader_of_imports_sees_what_it_should(tmp_path):
     assert imports(tmp_path / "module.py") == top | {"faiss", "h5py"}
 
 
-def test_the_public_names_agree_with_those_that_type_checkers_see():
+def test_public_names_are_the_same_for_type_checkers():
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]
     seen = {
@@ -143,7 +212,7 @@ def test_the_public_names_agree_with_those_that_type_checkers_see():
     assert seen == manihash._HOMES
 
 
-def test_every_public_name_can_be_had():
+def test_every_public_name_can_be_imported():
     for name in manihash.__all__:
         assert getattr(manihash, name) is not None
         assert name in dir(manihash)

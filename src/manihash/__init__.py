@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from manihash.base.listed import ListedNeighbors
     from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors
     from manihash.base.reduced import ReducedNeighbors
+    from manihash.checks import BadRowsError
     from manihash.codes import pack, unpack
-    from manihash.compute.fused import precision
+    from manihash.compute.fused import gpu_precision
     from manihash.datasets import load_dataset
     from manihash.embeddings.diffusion import DiffusionMaps
     from manihash.embeddings.ee import ElasticEmbedding
@@ -120,7 +121,8 @@ _HOMES = {
     "pack": "manihash.codes",
     "unpack": "manihash.codes",
     "on_device": "manihash.rows.torch",
-    "precision": "manihash.compute.fused",
+    "gpu_precision": "manihash.compute.fused",
+    "BadRowsError": "manihash.checks",
     "open_store": "manihash.stores",
     "create_store": "manihash.stores",
     "export_codes": "manihash.stores",

@@ -1,8 +1,8 @@
-"""Progress of long work, as log records: the library logs, the command draws the bar.
+"""Progress of long work, as log records: the library logs, the command draws the progress bar.
 
-Each record of the logger ``manihash.progress`` carries ``stage``, ``done`` and ``total``; nothing is shown
-unless somebody listens (``logging.getLogger("manihash").setLevel("DEBUG")``, or the command's bar).
-``manihash.note`` has what a user should know of, though nothing is wrong.
+Each record of the logger ``manihash.progress`` carries ``stage``, ``done`` and ``total``. They are shown if
+the level of the logger is DEBUG, or by the progress bar of the command. The logger ``manihash.note`` reports
+choices that users may want to know about, although nothing is wrong.
 """
 
 import logging
@@ -12,11 +12,11 @@ _notes = logging.getLogger("manihash.note")
 
 
 def advance(stage: str, done: int, total: int) -> None:
-    """Say that ``done`` of ``total`` steps of a stage are behind us."""
+    """Report that ``done`` of ``total`` steps of a stage are complete."""
     if _log.isEnabledFor(logging.DEBUG):
         _log.debug("%s: %d of %d", stage, done, total, extra={"stage": stage, "done": done, "total": total})
 
 
 def note(text: str) -> None:
-    """Say what was done that the user may want otherwise."""
+    """Report a choice that the user may want to change."""
     _notes.info("%s", text)

@@ -345,7 +345,7 @@ def test_a_block_is_cut_in_two_while_the_card_is_full(monkeypatch, caplog):
 def test_a_card_with_little_memory_is_used_in_smaller_blocks():
     T = torch.as_tensor(points(200_000), device="cuda")
     hasher = IMH(16, base=KMeansBase(2000), random_state=0).fit(T[:5000])
-    with manihash.precision("float32"):
+    with manihash.gpu_precision("float32"):
         codes = hasher.encode(T)
         total = torch.cuda.mem_get_info()[1]
         try:
@@ -375,9 +375,9 @@ def test_the_kernel_gives_what_torch_gives(name, normalize, n, d, m, k, r):
     hasher = IMH(r, base=B, embedding=_Normal(r), n_neighbors=k, normalize=normalize, random_state=0)
     hasher.fit(rng.random((50, d)).astype(np.float32) * 50)
     T = torch.as_tensor(X, device="cuda")
-    with manihash.precision("float32"):
+    with manihash.gpu_precision("float32"):
         exact, codes = hasher.embed(T.double()), hasher.encode(T.double())
-    with manihash.precision(name):
+    with manihash.gpu_precision(name):
         assert isinstance(hasher._by_kernel(hasher._rows_to_map(T), pack=True), FusedRows)
         Y, found = hasher.embed(T), hasher.encode(T)
     rounding = {"tf32": 0.05, "tf32x3": 1e-3}[name]
@@ -395,7 +395,7 @@ def test_a_model_is_moved_to_the_device_of_the_rows_and_the_log_says_so(caplog):
     T = torch.as_tensor(X, device="cuda")
     hasher.encode(T)
     assert "laid out on cuda" in caplog.text
-    with manihash.precision("float32"):
+    with manihash.gpu_precision("float32"):
         hasher.encode(T)
     assert "copied to cuda" in caplog.text
 
@@ -406,7 +406,7 @@ def test_a_card_with_little_shared_memory_takes_fewer_stages_or_plain_torch(monk
     X = points()
     hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(X)
     monkeypatch.setitem(fused._STAGES, "tf32x3", stages)
-    monkeypatch.setattr(fused, "_laid_out", type(fused._laid_out)())
+    monkeypatch.setattr(fused, "_cache", type(fused._cache)())
     rows = hasher._by_kernel(hasher._rows_to_map(torch.as_tensor(X, device="cuda")), pack=True)
     assert isinstance(rows, FusedRows) == (stages > 0)
     assert share_off(hasher.encode(torch.as_tensor(X, device="cuda")), hasher.encode(X)) < 1e-4
@@ -430,16 +430,16 @@ class _Normal:
 
 
 def test_a_panel_holds_the_base_points_with_little_padding():
-    assert fused.parts(400, 400) == (256, 128, 16)
+    assert fused.panel_parts(400, 400) == (256, 128, 16)
     for m in (1, 16, 17, 100, 300, 399, 400, 401, 1000, 4000, 10_000):
         for most in (256, 400):
-            width = sum(fused.parts(m, most))
+            width = sum(fused.panel_parts(m, most))
             assert width <= most
             assert -(-m // width) * width <= max(16, 2 * m)
 
 
 def test_a_precision_has_a_name():
-    with pytest.raises(ValueError, match="tf32, tf32x3, float32"), manihash.precision("half"):
+    with pytest.raises(ValueError, match="tf32, tf32x3, float32"), manihash.gpu_precision("half"):
         pass
 
 

@@ -59,7 +59,7 @@ def encode(
         from manihash.files.resumable import GrowingRows
         from manihash.rows import dask as dask_rows
 
-        with manihash.precision(precision), _inputs.opened(vectors, dask) as X:
+        with manihash.gpu_precision(precision), _inputs.opened(vectors, dask) as X:
             made_from = {
                 "model": sha256_of(model),
                 "input": _inputs.fingerprint(vectors),

@@ -1,10 +1,10 @@
 """The numpy backend: operations on a block of rows held in a numpy array.
 
-A row's result never depends on the batch it comes in. BLAS does not give that by itself: it takes other
-kernels, which add in another order, for one column, for the last few rows, for small products and for several
-threads. ``product`` stays on one kernel (see ``_padded_rows``), and takes float64 where the kernel of float32
-treats rows by their place; ``single_blas_thread`` keeps BLAS on one thread while blocks of rows are spread
-over threads of our own.
+The result for a row does not depend on its batch. BLAS alone does not guarantee this: for one column, for the
+last few rows, for small products and on several threads it uses other kernels, which add in another order.
+``product`` always uses the same kernel (see ``_padded_rows``), and computes in float64 where the float32
+kernel depends on the position of a row. ``single_blas_thread`` limits BLAS to one thread while blocks of rows
+are computed on several threads.
 
 ``__all__`` is the interface that ``manihash.compute.torch`` has too; what is not in it is for numpy alone.
 """
@@ -41,38 +41,40 @@ __all__ = [
     "weighted_sums",
 ]
 
-# OpenBLAS takes its small-matrix kernels up to this many multiplications.
+# OpenBLAS uses its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000
-# A kernel takes some rows at once, a divisor of this (by the bytes of a number), the rest another.
+# A kernel computes a fixed number of rows at once, a divisor of this (by bytes per number); a remainder of
+# rows goes to another kernel.
 _KERNEL_ROWS = {4: 16, 8: 48}
-# Up to 10,000 numbers OpenBLAS takes an inner product on one thread.
+# Up to 10,000 numbers OpenBLAS computes an inner product on one thread.
 _DOT_NUMBERS = 8_192
 _ARGMAX_PASSES = 16
-# Scores that are held at once while they are looked through: of few base points a whole block of rows.
+# Scores in memory at once while the largest are selected.
 _HELD_SCORES = 2**22
-# From so many columns on the k largest of a row are looked for among the largest of so many groups of them.
+# With at least _MANY_COLUMNS columns, the k largest are selected from the groups of columns with the largest
+# maxima, out of _GROUPS_EACH * k groups.
 _MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
 
 
 def float_type(X: Any) -> np.dtype[Any]:
-    """Arithmetic follows X: float64 for float64, float32 for anything else."""
+    """The type to compute in: float64 for float64, float32 for anything else."""
     return np.dtype(np.float64 if X.dtype.newbyteorder("=") == np.float64 else np.float32)
 
 
 def block_rows(width: int) -> int:
-    """Rows in a block: a function of the width alone, so that sums over blocks are the same everywhere."""
+    """The number of rows in a block: it depends on the width alone, so that sums are reproducible."""
     return max(64, min(2048, 2**23 // max(width, 1) // 16 * 16))
 
 
 def _padded_rows(b: int, d: int, m: int, itemsize: int) -> int:
-    """Rows with which b rows are multiplied: beyond the small products, and without a rest of a kernel."""
+    """The number of rows to which b rows are padded: no small product, and no remainder of a kernel."""
     least, kernel = min(block_rows(d), _SMALL_PRODUCT // (d * m) + 1), _KERNEL_ROWS[itemsize]
     return -(-max(b, least) // kernel) * kernel
 
 
 @cache
 def _rows_alike(dtype: np.dtype[Any]) -> bool:
-    """Whether equal rows have equal products, wherever they stand: not so in float32 with AVX2."""
+    """Whether equal rows have equal products at any position: this fails for float32 with AVX2."""
     rng = np.random.default_rng(0)
     x, C = (rng.standard_normal((rows, 64)).astype(dtype) for rows in (1, 1000))
     with single_blas_thread():
@@ -81,7 +83,7 @@ def _rows_alike(dtype: np.dtype[Any]) -> bool:
 
 
 def product(X: Floats, C: Floats) -> Floats:
-    """X (b, d) times the transpose of C (m, d): (b, m), each row the same whatever b is."""
+    """X (b, d) times the transpose of C (m, d): (b, m); each row is the same for any b."""
     (b, d), m = X.shape, len(C)
     if m == 1:
         return product(X, np.repeat(C, 2, axis=0))[:, :1]
@@ -96,26 +98,26 @@ def product(X: Floats, C: Floats) -> Floats:
 
 
 def squared_norms(X: Floats) -> Floats:
-    """The squared length of each row."""
+    """The squared length of each row of X (b, d): (b,)."""
     with np.errstate(over="ignore", invalid="ignore"):
         parts = (X[:, a : a + _DOT_NUMBERS] for a in range(0, X.shape[1], _DOT_NUMBERS))
         return sum(np.vecdot(part, part) for part in parts)
 
 
 def sum_of_squares(X: Floats) -> float:
-    """Σ x² over a contiguous block: the cheapest pass that sees NaN, infinity and overflow of squares."""
+    """Σ x² over a contiguous block: the cheapest test for NaN, infinity and overflow of squares."""
     flat = X.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         return float(flat @ flat)
 
 
 def unit_rows(X: Floats, squared: Floats, out: Floats | None = None) -> Floats:
-    """Rows scaled to unit Euclidean length, given their squared lengths; a zero row stays zero.
+    """The rows of X (b, d) scaled to unit length, given their squared lengths (b,); a zero row stays zero.
 
     ``out`` may be X itself.
     """
     limits = np.finfo(X.dtype)
-    if (faint := squared < limits.tiny / limits.eps).any():  # squares that underflow: scaled up before
+    if (faint := squared < limits.tiny / limits.eps).any():  # squares underflow: scale up first
         largest = np.abs(X[faint]).max(axis=1, keepdims=True)
         X, squared = X.copy(), squared.copy()
         X[faint] /= np.where(largest > 0, largest, 1)
@@ -141,7 +143,7 @@ def k_nearest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
 
 
 def k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
-    """The k largest of ``closeness`` for each row, (b, k), and where they are: the k nearest."""
+    """The k largest values of ``closeness`` in each row, (b, k), and their indices: the k nearest."""
     b, m, half = len(X), len(C), squared_norms(C) / 2
     best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
     step = max(64, _HELD_SCORES // m // 64 * 64)
@@ -153,9 +155,9 @@ def k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
 
 
 def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
-    """The k largest of each row and where they are, largest first, ties to the lower index.
+    """The k largest of each row of scores (b, m) and their indices, (b, k), largest first, ties by index.
 
-    Overwrites the scores.
+    The scores are overwritten.
     """
     if k > _ARGMAX_PASSES:
         return _many_largest(scores, k)
@@ -173,7 +175,8 @@ def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
 
 
 def _many_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
-    index = _places_of_largest(scores, k)
+    """As ``k_largest``, for large k: by partition instead of k passes."""
+    index = _indices_of_largest(scores, k)
     least = np.take_along_axis(scores, index, axis=1).min(axis=1, keepdims=True)
     tied = np.flatnonzero(np.count_nonzero(scores >= least, axis=1) > k)
     index[tied] = np.argsort(-scores[tied], axis=1, kind="stable")[:, :k]
@@ -183,8 +186,8 @@ def _many_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
     return np.take_along_axis(best, order, axis=1), np.take_along_axis(index, order, axis=1)
 
 
-def _places_of_largest(scores: Floats, k: int) -> Ints:
-    """Where the k largest of each row are, in any order, ties to any."""
+def _indices_of_largest(scores: Floats, k: int) -> Ints:
+    """The indices (b, k) of the k largest of each row, in any order, with any choice among ties."""
     if scores.shape[1] < max(_MANY_COLUMNS, 4 * _GROUPS_EACH * k):
         return np.argpartition(-scores, k - 1, axis=1)[:, :k]
     columns = _columns_of_groups(scores, k)
@@ -193,9 +196,10 @@ def _places_of_largest(scores: Floats, k: int) -> Ints:
 
 
 def _columns_of_groups(scores: Floats, k: int) -> Ints:
-    """Columns (b, c), ascending, that hold the k largest of each row: those of the k groups with the largest.
+    """Ascending columns (b, c) that contain the k largest of each row: those of k groups.
 
-    Group g has the columns g, g + G, g + 2 G, …; columns that fill no round of groups are always among them.
+    The groups are those with the largest maxima. Group g has the columns g, g + G, g + 2 G, …; the last
+    columns, which do not fill a round, are always included.
     """
     b, m = scores.shape
     G = _GROUPS_EACH * k
@@ -209,7 +213,7 @@ def _columns_of_groups(scores: Floats, k: int) -> Ints:
 
 
 def squared_distances(X: Floats, C: Floats) -> Floats:
-    """|x - c|² for every pair, (b, m), never below zero."""
+    """|x - c|² of every pair, (b, m), never negative."""
     distances = closeness(X, C)
     distances *= -2
     distances += squared_norms(X)[:, None]
@@ -217,7 +221,11 @@ def squared_distances(X: Floats, C: Floats) -> Floats:
 
 
 def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
-    """Which row of C is nearest to each of X, and its ``closeness``, (b,); sum and number of X for each."""
+    """Assign each row of X (b, d) to the nearest row of C (m, d): one step of k-means on a block.
+
+    Returns the indices and the ``closeness`` (b,), and the sum (m, d) and number (m,) of the rows assigned to
+    each.
+    """
     import scipy.sparse as sp
 
     b, m = len(X), len(C)
@@ -228,7 +236,7 @@ def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Float
 
 
 def weighted_sums(w: Floats, index: Ints, Y: Floats) -> Floats:
-    """Σ_j w_ij Y[index_ij], (b, r): weights and indices (b, k), rows Y (m, r); added up in the order of j."""
+    """Σ_j w_ij Y[index_ij], (b, r), of weights and indices (b, k) and Y (m, r); added in the order of j."""
     return sparse(w, index, len(Y)) @ Y
 
 
@@ -241,7 +249,7 @@ def sparse(w: Floats, index: Ints, m: int) -> Any:
 
 
 def coupling(w: Floats, w_bar: Floats, index: Ints, m: int) -> Any:
-    """The share of a block in T, D - W̄ᵀ W (m, m), from weights w, normalized weights and indices (b, k)."""
+    """The term of a block in the coupling, D - W̄ᵀ W (m, m); weights w and w_bar and indices are (b, k)."""
     import scipy.sparse as sp
 
     W = sparse(w, index, m)

@@ -1,4 +1,4 @@
-"""How many threads BLAS may use: one, while blocks of rows are spread over threads of our own.
+"""Limit BLAS to one thread while blocks of rows are computed on several threads.
 
 On several threads BLAS adds in another order, and small products wait for each other.
 """
@@ -16,26 +16,26 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS of numpy and that of scipy, which is a library of its own and must be loaded to be seen."""
+    """The BLAS libraries of numpy and of scipy; the latter is separate and must be loaded to be found."""
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController().select(user_api="blas")
 
 
 def blas_threads() -> int:
-    """How many threads BLAS would use now: what the machine has, or what the user allowed."""
+    """The number of threads that BLAS uses: that of the machine, or the limit set by the user."""
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
-def _free_the_limit() -> None:
-    """Let any thread set the limit: a newer threadpoolctl heeds the first that did, no other."""
+def _let_any_thread_set_the_limit() -> None:
+    """Allow any thread to set the limit: newer versions of threadpoolctl only allow the first that did."""
     for library in _blas().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=True)
 
 
 class _Limit:
-    """How many calls are inside ``single_blas_thread``: the first sets the limit, the last lifts it."""
+    """The number of active ``single_blas_thread`` blocks: the first sets the limit, the last removes it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -49,11 +49,11 @@ _limit = _Limit()
 
 @contextmanager
 def single_blas_thread() -> Iterator[int]:
-    """BLAS on one thread; gives the number it had, for workers of our own. Safe from several threads."""
+    """Limit BLAS to one thread inside the block; yield the number it had. Thread-safe."""
     with _limit.lock:
         if _limit.users == 0:
             _limit.threads = blas_threads()
-            _free_the_limit()
+            _let_any_thread_set_the_limit()
             _limit.limit = _blas().limit(limits=1)
         _limit.users += 1
     try:
@@ -62,17 +62,17 @@ def single_blas_thread() -> Iterator[int]:
         with _limit.lock:
             _limit.users -= 1
             if _limit.users == 0:
-                _free_the_limit()
+                _let_any_thread_set_the_limit()
                 _limit.limit.restore_original_limits()
-                _free_the_limit()
+                _let_any_thread_set_the_limit()
 
 
 @contextmanager
 def thread_map() -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]]:
-    """``map`` on as many threads as BLAS had, this one among them, with BLAS on one; results in order.
+    """Yield a parallel ``map`` with results in order, on as many threads as BLAS had; BLAS has one.
 
-    Each thread takes its share of the items at once: for work in many short rounds, which would be over
-    before a queue had handed them out one by one.
+    Each thread, the calling one included, gets an equal share of the items at once. This suits many short
+    rounds of work, for which a queue of single items would be too slow.
     """
     with single_blas_thread() as threads, ThreadPoolExecutor(max(threads - 1, 1)) as pool:
 

@@ -43,24 +43,24 @@ __all__ = [
 
 Tensor = Any
 
-_placed: dict[tuple[int, str, str], tuple[weakref.ref[Any], Tensor]] = {}
-_PLACED_MOST = 32
-# Threads that copy a block into pinned memory: one alone is slower than the way to the card.
-_COPYING = 4
+_copies: dict[tuple[int, str, str], tuple[weakref.ref[Any], Tensor]] = {}
+_MAX_COPIES = 32
+# Threads that copy a block into pinned memory: one thread alone is slower than the transfer to the GPU.
+_COPY_THREADS = 4
 
 
 def torch() -> Any:
-    """The library; the error without it names the extra that brings it."""
+    """The torch library; the error without it names the extra that installs it."""
     return checks.extra("torch", "torch")
 
 
 def is_tensor(X: Any) -> bool:
-    """Whether X is a torch tensor; torch is not imported to find out."""
+    """Whether X is a torch tensor; torch is not imported for this."""
     return isinstance(X, getattr(sys.modules.get("torch"), "Tensor", ()))
 
 
 def checked_device(name: Any) -> Any:
-    """A device by its name (``"cuda"``, ``"cuda:1"``, ``"cpu"``), if this machine has it."""
+    """The device of a name such as ``"cuda"``, ``"cuda:1"`` or ``"cpu"``; raise if it is not available."""
     library = torch()
     try:
         device = library.device(name)
@@ -70,13 +70,13 @@ def checked_device(name: Any) -> Any:
         raise ValueError(
             f"the device {str(name)!r} cannot be used with this torch {library.__version__} "
             f"({str(error).splitlines()[0].rstrip('.')}): "
-            + (f"give one of {', '.join(have)}, or cpu" if have else "no card is seen here, give cpu")
+            + (f"give one of {', '.join(have)}, or cpu" if have else "no GPU was found, give cpu")
         ) from error
     return device
 
 
 def out_of_memory() -> type[Exception]:
-    """The error of a card that is full."""
+    """The class of the error that a GPU without free memory raises."""
     error: type[Exception] = torch().OutOfMemoryError
     return error
 
@@ -99,17 +99,17 @@ def to_numpy(result: Any) -> Any:
 
 
 def like(array: NDArray[Any], X: Tensor) -> Tensor:
-    """A copy of the array beside X, on its device and of its type; the last few are kept."""
+    """The numpy array in the type of X and on its device; the last copies are cached."""
     key = id(array), str(X.device), str(X.dtype)
-    held = _placed.get(key)
-    if held is None or held[0]() is not array:
-        if len(_placed) >= _PLACED_MOST:
-            _placed.clear()
-        placed = on(X.device, array).to(X.dtype)
+    cached = _copies.get(key)
+    if cached is None or cached[0]() is not array:
+        if len(_copies) >= _MAX_COPIES:
+            _copies.clear()
+        copy = on(X.device, array).to(X.dtype)
         if X.device.type != "cpu":
             _log.info("%d numbers of the model were copied to %s", array.size, X.device)
-        held = _placed[key] = weakref.ref(array), placed
-    return held[1]
+        cached = _copies[key] = weakref.ref(array), copy
+    return cached[1]
 
 
 def squared_norms(X: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ def closeness(X: Tensor, C: Tensor) -> Tensor:
 
 
 def k_nearest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """As ``compute.numpy.k_nearest``; between equal distances the card may take either."""
+    """As ``compute.numpy.k_nearest``; ties are in any order."""
     best, index = k_closest(X, C, k)
     return (squared_norms(X)[:, None] - 2 * best).clamp_min_(0), index
 
@@ -152,7 +152,7 @@ def k_closest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def k_largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """As ``compute.numpy.k_largest``; among ties any may come first."""
+    """As ``compute.numpy.k_largest``; ties are in any order."""
     best, index = scores.topk(k, dim=1)
     return best, index
 
@@ -165,7 +165,7 @@ def squared_distances(X: Tensor, C: Tensor) -> Tensor:
 
 
 def nearest_sums(X: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As ``compute.numpy.nearest_sums``; by a product, so that two runs give the same bits."""
+    """As ``compute.numpy.nearest_sums``; computed as a product, so that two runs give the same bits."""
     best, label = closeness(X, C).max(dim=1)
     one_hot = torch().zeros((len(X), len(C)), dtype=X.dtype, device=X.device)
     one_hot.scatter_(1, label[:, None], 1)
@@ -209,7 +209,7 @@ def signs(V: Tensor) -> Tensor:
 
 
 def pack(bits: Tensor) -> Tensor:
-    """As ``codes.pack``: bits (n, r) to bytes (n, ceil(r / 8)), the first bit highest."""
+    """As ``compute.numpy.pack``."""
     n, r = bits.shape
     whole = torch().nn.functional.pad(bits.to(torch().uint8), (0, -r % 8)).view(n, -1, 8)
     places = 2 ** torch().arange(7, -1, -1, device=bits.device, dtype=torch().uint8)
@@ -218,17 +218,17 @@ def pack(bits: Tensor) -> Tensor:
 
 def on(device: Any, array: Any) -> Tensor:
     """The array as a tensor on a device."""
-    array = _known(np.asarray(array))
+    array = _supported(np.asarray(array))
     return torch().as_tensor(array if array.flags.writeable else array.copy()).to(device)
 
 
 def dense(part: Any) -> NDArray[Any]:
-    """Rows as they were read, as an array."""
+    """Rows as read, dense or sparse, as a dense array."""
     return np.asarray(part.toarray() if hasattr(part, "toarray") else part)
 
 
-def _known(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in a type that torch knows: native floats, signed integers and bytes."""
+def _supported(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in a type that torch supports: native floats, signed integers and bytes."""
     kind, size = array.dtype.kind, array.dtype.itemsize
     if array.dtype.isnative and (kind == "i" or (kind == "f" and size <= 8) or (kind in "ub" and size == 1)):
         return np.ascontiguousarray(array)
@@ -236,7 +236,7 @@ def _known(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def replayed(step: Callable[[], None], device: Any) -> Callable[[], None]:
-    """A step without arguments or results, as often as it is called; on a card recorded once and replayed."""
+    """The step, to be called repeatedly; on a GPU it is recorded once as a CUDA graph and replayed."""
     if device.type != "cuda":
         return step
     beside = torch().cuda.Stream(device)
@@ -257,13 +257,13 @@ def replayed(step: Callable[[], None], device: Any) -> Callable[[], None]:
 
 
 def wait(device: Any) -> None:
-    """Wait until the work given to a device is done."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch().cuda.synchronize(device)
 
 
 class Sender:
-    """Copies blocks to a card on a stream of its own, through two buffers of pinned memory."""
+    """Copies blocks to a GPU on a separate stream, through two buffers of pinned memory."""
 
     def __init__(self, device: Any) -> None:
         self.device = device
@@ -271,11 +271,11 @@ class Sender:
         self.buffers: list[Tensor] = [None, None]
         self.copied: list[Any] = [None, None]
         self.turn = 0
-        self.pool = ThreadPoolExecutor(_COPYING)
+        self.pool = ThreadPoolExecutor(_COPY_THREADS)
 
     def send(self, X: Any, which: slice) -> tuple[Tensor, Any]:
-        """Rows of an array on the device, and the event after which they are there."""
-        block = _known(dense(X[which]))
+        """The rows X[which] on the device, and the event that marks the end of the copy, None on the CPU."""
+        block = _supported(dense(X[which]))
         if self.stream is None:
             return on(self.device, block), None
         i, self.turn = self.turn, 1 - self.turn
@@ -284,7 +284,7 @@ class Sender:
         if self.buffers[i] is None or self.buffers[i].dtype != tensor_type(block.dtype):
             self.buffers[i] = torch().empty(block.size, dtype=tensor_type(block.dtype), pin_memory=True)
         buffer = self.buffers[i][: block.size].view(block.shape)
-        held, rows = buffer.numpy(), max(1, -(-len(block) // _COPYING))
+        held, rows = buffer.numpy(), max(1, -(-len(block) // _COPY_THREADS))
         cuts = [slice(start, start + rows) for start in range(0, len(block), rows)]
         list(self.pool.map(lambda cut: np.copyto(held[cut], block[cut]), cuts))
         with torch().cuda.stream(self.stream):
@@ -294,7 +294,7 @@ class Sender:
         return there, self.copied[i]
 
     def receive(self, sent: tuple[Tensor, Any]) -> Tensor:
-        """The rows, once what follows on the current stream may read them."""
+        """The rows that were sent; later work on the current stream waits for the copy."""
         block, event = sent
         if event is not None:
             current = torch().cuda.current_stream(self.device)

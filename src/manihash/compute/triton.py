@@ -1,6 +1,6 @@
-"""Triton kernels: induction of rows from device memory in one pass, and the search among packed codes.
+"""Triton kernels: induction of rows in one pass, and search among packed codes.
 
-The one file that imports Triton; it is imported when a kernel is first asked for, never before.
+The only file that imports Triton. It is imported when a kernel is first needed.
 """
 
 import triton
@@ -12,7 +12,7 @@ __all__ = ["OutOfResources", "induce", "nearer"]
 
 @triton.jit
 def _product(h, l, acc, C, L, first, kk, d_pad, N: tl.constexpr, BK: tl.constexpr, THREE: tl.constexpr):
-    """acc + x Cᵀ of N base points, x = h + l in halves; with their low parts L by THREE products."""
+    """acc + x Cᵀ of N base points, x = h + l in half precision; if THREE, with the low parts l and L too."""
     at = (first + tl.arange(0, N))[:, None] * d_pad + (kk + tl.arange(0, BK))[None, :]
     c = tl.load(C + at)
     acc = tl.dot(h, c.T, acc)
@@ -24,7 +24,7 @@ def _product(h, l, acc, C, L, first, kk, d_pad, N: tl.constexpr, BK: tl.constexp
 
 @triton.jit
 def _closeness(acc, factor, half, first, N: tl.constexpr):
-    """x·c - |c|²/2 from the product of scaled numbers."""
+    """x·c - |c|²/2 from the product of scaled numbers, (BM, N)."""
     return acc * factor[:, None] - tl.load(half + first + tl.arange(0, N))[None, :]
 
 
@@ -42,7 +42,7 @@ def _without(scores, place, OFFSET: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def _keys(scores, best, OFFSET: tl.constexpr, N: tl.constexpr):
-    """How far below the best a score is, as the bits of a float32, its column in the lowest 9."""
+    """The difference to the best score as the bits of a float32, with the column in the lowest 9 bits."""
     bits = (best[:, None] - scores).to(tl.int32, bitcast=True)
     column = OFFSET + tl.arange(0, N)
     return ((bits & -512) | column[None, :]).to(tl.uint32, bitcast=True)
@@ -50,13 +50,13 @@ def _keys(scores, best, OFFSET: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def _least(keys, above):
-    """The least key that is not below ``above``, less ``above``: smaller ones wrap around."""
+    """The smallest key that is at least ``above``, minus ``above``; smaller keys wrap around."""
     return tl.min(keys - above[:, None], axis=1)
 
 
 @triton.jit
 def _keep(values, places, j: tl.constexpr, value, place, slot, ONE: tl.constexpr):
-    """Put a neighbor in slot j or, where others were found before, in that of the worst."""
+    """Put a neighbor into slot j or, if there are several panels, into the slot of the worst neighbor."""
     if ONE:
         here = slot[None, :] == j
     else:
@@ -76,11 +76,12 @@ def induce(
 ):  # fmt: skip
     """BM rows of X (n, d): distances to all base points, the K nearest, weights, Σ w y, sign, packed bytes.
 
-    Base points come in panels of N1 + N2 + N3, whose scores stay in registers; d in steps of BK. C and L are
-    the high and low halves of the scaled base points (m_pad, d_pad), half is |c|²/2, Y (m_pad, r_pad) their
-    embedding. THREE products give float32's accuracy and an exact order of neighbors; with one, neighbors
-    are ordered by distances to 14 bits. Numbers of X are scaled by the power of two that brings ``largest``
-    below 2^9; ``odd`` marks the rows whose length does not fit that, and ``left`` counts them.
+    Base points are processed in panels of N1 + N2 + N3, whose scores stay in registers, and d in steps of BK.
+    C and L are the high and low parts of the scaled base points (m_pad, d_pad), half is |c|²/2, and Y (m_pad,
+    r_pad) is their embedding. THREE products give the accuracy of float32 and an exact order of neighbors;
+    with one product, neighbors are ordered by 14 bits of their distances. Numbers of X are scaled by the
+    power of two that brings ``largest`` below 2^9; ``odd`` marks the rows whose length is out of range, and
+    ``left`` is their number.
     """
     exponent = (tl.load(largest).to(tl.int32, bitcast=True) >> 23) & 255
     scale = ((262 - tl.minimum(tl.maximum(exponent, 40), 220)) << 23).to(tl.float32, bitcast=True)
@@ -137,7 +138,7 @@ def induce(
                     place = tl.minimum(place, _first_equal(s2, best, N1, N2))
                 if N3:
                     place = tl.minimum(place, _first_equal(s3, best, N1 + N2, N3))
-                place = tl.minimum(place, N1 + N2 + N3 - 1)  # of a row of NaN
+                place = tl.minimum(place, N1 + N2 + N3 - 1)  # for a row of NaN
                 s1 = _without(s1, place, 0, N1)
                 if N2:
                     s2 = _without(s2, place, N1, N2)
@@ -166,7 +167,9 @@ def induce(
     top = tl.max(tl.where(slot[None, :] < K, values, float("-inf")), axis=1)
     w = tl.where(slot[None, :] < K, tl.exp((values - top[:, None]) * slope), 0.0)
     w = w / tl.sum(w, axis=1)[:, None]
-    longest = tl.minimum(60000 / scale, 6e18)  # halves end at 65,504, squares at an eighth of float32's
+    longest = tl.minimum(
+        60000 / scale, 6e18
+    )  # half precision ends at 65,504; squares at an eighth of float32's largest
     shortest = 1 / scale if NORMALIZE else 0.0
     fits = (norms >= shortest * shortest) & (norms <= longest * longest)
     strange = (~fits & (rows < n)).to(tl.int32)
@@ -197,10 +200,11 @@ def nearer(
     codes, width, start, stop, signs, limit, count, found, n_queries, room,
     BM: tl.constexpr, BQ: tl.constexpr, KB: tl.constexpr,
 ):  # fmt: skip
-    """Codes start to stop that agree with a query in more than its limit: their offset and agreement.
+    """Store offset and agreement of the codes, start to stop, that agree with a query beyond its limit.
 
-    ``signs`` (queries, KB) are bits as +-1 and 0 behind them: a product counts the bits that agree less those
-    that differ. ``count`` is how many are found for each query; ``room`` of them are kept, in any order.
+    ``signs`` (queries, KB) are the bits as +-1, padded with 0: a product is the number of bits that agree
+    minus those that differ. ``count`` is the number found for each query; up to ``room`` are stored, in any
+    order.
     """
     offset = tl.program_id(0) * BM + tl.arange(0, BM)
     row = start + offset.to(tl.int64)

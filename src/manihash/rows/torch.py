@@ -61,6 +61,8 @@ def on_device(X: Any, device: Any) -> Streamed:
         If the device is not available, or X does not hold real numbers.
     TypeError
         If X is a tensor.
+    ImportError
+        If torch is not installed.
 
     Examples
     --------
@@ -68,7 +70,7 @@ def on_device(X: Any, device: Any) -> Streamed:
     >>> from manihash import LSH, on_device
     >>> X = np.eye(8, dtype=np.float32)
     >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
-    >>> hasher.encode(on_device(X, "cpu")).shape
+    >>> hasher.encode(on_device(X, "cpu")).shape  # doctest: +SKIP
     (8, 2)
     """
     array = X if hasattr(X, "dtype") and hasattr(X, "shape") else np.asarray(X)
