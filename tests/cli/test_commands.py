@@ -329,7 +329,7 @@ def _save_embedding(path: str) -> None:
     ("args", "wanted"),
     [
         (["encode", "model.mhash", "narrow.npy", "-o", "new.npy"], "the model was fitted on"),
-        (["encode", "model.mhash", "cut.npy", "-o", "new.npy"], "cut short"),
+        (["encode", "model.mhash", "cut.npy", "-o", "new.npy"], "truncated"),
         (["encode", "model.mhash", "none.npy", "-o", "new.npy"], "no file at"),
         (["encode", "model.mhash", "X.npy", "-o", "new.txt"], "told by its name"),
         (["encode", "model.mhash", "X.npy", "-o", "no/new.npy"], "folder that exists"),

@@ -18,8 +18,8 @@ import manihash
 from manihash import LSH
 from manihash.checks import BadRowsError
 from manihash.cli import _inputs
-from manihash.files import resumable as growing
-from manihash.files.resumable import GrowingRows
+from manihash.files import resumable
+from manihash.files.resumable import ResumableFile
 
 SHAPE = (10, 3)
 CODES = np.arange(30, dtype=np.uint8).reshape(SHAPE)
@@ -46,8 +46,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def encode(prelude: str = "", *more: str) -> subprocess.Popen[str]:
     """The command in a process of its own, which makes what it has safe every hundredth of a second."""
     often = (
-        "import manihash.files.resumable as g, manihash.rows.local as r\n"
-        "g._SECONDS = r._STREAM_SECONDS = 0.01"
+        "import manihash.files.resumable as f, manihash.rows.local as r\n"
+        "f._CHECKPOINT_SECONDS = r._STREAM_SECONDS = 0.01"
     )
     code = f"{often}\n{prelude}\nfrom manihash.cli import main; main()"
     arguments = ["encode", "model.mhash", "X.npy", "-o", "codes.npy", "--json", *more]
@@ -63,20 +63,20 @@ def rows_noted() -> int:
         return 0
 
 
-def write(file: GrowingRows, rows: np.ndarray, error: BaseException) -> None:
+def write(file: ResumableFile, rows: np.ndarray, error: BaseException) -> None:
     with file.writing():
         file.append(rows)
         raise error
 
 
 def broken_off(target: Path, rows: int) -> None:
-    file = GrowingRows(target, SHAPE, FROM)
+    file = ResumableFile(target, SHAPE, FROM)
     with pytest.raises(KeyboardInterrupt, match=rf"{rows} of 10 rows are kept in .*codes\.npy\.part"):
         write(file, CODES[:rows], KeyboardInterrupt())
 
 
 def test_a_file_takes_its_name_when_it_is_whole_and_not_before(target: Path) -> None:
-    file = GrowingRows(target, SHAPE, FROM)
+    file = ResumableFile(target, SHAPE, FROM)
     with file.writing():
         for start in range(0, 10, 4):
             file.append(CODES[start : start + 4])
@@ -90,7 +90,7 @@ def test_it_goes_on_after_the_rows_that_are_safe(target: Path, torn: int) -> Non
     broken_off(target, 4)
     with open(f"{target}.part", "ab") as file:
         file.write(bytes(torn))  # of a block that was being written when the process died
-    again = GrowingRows(target, SHAPE, FROM)
+    again = ResumableFile(target, SHAPE, FROM)
     with again.writing():
         assert again.done == 4
         again.append(CODES[4:])
@@ -101,11 +101,11 @@ def test_it_goes_on_after_the_rows_that_are_safe(target: Path, torn: int) -> Non
 def test_what_was_made_from_something_else_is_refused_and_kept(target: Path, name: str) -> None:
     broken_off(target, 4)
     before = Path(f"{target}.part").read_bytes()
-    with pytest.raises(ValueError, match=f"4 rows made with another {name}: --restart"):  # noqa: SIM117
-        with GrowingRows(target, SHAPE, {**FROM, name: "other"}).writing():
+    with pytest.raises(ValueError, match=f"4 rows made with another {name}: discard it with restart=True"):  # noqa: SIM117
+        with ResumableFile(target, SHAPE, {**FROM, name: "other"}).writing():
             pytest.fail("it was opened")
     assert Path(f"{target}.part").read_bytes() == before
-    anew = GrowingRows(target, SHAPE, {**FROM, name: "other"}, restart=True)
+    anew = ResumableFile(target, SHAPE, {**FROM, name: "other"}, restart=True)
     with anew.writing():
         assert anew.done == 0
         anew.append(CODES)
@@ -118,21 +118,24 @@ def test_what_was_made_from_something_else_is_refused_and_kept(target: Path, nam
 def test_damaged_notes_are_refused(target: Path, notes: str) -> None:
     broken_off(target, 4)
     Path(f"{target}.part.json").write_text(notes)
-    with pytest.raises(ValueError, match=r"damaged.*--restart"), GrowingRows(target, SHAPE, FROM).writing():
+    with (
+        pytest.raises(ValueError, match=r"damaged.*restart=True"),
+        ResumableFile(target, SHAPE, FROM).writing(),
+    ):
         pytest.fail("it was opened")
 
 
 def test_a_part_that_lost_rows_is_refused(target: Path) -> None:
     broken_off(target, 4)
     os.truncate(f"{target}.part", Path(f"{target}.part").stat().st_size - 1)
-    with pytest.raises(ValueError, match="shorter than"), GrowingRows(target, SHAPE, FROM).writing():
+    with pytest.raises(ValueError, match="shorter than"), ResumableFile(target, SHAPE, FROM).writing():
         pytest.fail("it was opened")
 
 
 def test_notes_without_a_part_are_of_a_run_that_ended(target: Path) -> None:
     broken_off(target, 4)
     Path(f"{target}.part").unlink()
-    file = GrowingRows(target, SHAPE, FROM)
+    file = ResumableFile(target, SHAPE, FROM)
     with file.writing():
         assert file.done == 0
         file.append(CODES)
@@ -143,7 +146,7 @@ def test_bad_rows_leave_nothing_behind(target: Path, rows_before: int) -> None:
     if rows_before:
         broken_off(target, rows_before)
     with pytest.raises(BadRowsError, match="NaN"):
-        write(GrowingRows(target, SHAPE, FROM), CODES[rows_before:6], BadRowsError("NaN"))
+        write(ResumableFile(target, SHAPE, FROM), CODES[rows_before:6], BadRowsError("NaN"))
     assert list(target.parent.iterdir()) == []
 
 
@@ -153,11 +156,9 @@ def test_bad_rows_leave_nothing_behind(target: Path, rows_before: int) -> None:
 def test_any_other_error_keeps_the_rows_and_says_so(target: Path, error: Exception) -> None:
     broken_off(target, 4)
     with pytest.raises(type(error)) as raised:
-        write(GrowingRows(target, SHAPE, FROM), CODES[4:6], error)
-    assert raised.value.__notes__ == [
-        f"6 of 10 rows are kept in {target}.part: the same command goes on there"
-    ]
-    again = GrowingRows(target, SHAPE, FROM)
+        write(ResumableFile(target, SHAPE, FROM), CODES[4:6], error)
+    assert raised.value.__notes__ == [f"6 of 10 rows are kept in {target}.part: run again to resume"]
+    again = ResumableFile(target, SHAPE, FROM)
     with again.writing():
         assert again.done == 6
         again.append(CODES[6:])
@@ -165,7 +166,7 @@ def test_any_other_error_keeps_the_rows_and_says_so(target: Path, error: Excepti
 
 
 def test_a_part_without_rows_is_not_left(target: Path) -> None:
-    with pytest.raises(ValueError, match="a wrong width"), GrowingRows(target, SHAPE, FROM).writing():
+    with pytest.raises(ValueError, match="a wrong width"), ResumableFile(target, SHAPE, FROM).writing():
         raise ValueError("a wrong width")
     assert list(target.parent.iterdir()) == []
 
@@ -173,7 +174,7 @@ def test_a_part_without_rows_is_not_left(target: Path) -> None:
 def test_rows_that_the_disk_refused_are_never_noted_as_safe(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growing, "_SECONDS", 0)
+    monkeypatch.setattr(resumable, "_CHECKPOINT_SECONDS", 0)
     fsync, calls = os.fsync, []
 
     def refused_once(handle: int) -> None:  # as Linux does: a write that failed is told once
@@ -184,14 +185,12 @@ def test_rows_that_the_disk_refused_are_never_noted_as_safe(
 
     monkeypatch.setattr(os, "fsync", refused_once)
     with pytest.raises(OSError, match=r"cannot write .*Input/output error") as raised:
-        append_each(GrowingRows(target, SHAPE, FROM))
-    assert raised.value.__notes__ == [
-        f"2 of 10 rows are kept in {target}.part: the same command goes on there"
-    ]
+        append_each(ResumableFile(target, SHAPE, FROM))
+    assert raised.value.__notes__ == [f"2 of 10 rows are kept in {target}.part: run again to resume"]
     assert json.loads(Path(f"{target}.part.json").read_text())["done"] == 2
 
 
-def append_each(file: GrowingRows) -> None:
+def append_each(file: ResumableFile) -> None:
     with file.writing():
         for row in CODES:
             file.append(row[None])
@@ -199,7 +198,7 @@ def append_each(file: GrowingRows) -> None:
 
 def test_a_file_begun_anew_has_no_notes_of_the_old_one(target: Path) -> None:
     broken_off(target, 4)
-    with GrowingRows(target, SHAPE, FROM, restart=True).writing():
+    with ResumableFile(target, SHAPE, FROM, restart=True).writing():
         assert [path.name for path in target.parent.iterdir()] == ["codes.npy.part"]
 
 
@@ -208,11 +207,11 @@ def test_the_lock_is_held_until_the_target_is_written(tmp_path: Path) -> None:
 
     def write_csv(path: Path, rows: np.ndarray) -> None:
         with pytest.raises(ValueError, match="being written by another process"):  # noqa: SIM117
-            with GrowingRows(target, SHAPE, FROM, restart=True).writing():
+            with ResumableFile(target, SHAPE, FROM, restart=True).writing():
                 pytest.fail("it was opened")
         np.savetxt(path, rows, "%d", ",")
 
-    with (file := GrowingRows(target, SHAPE, FROM, write=write_csv)).writing():
+    with (file := ResumableFile(target, SHAPE, FROM, write=write_csv)).writing():
         file.append(CODES)
     assert np.array_equal(np.loadtxt(target, delimiter=","), CODES)
     assert [path.name for path in tmp_path.iterdir()] == ["codes.csv"]
@@ -221,24 +220,24 @@ def test_the_lock_is_held_until_the_target_is_written(tmp_path: Path) -> None:
 def test_a_file_that_took_its_name_while_another_process_waited_is_not_touched(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = growing._lock
+    lock = resumable._lock
 
     def late(file: object, path: Path) -> None:
         monkeypatch.undo()
-        with (first := GrowingRows(target, SHAPE, FROM)).writing():  # opened later, and ended earlier
+        with (first := ResumableFile(target, SHAPE, FROM)).writing():  # opened later, and ended earlier
             first.append(CODES)
         lock(file, path)
 
-    monkeypatch.setattr(growing, "_lock", late)
-    with pytest.raises(KeyboardInterrupt), GrowingRows(target, SHAPE, FROM).writing():
+    monkeypatch.setattr(resumable, "_lock", late)
+    with pytest.raises(KeyboardInterrupt), ResumableFile(target, SHAPE, FROM).writing():
         raise KeyboardInterrupt
     assert np.array_equal(np.load(target), CODES)
 
 
 def test_two_processes_do_not_write_one_file(target: Path) -> None:
-    with GrowingRows(target, SHAPE, FROM).writing():  # noqa: SIM117
+    with ResumableFile(target, SHAPE, FROM).writing():  # noqa: SIM117
         with pytest.raises(ValueError, match="being written by another process"):
-            with GrowingRows(target, SHAPE, FROM).writing():
+            with ResumableFile(target, SHAPE, FROM).writing():
                 pytest.fail("it was opened")
 
 
@@ -269,7 +268,9 @@ def test_a_signal_leaves_what_was_done_for_the_next_run(
     folder: Path, number: int, code: int, word: str
 ) -> None:
     hear = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    slow = "append = g.GrowingRows.append; g.GrowingRows.append = lambda *a: (append(*a), time.sleep(0.1))"
+    slow = (
+        "append = f.ResumableFile.append; f.ResumableFile.append = lambda *a: (append(*a), time.sleep(0.1))"
+    )
     process = encode(hear + slow)
     while not rows_noted() and process.poll() is None:
         time.sleep(0.002)
@@ -279,7 +280,7 @@ def test_a_signal_leaves_what_was_done_for_the_next_run(
     assert out == ""
     done = rows_noted()
     assert 0 < done < 200_000
-    kept = f"{done:,} of 200,000 rows are kept in codes.npy.part: the same command goes on there"
+    kept = f"{done:,} of 200,000 rows are kept in codes.npy.part: run again to resume"
     assert errors == f"error: {word}; {kept}\n"
     assert not Path("codes.npy").exists()
     out, _ = encode().communicate()
@@ -293,8 +294,8 @@ def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -
     out, errors = full.communicate()
     assert full.returncode == 2
     assert out == ""
-    assert "Make room;" in errors
-    assert "rows are kept in codes.npy.part: the same command goes on there" in errors
+    assert "Free disk space;" in errors
+    assert "rows are kept in codes.npy.part: run again to resume" in errors
     done = rows_noted()
     assert 0 < done < 200_000
     assert not Path("codes.npy").exists()
@@ -305,14 +306,14 @@ def test_a_disk_that_fills_leaves_what_was_done_for_the_next_run(folder: Path) -
 
 def broken_off_command(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, *more: str) -> str:
     """What an encoding says that ends so after its first block."""
-    append = GrowingRows.append
+    append = ResumableFile.append
 
-    def and_break_off(self: GrowingRows, rows: np.ndarray) -> None:
+    def and_break_off(self: ResumableFile, rows: np.ndarray) -> None:
         append(self, rows)
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(growing.GrowingRows, "append", and_break_off)
+        patch.setattr(resumable.ResumableFile, "append", and_break_off)
         return stderr_line(run("encode", "model.mhash", "X.npy", "-o", "codes.npy", *more, code=code))
 
 
@@ -339,7 +340,7 @@ def test_a_part_of_another_model_or_input_is_refused_by_the_command(
     np.save("other.npy", X[::-1])
     for arguments_of in (["other.mhash", "X.npy"], ["model.mhash", "other.npy"]):
         result = run("encode", *arguments_of, "-o", "codes.npy", code=2)
-        assert "--restart throws it away" in stderr_line(result)
+        assert "use --restart, or another target with -o" in stderr_line(result)
     run("encode", "other.mhash", "X.npy", "-o", "codes.npy", "--restart")
     assert np.array_equal(np.load("codes.npy"), other.encode(X))
 
@@ -350,7 +351,7 @@ def test_what_goes_wrong_beside_the_rows_keeps_what_was_done(
     said = broken_off_command(monkeypatch, ConnectionError("the cluster went away"), 2)
     done = rows_noted()
     assert done > 0
-    assert f"the cluster went away; {done:,} of 200,000 rows are kept in codes.npy.part: the same" in said
+    assert f"the cluster went away; {done:,} of 200,000 rows are kept in codes.npy.part: run again" in said
     run("encode", "model.mhash", "X.npy", "-o", "codes.npy", "--precision=none", code=2)
     assert rows_noted() == done
     run("encode", "model.mhash", "X.npy", "-o", "codes.npy")
@@ -358,8 +359,8 @@ def test_what_goes_wrong_beside_the_rows_keeps_what_was_done(
 
 
 def test_a_disk_that_is_full_from_the_start_leaves_nothing(target: Path) -> None:
-    with full_disk(50), pytest.raises(OSError, match=r"cannot write .*: File too large\. Make room"):
-        write(GrowingRows(target, SHAPE, FROM), CODES, AssertionError("it was written"))
+    with full_disk(50), pytest.raises(OSError, match=r"cannot write .*: File too large\. Free disk space"):
+        write(ResumableFile(target, SHAPE, FROM), CODES, AssertionError("it was written"))
     assert not list(target.parent.iterdir())
 
 
@@ -368,7 +369,7 @@ def test_a_disk_too_full_for_another_format_keeps_the_codes(folder: Path) -> Non
     with full_disk(200_000):  # the codes take 120,000 bytes, and thrice as many as text
         said = stderr_line(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", code=2))
     assert "cannot write codes.csv: File too large. Free disk space" in said
-    assert "3,000 of 3,000 rows are kept in codes.csv.part: the same command goes on there" in said
+    assert "3,000 of 3,000 rows are kept in codes.csv.part: run again to resume" in said
     assert not Path("codes.csv").exists()
     assert (
         json.loads(run("encode", "model.mhash", "few.npy", "-o", "codes.csv", "--json").stdout)["first_row"]

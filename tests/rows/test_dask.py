@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 from manihash import E2LSH, IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, ReducedBase, recipe
 from manihash.base import lloyd as lloyd_module
 from manihash.datasets import write
-from manihash.files.resumable import GrowingRows
+from manihash.files.resumable import ResumableFile
 from manihash.rows import dask_client, rows
 
 pytestmark = pytest.mark.extra
@@ -403,7 +403,7 @@ def test_a_cluster_that_is_lost_leaves_what_was_done_for_the_next_run(machines, 
     np.save("x.npy", vectors())
     hasher = LSH(64, random_state=0).fit(vectors())
     hasher.save("m.mhash")
-    append = GrowingRows.append
+    append = ResumableFile.append
 
     def and_lose_the_cluster(self, rows_):
         append(self, rows_)
@@ -411,10 +411,10 @@ def test_a_cluster_that_is_lost_leaves_what_was_done_for_the_next_run(machines, 
 
     encode = ["encode", "m.mhash", "x.npy", "-o", "c.npy"]
     with monkeypatch.context() as patch:
-        patch.setattr(GrowingRows, "append", and_lose_the_cluster)
+        patch.setattr(ResumableFile, "append", and_lose_the_cluster)
         said = stderr_line(run(*encode, "--dask", address, code=2))
     assert "the connection to the Dask cluster was lost" in said
-    assert "of 18,000 rows are kept in c.npy.part: the same command goes on there" in said
+    assert "of 18,000 rows are kept in c.npy.part: run again to resume" in said
     assert json.loads(run(*encode, "--json").stdout)["first_row"] > 0
     assert np.array_equal(np.load("c.npy"), hasher.encode(vectors()))
 

@@ -197,10 +197,10 @@ def test_parquet_takes_lists_of_any_kind_and_a_column_by_name(tmp_path):
     assert np.array_equal(open_vectors(f"{path}:b")[1:], [[4, 5, 6], [7, 8, 9]])
     assert np.array_equal(read(f"{path}:id"), [1, 2, 3])
     with pytest.raises(
-        DataFileError, match=r"holds the arrays: a, b; no key was given. Name one: x.parquet:key"
+        DataFileError, match=r"holds the arrays: a, b; no key was given. Name one: 'x.parquet:key'"
     ):
         open_vectors(path)
-    with pytest.raises(DataFileError, match="one number a row"):
+    with pytest.raises(DataFileError, match="one number per row"):
         open_vectors(f"{path}:id")
     with pytest.raises(DataFileError, match="t holds text"):
         open_vectors(f"{path}:t")
@@ -209,8 +209,8 @@ def test_parquet_takes_lists_of_any_kind_and_a_column_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([[1.0, 2.0], None], r"row 9001 of v is empty \(null\)"),
-        ([[1.0, 2.0], [1.0, None]], r"row 9001 of v has a gap \(null\)"),
+        ([[1.0, 2.0], None], r"row 9001 of v is null"),
+        ([[1.0, 2.0], [1.0, None]], r"row 9001 of v contains a null"),
         ([[1.0, 2.0], [1.0]], "row 9001 of v has 1 numbers, and row 0 has 2"),
     ],
 )
@@ -222,18 +222,18 @@ def test_a_gap_in_parquet_is_named_by_its_row(rows, message, tmp_path):
 
 def test_a_gap_in_the_first_row_of_parquet_is_no_damage(tmp_path):
     pq.write_table(pa.table({"v": [None, [1.0, 2.0]]}), tmp_path / "x.parquet")
-    with pytest.raises(DataFileError, match=r"row 0 of v is empty \(null\)"):
+    with pytest.raises(DataFileError, match=r"row 0 of v is null"):
         open_vectors(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (":caption", "caption holds text; numbers were wanted: name one of v, uneven, id$"),
-        (":words", "words holds list<.*string>; numbers were wanted: name one of v, uneven, id$"),
-        (":id", "id holds one number a row: a column of lists was wanted"),
+        (":caption", "caption holds text; expected numbers: name one of v, uneven, id$"),
+        (":words", "words holds list<.*string>; expected numbers: name one of v, uneven, id$"),
+        (":id", "id holds one number per row: expected a column of lists"),
         (":uneven", "row 1 of uneven has 2 numbers, and row 0 has 1"),
-        (":nowhere", "holds the arrays: v, uneven, id; 'nowhere' was asked for"),
+        (":nowhere", "holds the arrays: v, uneven, id; got the key 'nowhere'"),
     ],
 )
 def test_a_parquet_column_of_something_else_is_told_as_such(key, message, tmp_path):
@@ -246,7 +246,7 @@ def test_a_parquet_column_of_something_else_is_told_as_such(key, message, tmp_pa
 
 def test_a_parquet_file_without_vectors_says_what_it_holds(tmp_path):
     pq.write_table(pa.table({"caption": ["a", "b"], "id": [1, 2]}), tmp_path / "x.parquet")
-    with pytest.raises(DataFileError, match="caption holds text, id holds int64; numbers were wanted: write"):
+    with pytest.raises(DataFileError, match="caption holds text, id holds int64; expected numbers: write"):
         open_vectors(tmp_path / "x.parquet")
 
 
@@ -255,7 +255,7 @@ def test_a_damaged_file_is_told_as_such(name, tmp_path):
     write(tmp_path / name, X)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataFileError, match="cut short or damaged"):
+    with pytest.raises(DataFileError, match="truncated or damaged"):
         open_vectors(tmp_path / name)
 
 

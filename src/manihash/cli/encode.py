@@ -1,5 +1,7 @@
 """manihash encode: the codes of vectors, by a model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -55,8 +57,8 @@ def encode(
         watch.begin("encoding")
         import manihash
         from manihash import checks, codes, datasets
-        from manihash.datasets.download import sha256_of
-        from manihash.files.resumable import GrowingRows
+        from manihash.files.atomic import sha256_of
+        from manihash.files.resumable import ResumableFile
         from manihash.rows import dask as dask_rows
 
         with manihash.gpu_precision(precision), _inputs.opened(vectors, dask) as X:
@@ -71,10 +73,10 @@ def encode(
                 dask_rows.check_chunks(X)
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             write = None if out.suffix == ".npy" else datasets.write
-            file = GrowingRows(out, shape, made_from, restart=restart, write=write)
+            file = ResumableFile(out, shape, made_from, restart=restart, write=write)
             start = perf_counter()
             X = _inputs.on_device(X, device)
-            with file.writing():
+            with _restart_hint(), file.writing():
                 first = file.done
                 for block in hasher.encode_blocks(X, first):
                     file.append(block)
@@ -90,6 +92,18 @@ def encode(
         "rows_per_second": round((shape[0] - first) / seconds),
     }
     show_json(made) if as_json else show(facts(_in_words(made)))
+
+
+@contextmanager
+def _restart_hint() -> Iterator[None]:
+    """Add the options that help to the error of a part file that cannot be resumed."""
+    from manihash.files.resumable import ResumeError
+
+    try:
+        yield
+    except ResumeError as error:
+        error.add_note("use --restart, or another target with -o")
+        raise
 
 
 def _in_words(made: dict[str, Any]) -> dict[str, str]:

@@ -67,7 +67,7 @@ def index(
       manihash index codes.mhx --verify
       manihash search model.mhash codes.mhx queries.npy -k 10
     """
-    from manihash.datasets.download import sha256_of
+    from manihash.files.atomic import sha256_of
 
     start = perf_counter()
     with watched(quiet) as watch:
@@ -112,7 +112,7 @@ def is_index(path: str) -> bool:
 
 def check_model(path: str, held: "HammingIndex", model: Path) -> None:
     """Raise if an index remembers another model, by which queries have codes that mean something else."""
-    from manihash.datasets.download import sha256_of
+    from manihash.files.atomic import sha256_of
 
     if held.made_by is not None and held.made_by != sha256_of(model):
         raise ValueError(

@@ -75,12 +75,6 @@ def _copy_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) ->
             file.write(chunk)
 
 
-def sha256_of(path: Path) -> str:
-    """The checksum of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def make_folder(folder: Path) -> None:
     """Make a folder of the cache, or say how to name another."""
     try:

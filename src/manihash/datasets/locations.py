@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from manihash.datasets.download import extract, fetch, sha256_of
+from manihash.datasets.download import extract, fetch
+from manihash.files.atomic import sha256_of
 from manihash.files.errors import DataFileError, MissingDataError
 
 

@@ -1,5 +1,6 @@
-"""Atomic writes: a file appears complete under its name, or the old file stays as it was."""
+"""Atomic writes and checksums: a file is complete under its name, or the old file stays as it was."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -46,3 +47,9 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 checksum of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""idx, the format of MNIST: a four-byte magic, the shape, then the values, all big-endian; gzipped or not."""
+"""idx, the format of MNIST: four magic bytes, the shape, then the values, big-endian; gzipped or not."""
 
 import gzip
 import math
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from manihash.files.errors import DataFileError
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-MOST_A_BYTE_UNZIPS_TO = 1032
+MAX_GZIP_RATIO = 1032
 
 
 def read_idx(path: Path, *, zipped: bool) -> NDArray[Any]:
@@ -27,43 +27,50 @@ def read_idx(path: Path, *, zipped: bool) -> NDArray[Any]:
                 return np.memmap(path, dtype, "r", offset, shape)
             content = bytearray(file.read(size + 1))
         if len(content) != size:
-            raise EOFError(f"{shape} has {size} bytes, and {'fewer' if len(content) < size else 'more'} came")
+            raise EOFError(
+                f"expected {size} bytes of shape {shape}, got {'fewer' if len(content) < size else 'more'}"
+            )
         return np.frombuffer(content, dtype).reshape(shape)
     except DataFileError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile, ValueError) as error:
-        raise DataFileError(f"{path} is not a whole idx file ({error}): copy or download it again") from error
+        raise DataFileError(
+            f"{path} is not a complete idx file ({error}): copy or download it again"
+        ) from error
 
 
 def _read_header(path: Path, file: BinaryIO | gzip.GzipFile) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Type and shape of the array, and the length of the header in bytes."""
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in TYPES:
-        raise DataFileError(f"{path} is no idx file: it begins with {magic!r}, not with two zeros and a type")
+        raise DataFileError(
+            f"{path} is not an idx file: it starts with {magic!r}, not with two zeros and a type"
+        )
     n_dims = magic[3]
     sizes = file.read(4 * n_dims)
     if len(sizes) < 4 * n_dims:
-        raise DataFileError(f"{path} is cut short inside its header: copy or download it again")
+        raise DataFileError(f"{path} is truncated inside its header: copy or download it again")
     return np.dtype(TYPES[magic[2]]), struct.unpack(f">{n_dims}I", sizes), 4 + 4 * n_dims
 
 
 def _check_size(path: Path, size: int, offset: int, zipped: bool) -> None:
-    """Raise if the file cannot hold what its header says, before any memory is asked for."""
+    """Raise if the file cannot hold what its header promises, before any memory is allocated."""
     on_disk = path.stat().st_size
-    possible = on_disk * MOST_A_BYTE_UNZIPS_TO if zipped else on_disk - offset
+    possible = on_disk * MAX_GZIP_RATIO if zipped else on_disk - offset
     if size > possible or (not zipped and size < possible):
         raise DataFileError(
-            f"{path} is cut short or damaged: its header promises {size} bytes of values, and the file has "
+            f"{path} is truncated or damaged: its header promises {size} bytes of values, and the file has "
             f"{on_disk} bytes{' gzipped' if zipped else ''}. Copy or download it again"
         )
 
 
 def write_idx(part: Path, array: NDArray[Any], *, zipped: bool) -> None:
-    """Write ``array`` to ``part`` as idx, gzipped if asked."""
+    """Write an array to ``part`` as idx, gzipped if ``zipped``."""
     codes = {np.dtype(name).newbyteorder("="): code for code, name in TYPES.items()}
     code = codes.get(array.dtype.newbyteorder("="))
     if code is None or array.ndim > 255 or max(array.shape, default=0) >= 2**32:
         raise ValueError(
-            f"an array of {array.dtype} and shape {array.shape} came: idx files hold "
+            f"got an array of type {array.dtype} and shape {array.shape}: idx files hold "
             f"{', '.join(map(str, codes))}. Convert it with astype, or write .npy"
         )
     header = bytes([0, 0, code, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)

@@ -1,4 +1,7 @@
-"""Parquet files: vectors are a column of lists of one length, labels a column of numbers."""
+"""Parquet files: vectors are a column of lists of one length, labels a column of numbers.
+
+This is the only file that imports pyarrow.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,48 +11,64 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.files.arrow import arrow, as_lists
+from manihash.checks import extra
 from manihash.files.errors import DataFileError
-from manihash.files.stored import StoredRows, choose, parsing
+from manihash.files.stored import StoredRows, choose_key, parser_errors
 
 EXTRA = "parquet"
 BATCH_ROWS = 8192
 GROUP_ROWS = 65536
 
 
+def arrow(extra_name: str) -> Any:
+    """pyarrow with its Parquet module; ``extra_name`` is the extra of manihash that installs it."""
+    extra("pyarrow.parquet", extra_name)
+    return extra("pyarrow", extra_name)
+
+
+def as_column(array: NDArray[Any], extra_name: str) -> Any:
+    """An Arrow column: fixed-size lists from an array (n, d), numbers from an array (n,)."""
+    pa = arrow(extra_name)
+    if array.ndim == 1:
+        return pa.array(array)
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(np.ascontiguousarray(array).reshape(-1)), array.shape[1]
+    )
+
+
 def open_parquet(path: Path, key: str | None) -> StoredRows:
-    """The rows of a column of lists, which are read as they are asked for."""
-    with parsing(path):
+    """The rows (n, d) of a column of lists, read in slices."""
+    with parser_errors(path):
         column = _Column(path, key)
         if column.width is None:
-            raise DataFileError(f"{path}: {column.name} holds one number a row: a column of lists was wanted")
+            raise DataFileError(f"{path}: {column.name} holds one number per row: expected a column of lists")
         return StoredRows(path, (column.n_rows, column.width), column.dtype, column.read)
 
 
 def read_parquet(path: Path, key: str | None) -> NDArray[Any]:
-    """A column in memory: lists as rows, numbers as they are."""
-    with parsing(path):
+    """A column in memory: (n, d) if it holds lists, (n,) if it holds numbers."""
+    with parser_errors(path):
         column = _Column(path, key)
         return column.read(0, column.n_rows)
 
 
 def write_parquet(part: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays (n, d) as columns of lists, and arrays (n,) as columns of numbers."""
+    """Write arrays (n, d) as columns of lists and arrays (n,) as columns of numbers to ``part``."""
     pa = arrow(EXTRA)
     lengths = {len(array) for array in arrays.values() if array.ndim in (1, 2) and array.size}
     if len(lengths) != 1 or not all(array.ndim in (1, 2) for array in arrays.values()):
         shapes = ", ".join(str(array.shape) for array in arrays.values())
-        raise ValueError(f"arrays of shape {shapes} came: parquet files hold rows, as many in each column")
+        raise ValueError(f"got arrays of shape {shapes}: the columns of a parquet file have one length")
     (n,) = lengths
-    types = {name: as_lists(array[:1], EXTRA).type for name, array in arrays.items()}
+    types = {name: as_column(array[:1], EXTRA).type for name, array in arrays.items()}
     with pa.parquet.ParquetWriter(part, pa.schema(types)) as file:
         for start in range(0, n, GROUP_ROWS):
-            columns = [as_lists(array[start : start + GROUP_ROWS], EXTRA) for array in arrays.values()]
+            columns = [as_column(array[start : start + GROUP_ROWS], EXTRA) for array in arrays.values()]
             file.write_table(pa.table(columns, schema=pa.schema(types)))
 
 
 class _Column:
-    """A column of a Parquet file, read forwards: the batch at hand is kept, a step back seeks its group."""
+    """A column of a Parquet file, read forwards: it keeps the current batch; a step back seeks its group."""
 
     def __init__(self, path: Path, key: str | None) -> None:
         pa = arrow(EXTRA)
@@ -61,8 +80,8 @@ class _Column:
         usable = list(lists if key is None else lists | numbers)
         asked = fields if key is None else {name: kind for name, kind in fields.items() if name == key}
         if not asked.keys() & usable and (asked or key is None):
-            raise _unusable(path, asked, usable)
-        self.name = choose(path, usable, key)
+            raise _no_numbers(path, asked, usable)
+        self.name = choose_key(path, usable, key)
         metadata = self._file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._starts = np.cumsum([0, *sizes])
@@ -77,7 +96,7 @@ class _Column:
         self.width = self._width(lists.get(self.name))
 
     def _width(self, kind: Any) -> int | None:
-        """Numbers in a list: what the type says, or how many the first row has."""
+        """The length of the lists, from the type or the first row; None for a column of numbers."""
         if kind is None:
             return None
         if hasattr(kind, "list_size"):
@@ -86,11 +105,11 @@ class _Column:
         if first is None:
             return 0
         if first.column(0).null_count:
-            raise self._bad(0, "is empty (null)")
+            raise self._bad_row(0, "is null")
         return len(first.column(0)[0])
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows start to stop."""
+        """Rows start to stop, (stop - start, d) or (stop - start,)."""
         with self._lock:
             group = int(np.searchsorted(self._starts, start, "right")) - 1
             if start < self._at or self._starts[group] > self._at + len(self._held):
@@ -115,32 +134,32 @@ class _Column:
         )
 
     def _values(self, column: Any) -> NDArray[Any]:
-        """A batch as an array; a gap or a list of another length is an error that names its row."""
+        """A batch as an array; a null or a list of another length raises an error that names its row."""
         if column.null_count:
-            raise self._bad(int(np.asarray(column.is_null()).argmax()), "is empty (null)")
+            raise self._bad_row(int(np.asarray(column.is_null()).argmax()), "is null")
         if self.width is None:
             return np.asarray(column)
         if not hasattr(column.type, "list_size"):
             lengths = np.asarray(column.value_lengths())
             if (lengths != self.width).any():
                 row = int((lengths != self.width).argmax())
-                raise self._bad(row, f"has {lengths[row]} numbers, and row 0 has {self.width}")
+                raise self._bad_row(row, f"has {lengths[row]} numbers, and row 0 has {self.width}")
         values = column.flatten()
         if values.null_count:
-            raise self._bad(int(np.asarray(values.is_null()).argmax()) // self.width, "has a gap (null)")
+            raise self._bad_row(int(np.asarray(values.is_null()).argmax()) // self.width, "contains a null")
         return np.asarray(values).reshape(-1, self.width)
 
-    def _bad(self, row: int, what: str) -> DataFileError:
+    def _bad_row(self, row: int, what: str) -> DataFileError:
         return DataFileError(
-            f"{self._path}: row {self._at + row} of {self.name} {what}. Lists of one length, full of "
-            "numbers, were wanted: remove these rows or fill them"
+            f"{self._path}: row {self._at + row} of {self.name} {what}. Expected lists of one length "
+            "without nulls: remove such rows or fill them"
         )
 
 
-def _unusable(path: Path, fields: Mapping[str, Any], usable: list[str]) -> DataFileError:
+def _no_numbers(path: Path, fields: Mapping[str, Any], usable: list[str]) -> DataFileError:
     held = ", ".join(f"{name} holds {'text' if kind == 'string' else kind}" for name, kind in fields.items())
-    way_out = f"name one of {', '.join(usable)}" if usable else "write the vectors as lists of one length"
-    return DataFileError(f"{path}: {held or 'it has no columns'}; numbers were wanted: {way_out}")
+    remedy = f"name one of {', '.join(usable)}" if usable else "write the vectors as lists of one length"
+    return DataFileError(f"{path}: {held or 'it has no columns'}; expected numbers: {remedy}")
 
 
 def _is_list(pa: Any, kind: Any) -> bool:

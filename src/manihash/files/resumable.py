@@ -1,7 +1,8 @@
-"""A file of rows that grows under another name, and can be gone on with after an interrupt or a crash.
+"""Resumable files: rows are appended to a part file, which survives an interrupt or a crash.
 
-``codes.npy`` grows as ``codes.npy.part``; ``codes.npy.part.json`` says what it is made from and how many of
-its rows are safe on the disk. It takes its own name when it is whole, and not before.
+``codes.npy`` is written as ``codes.npy.part``. The checkpoint ``codes.npy.part.json`` records what the rows
+are made from and how many of them are safely on the disk. The part file gets its final name when it is
+complete.
 """
 
 import io
@@ -18,16 +19,19 @@ from numpy.typing import NDArray
 
 from manihash.checks import BadRowsError
 
-_SECONDS = 1.0  # between two moments at which what is written is made safe
-_REMEDY = "--restart throws it away and begins anew, -o names another target"
+_CHECKPOINT_SECONDS = 1.0  # time between two checkpoints
 
 
-class GrowingRows:
-    """An npy file of bytes (n, width) to which blocks of rows are appended, from row ``done`` on.
+class ResumeError(ValueError):
+    """A part file cannot be resumed: it was made from something else, or it is damaged."""
 
-    ``made_from`` names what the rows are made from and with, a fingerprint for each thing: a part that was
-    begun with another is an error, unless ``restart`` begins anew. ``write(target, rows)`` makes a target
-    that is no npy file from all of the rows.
+
+class ResumableFile:
+    """An npy file of bytes (n, width) to which blocks of rows are appended, starting at row ``done``.
+
+    ``made_from`` maps the name of each thing that determines the rows to its fingerprint. A part file that
+    was made from something else raises a ResumeError, unless ``restart`` is true: then it is discarded.
+    ``write(target, rows)`` converts the complete rows if the target is not an npy file.
     """
 
     def __init__(
@@ -41,57 +45,59 @@ class GrowingRows:
     ) -> None:
         self.target = target
         self.part = target.with_name(f"{target.name}.part")
-        self.notes = target.with_name(f"{target.name}.part.json")
-        self._new_notes = target.with_name(f"{target.name}.part.json.new")
+        self.checkpoint = target.with_name(f"{target.name}.part.json")
+        self._new_checkpoint = target.with_name(f"{target.name}.part.json.new")
         self.shape = shape
         self.made_from = dict(made_from)
         self.restart = restart
         self.done = 0
-        self._safe = 0  # rows that are on the disk, and noted
-        self._lost = False  # whether rows did not reach the disk: the system says so once, and never again
+        self._saved = 0  # rows in the last checkpoint
+        self._disk_failed = False  # the system reports lost rows once: no checkpoint may follow
         self._write_target = write
         self._header = _npy_header(shape)
         self._file: Any = None
-        self._saved = 0.0
+        self._saved_at = 0.0
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Append inside. When all rows are there, the target is made of them, and nothing else is left.
+        """Open the part file for ``append``; when all rows are written, make the target and clean up.
 
-        What was made safe is kept if the block is broken off, and not if the rows it was made from are bad.
+        If the block is interrupted or fails, the rows of the last checkpoint are kept, except after a
+        BadRowsError: the input must change then.
         """
-        with self._told():
-            self._file = _locked(self.part)
+        with self._write_errors():
+            self._file = _open_locked(self.part)
         with self._file:
-            self.done = self._safe = 0 if self.restart else self._done_before()
+            self.done = self._saved = 0 if self.restart else self._rows_of_checkpoint()
             try:
-                self._begin()
+                self._start()
                 yield
-                with self._told():
+                with self._write_errors():
                     self._save()
                 if self.done == self.shape[0]:
                     self._finish()
             except BaseException as error:
-                self._break_off(error)
+                self._stop(error)
                 if isinstance(error, KeyboardInterrupt):
-                    raise KeyboardInterrupt(self._kept()) from None
+                    raise KeyboardInterrupt(self._state()) from None
                 raise
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
+        """Cut the part file to its saved rows and move to their end."""
         if self.restart:
-            self.notes.unlink(missing_ok=True)
-        self._saved = monotonic()
-        with self._told():
-            self._file.truncate(self._place(self.done))
+            self.checkpoint.unlink(missing_ok=True)
+        self._saved_at = monotonic()
+        with self._write_errors():
+            self._file.truncate(self._offset(self.done))
             self._write(self._header)
-            self._file.seek(self._place(self.done))
+            self._file.seek(self._offset(self.done))
 
     def append(self, rows: NDArray[np.uint8]) -> None:
-        """The next rows."""
-        with self._told():
+        """Append the next rows (b, width)."""
+        with self._write_errors():
             self._write(np.ascontiguousarray(rows, np.uint8).data.cast("B"))
             self.done += len(rows)
-            if monotonic() - self._saved > _SECONDS:
+            if monotonic() - self._saved_at > _CHECKPOINT_SECONDS:
                 self._save()
 
     def _finish(self) -> None:
@@ -102,39 +108,42 @@ class GrowingRows:
         self._remove()
 
     def _remove(self) -> None:
-        for path in (self.part, self.notes, self._new_notes):
+        for path in (self.part, self.checkpoint, self._new_checkpoint):
             path.unlink(missing_ok=True)
 
-    def _break_off(self, error: BaseException) -> None:
-        """Keep what can be gone on with, and say so; a file whose rows are bad will be another one."""
-        if not self._lost:
+    def _stop(self, error: BaseException) -> None:
+        """Keep the rows that can be resumed and say so in a note; remove the part file if there are none."""
+        if not self._disk_failed:
             with suppress(OSError):
-                self._file.truncate(self._place(self.done))  # which makes room for the notes on a full disk
+                self._file.truncate(self._offset(self.done))  # frees space for the checkpoint on a full disk
                 self._save()
-        if isinstance(error, BadRowsError) or not self._safe:
-            self._safe = 0
+        if isinstance(error, BadRowsError) or not self._saved:
+            self._saved = 0
             self._remove()
         else:
-            error.add_note(self._kept())
+            error.add_note(self._state())
 
-    def _done_before(self) -> int:
-        """How many rows an earlier run left, made from the same things."""
+    def _rows_of_checkpoint(self) -> int:
+        """The number of rows that an earlier run saved, if it used the same inputs."""
         size = self.part.stat().st_size
-        if not size or not self.notes.is_file():
+        if not size or not self.checkpoint.is_file():
             return 0
         try:
-            notes = json.loads(self.notes.read_text(encoding="utf-8"))
-            made_from, done = dict(notes["made_from"]), int(notes["done"])
+            checkpoint = json.loads(self.checkpoint.read_text(encoding="utf-8"))
+            made_from, done = dict(checkpoint["made_from"]), int(checkpoint["done"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.notes} is damaged ({error}): {_REMEDY}") from error
+            raise self._resume_error(f"{self.checkpoint} is damaged ({error})") from error
         for name, value in self.made_from.items():
             if made_from.get(name) != value:
-                raise ValueError(f"{self.part} holds {done:,} rows made with another {name}: {_REMEDY}")
-        if not 0 <= done <= self.shape[0] or size < self._place(done):
-            raise ValueError(f"{self.part} is shorter than {self.notes.name} says: {_REMEDY}")
+                raise self._resume_error(f"{self.part} holds {done:,} rows made with another {name}")
+        if not 0 <= done <= self.shape[0] or size < self._offset(done):
+            raise self._resume_error(f"{self.part} is shorter than {self.checkpoint.name} says")
         return done
 
-    def _place(self, row: int) -> int:
+    def _resume_error(self, text: str) -> ResumeError:
+        return ResumeError(f"{text}: discard it with restart=True, or choose another target")
+
+    def _offset(self, row: int) -> int:
         return len(self._header) + row * self.shape[1]
 
     def _write(self, content: bytes | memoryview) -> None:
@@ -143,32 +152,32 @@ class GrowingRows:
             left = left[self._file.write(left) :]
 
     def _save(self) -> None:
-        """Put what is written on the disk, then note it."""
+        """Write a checkpoint, after the rows are on the disk."""
         try:
             os.fsync(self._file.fileno())
         except OSError:
-            self._lost = True
+            self._disk_failed = True
             raise
-        with open(self._new_notes, "w", encoding="utf-8") as notes:
-            json.dump({"made_from": self.made_from, "done": self.done}, notes)
-            notes.flush()
-            os.fsync(notes.fileno())
-        os.replace(self._new_notes, self.notes)
-        self._safe, self._saved = self.done, monotonic()
+        with open(self._new_checkpoint, "w", encoding="utf-8") as checkpoint:
+            json.dump({"made_from": self.made_from, "done": self.done}, checkpoint)
+            checkpoint.flush()
+            os.fsync(checkpoint.fileno())
+        os.replace(self._new_checkpoint, self.checkpoint)
+        self._saved, self._saved_at = self.done, monotonic()
 
-    def _kept(self) -> str:
-        if not self._safe:
+    def _state(self) -> str:
+        if not self._saved:
             return "nothing was written"
-        kept = f"{self._safe:,} of {self.shape[0]:,} rows are kept in {self.part}"
-        return f"{kept}: the same command goes on there"
+        kept = f"{self._saved:,} of {self.shape[0]:,} rows are kept in {self.part}"
+        return f"{kept}: run again to resume"
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """A disk that is full, or the like."""
+    def _write_errors(self) -> Iterator[None]:
+        """Name the file in an error of the system, such as a full disk."""
         try:
             yield
         except OSError as error:
-            text = f"cannot write {self.part}: {error.strerror}. Make room"
+            text = f"cannot write {self.part}: {error.strerror}. Free disk space"
             raise type(error)(error.errno, text) from error
 
 
@@ -179,15 +188,15 @@ def _npy_header(shape: tuple[int, int]) -> bytes:
     return header.getvalue()
 
 
-def _locked(path: Path) -> Any:
-    """The file at a path, opened for this process alone; a process that dies lets go of it."""
+def _open_locked(path: Path) -> Any:
+    """The file at a path, locked for this process; the lock ends with the process."""
     while True:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         _lock(file, path)
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 return file
-        file.close()  # another process ended between the two, and gave the file its name
+        file.close()  # another process has finished in the meantime and renamed this file
 
 
 def _lock(file: Any, path: Path) -> None:

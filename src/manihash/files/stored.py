@@ -1,4 +1,4 @@
-"""Rows that stay in their file: read by slices, as ``fit`` and ``encode`` visit them."""
+"""Rows that stay in their file and are read in slices, and the errors of damaged files."""
 
 import errno
 import os
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from manihash.files.errors import DataFileError
 
-# What an OSError has where the content is to blame: none at all, or a place that no file has.
-_OF_DAMAGE = (None, 0, errno.EINVAL)
+# The errno of an OSError that a damaged file causes: none, or an invalid position in the file.
+_ERRNO_OF_DAMAGE = (None, 0, errno.EINVAL)
 
 
 class StoredRows:
-    """The rows (n, d) of a file, by ``X[start:stop]``; an array (n, h, w) has rows of h w numbers."""
+    """The rows (n, d) of a file, read by ``X[start:stop]``; an array (n, h, w) has rows of h w numbers."""
 
     def __init__(
         self, path: Path, shape: tuple[int, ...], dtype: Any, read: Callable[[int, int], NDArray[Any]]
@@ -33,8 +33,8 @@ class StoredRows:
     def __getitem__(self, part: slice) -> NDArray[Any]:
         start, stop, step = part.indices(self.shape[0])
         if step != 1:
-            raise ValueError(f"rows of {self.path} are read one after the other, not in steps of {step}")
-        with parsing(self.path):
+            raise ValueError(f"rows of {self.path} are read in slices of step 1, got step {step}")
+        with parser_errors(self.path):
             rows = self._read(start, max(start, stop))
         return np.asarray(rows, self.dtype).reshape(-1, self.shape[1])
 
@@ -43,33 +43,34 @@ class StoredRows:
 
 
 @contextmanager
-def parsing(path: Path) -> Iterator[None]:
-    """Whatever the parsers of others raise over a damaged file, told as one thing.
+def parser_errors(path: Path) -> Iterator[None]:
+    """Turn any error that a parser raises for a damaged file into a DataFileError.
 
-    What the system says of a disk that cannot be read, or of a file that may not be, is not damage.
+    Errors of the system, such as a disk that cannot be read or a missing permission, are not damage.
     """
     try:
         yield
     except (DataFileError, ImportError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno not in _OF_DAMAGE:
+        if isinstance(error, OSError) and error.errno not in _ERRNO_OF_DAMAGE:
             raise OSError(error.errno, f"cannot read {path}: {os.strerror(error.errno)}") from error
         if "pickle" in str(error) or "Python objects" in str(error):
             raise DataFileError(
                 f"{path} holds Python objects, which are never loaded: save an array of numbers"
             ) from error
         raise DataFileError(
-            f"{path} is not a whole {path.suffix} file ({error}): it is cut short or damaged. Copy it again"
+            f"{path} is not a complete {path.suffix} file ({error}): it is truncated or damaged. "
+            "Copy it again"
         ) from error
 
 
-def choose(path: Path, names: list[str], key: str | None) -> str:
-    """The array to read, of those that a file holds."""
+def choose_key(path: Path, names: list[str], key: str | None) -> str:
+    """The name of the array to read, among those that a file holds."""
     if key is None and len(names) == 1:
         return names[0]
     if key is None or key not in names:
-        asked = "no key was given" if key is None else f"{key!r} was asked for"
+        got = "no key was given" if key is None else f"got the key {key!r}"
         held = ", ".join(names) or "none"
-        raise DataFileError(f"{path} holds the arrays: {held}; {asked}. Name one: {path.name}:key, or key=")
+        raise DataFileError(f"{path} holds the arrays: {held}; {got}. Name one: '{path.name}:key' or key=")
     return key

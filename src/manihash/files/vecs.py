@@ -15,23 +15,23 @@ ROWS_AT_ONCE = 65536
 
 
 def read_vecs(path: Path, *, kind: str) -> NDArray[Any]:
-    """The rows (n, d) of a vecs file, memory-mapped: a view that steps over the column of dimensions.
+    """The rows (n, d) of a vecs file, memory-mapped: a view that skips the dimension of each row.
 
-    The dimension is checked in the first and last row and in some thousands between them, so that opening a
-    file of many gigabytes does not read it whole.
+    The dimension is checked in a sample of ``ROWS_CHECKED`` rows, the first and the last among them, so that
+    opening a file of many gigabytes does not read all of it.
     """
     value = np.dtype(VALUE_TYPES[kind])
     size = path.stat().st_size
     if size < DIMENSION.itemsize:
-        raise DataFileError(f"{path} is cut short: it has {size} bytes, not even one row. Copy it again")
+        raise DataFileError(f"{path} is truncated: its {size} bytes are less than one row. Copy it again")
     d = int(np.fromfile(path, DIMENSION, count=1)[0])
     if d < 1:
-        raise DataFileError(f"{path} says that its rows have {d} values: it is damaged, or no {kind} file")
+        raise DataFileError(f"{path} has rows of {d} values: it is damaged, or not a {kind} file")
     step = DIMENSION.itemsize + d * value.itemsize
     if size % step:
         raise DataFileError(
-            f"{path} is cut short or damaged: rows of {d} values take {step} bytes, and its {size} bytes "
-            f"are {size // step} rows and {size % step} bytes more. Copy it again"
+            f"{path} is truncated or damaged: rows of {d} values take {step} bytes, and its {size} bytes "
+            f"are {size // step} rows and {size % step} more bytes. Copy it again"
         )
     rows = np.memmap(path, np.uint8, "r", shape=(size // step, step))
     _check_dimensions(path, rows, d)
@@ -40,21 +40,22 @@ def read_vecs(path: Path, *, kind: str) -> NDArray[Any]:
 
 
 def _check_dimensions(path: Path, rows: NDArray[np.uint8], d: int) -> None:
+    """Raise if a row in a sample does not have d values; ``rows`` (n, bytes) include the dimension."""
     sample = np.unique(np.linspace(0, len(rows) - 1, ROWS_CHECKED).astype(np.int64))
     dimensions = np.ascontiguousarray(rows[sample, : DIMENSION.itemsize]).view(DIMENSION)[:, 0]
     if (dimensions != d).any():
         at = int((dimensions != d).argmax())
         raise DataFileError(
-            f"{path}: row {sample[at]} says that it has {dimensions[at]} values, row 0 has {d}. Rows of one "
-            "length were wanted: the file is damaged, or of another kind"
+            f"{path}: row {sample[at]} has {dimensions[at]} values, row 0 has {d}. Expected rows of one "
+            "length: the file is damaged, or in another format"
         )
 
 
 def write_vecs(part: Path, array: NDArray[Any], *, kind: str) -> None:
-    """Write the rows of ``array`` to ``part`` as fvecs, ivecs or bvecs."""
+    """Write the rows (n, d) of an array to ``part`` as fvecs, ivecs or bvecs."""
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
-            f"an array of shape {array.shape} came: {kind} files hold one or more rows of one or more values"
+            f"got an array of shape {array.shape}: {kind} files hold at least one row of at least one value"
         )
     value = np.dtype(VALUE_TYPES[kind])
     _check_values(array, value, kind)
@@ -69,12 +70,12 @@ def write_vecs(part: Path, array: NDArray[Any], *, kind: str) -> None:
 
 
 def _check_values(array: NDArray[Any], value: np.dtype[Any], kind: str) -> None:
-    """Raise where the file's type would change a value by more than float32's rounding."""
+    """Raise if the type of the file would change a value by more than rounding to float32."""
     if value.kind == "f":
         return
     limits = np.iinfo(value)
     if array.dtype.kind not in "bui" or array.min() < limits.min or array.max() > limits.max:
         raise ValueError(
-            f"values of {array.dtype} from {array.min()} to {array.max()} came: {kind} files hold whole "
-            f"numbers from {limits.min} to {limits.max}. Convert them first, or write .fvecs or .npy"
+            f"got values of type {array.dtype} from {array.min()} to {array.max()}: {kind} files hold "
+            f"integers from {limits.min} to {limits.max}. Convert them first, or write .fvecs or .npy"
         )

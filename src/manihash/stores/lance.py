@@ -11,7 +11,7 @@ import numpy as np
 
 from manihash.checks import extra
 from manihash.codes import n_bytes
-from manihash.files.arrow import arrow, as_lists
+from manihash.files.parquet import arrow, as_column
 from manihash.stores.driver import (
     Matches,
     StoreError,
@@ -60,7 +60,7 @@ class LanceTable:
     def add(self, codes: Codes, ids: Ids) -> None:
         """Add all rows in one new version of the table."""
         pa = arrow("lancedb")
-        vectors = as_lists(codes, "lancedb")
+        vectors = as_column(codes, "lancedb")
         with _translated_errors():
             self._table.add(pa.table([pa.array(ids), vectors], schema=self._table.schema))
             self._adds += 1
