@@ -1,4 +1,4 @@
-"""What several test files share."""
+"""Fixtures that several test files use."""
 
 import os
 from pathlib import Path
@@ -8,14 +8,14 @@ from hypothesis import settings
 
 from manihash import checks
 
-# A run of the tests draws the same examples each time: a change fails it, not a draw.
+# Hypothesis draws the same examples in each run, so that a failure comes from a change of the code.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
 
 
-@pytest.fixture(autouse=True)
-def same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An estimator that is given no seed draws from seed 0."""
+@pytest.fixture
+def seed_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make estimators with ``random_state=None`` draw from seed 0, so that the test cannot fail by chance."""
     generator = checks.generator
     monkeypatch.setattr(checks, "generator", lambda seed: generator(0 if seed is None else seed))
 

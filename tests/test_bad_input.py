@@ -63,6 +63,7 @@ FIT = {
 }
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize(("rows", "message"), FIT.values(), ids=FIT.keys())
 def test_fit_names_what_is_wrong_with_the_rows(rows, message):
     for model in (hasher(), InductiveEmbedding(4, KMeansBase(20), PCA())):

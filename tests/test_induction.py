@@ -122,6 +122,7 @@ def test_a_part_with_a_seed_of_its_own_keeps_it(digits):
     assert np.array_equal(model.base_points_, RandomBase(40, random_state=3).fit(digits).points_)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("given", [np.float64, np.float32, np.float16, np.uint8, ">f8", list])
 def test_an_array_is_a_base_set_as_it_is(digits, given):
     B = digits[:50]
@@ -131,6 +132,7 @@ def test_an_array_is_a_base_set_as_it_is(digits, given):
     assert np.allclose(model.transform(digits), InductiveEmbedding(3, B, PCA()).fit(digits).transform(digits))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_a_base_in_half_precision_does_not_overflow(digits):
     base = (digits[:50] * 20).astype(np.float16)
     model = InductiveEmbedding(3, base, PCA()).fit(digits.astype(np.float32) * 20)
@@ -163,11 +165,13 @@ def test_any_object_with_fit_transform_is_an_embedding(digits, embedding):
     )
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_a_foreign_embedding_of_the_wrong_width_is_an_error(digits):
     with pytest.raises(ValueError, match=r"Columns gave an embedding of shape \(40, 3\) where \(40, 4\)"):
         InductiveEmbedding(4, KMeansBase(40), Columns(3)).fit(digits)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_a_foreign_embedding_with_nan_is_an_error(digits):
     class Nothing:
         def fit_transform(self, X):

@@ -101,6 +101,7 @@ class Drawn:
         return np.random.default_rng(start).integers(0, 256, (stop - start, self.shape[1]), np.uint8)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize(
     ("n", "sample", "neighbors"),
     [
@@ -195,6 +196,7 @@ def test_the_recipes_rank_digits_as_400_base_points_do():
         assert mean_average_precision(name, *given) == pytest.approx(few, abs=0.05)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_options_that_cannot_be_are_errors_that_name_them(digits):
     for bad in (LargeBase(size=0), LargeBase(probes=0), LargeBase(max_iter=-1)):
         with pytest.raises(ValueError, match="must be"):
@@ -205,6 +207,7 @@ def test_options_that_cannot_be_are_errors_that_name_them(digits):
         LargeBase(20, neighbors=CoarseNeighbors(probes=-3)).fit(digits)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize(
     ("base", "message"),
     [

@@ -46,6 +46,7 @@ def test_rows_of_any_size_have_the_directions_of_their_shape(digits, scale):
     assert np.allclose(scaled, directions, atol=1e-3)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
     B = digits[::9]
     part = ReducedNeighbors(64).fit(digits)
@@ -55,6 +56,7 @@ def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
     assert (index == nearest).mean() > 0.98  # pixels are whole numbers: many are as near as others
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
     part, rows = ReducedNeighbors(10).fit(digits), LocalRows(digits, normalize=True)
     held = part.projected(rows)
@@ -65,6 +67,7 @@ def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
     assert np.array_equal(held.block(100, 900), anew.block(100, 900))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_only_the_rows_asked_for_are_projected(digits, monkeypatch):
     part, made = ReducedNeighbors(10).fit(digits), []
     monkeypatch.setattr("manihash.base.reduced.CACHE_BYTES", 0)

@@ -112,6 +112,7 @@ def test_a_foreign_part_is_recorded_by_name_and_only_needed_to_fit_again(digits,
         loaded.fit(digits)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("seed", [np.random.default_rng(0), np.random.RandomState(0), np.int64(3), None])
 def test_any_random_state_can_be_saved(digits, seed, tmp_path):
     hasher = IMH(3, KMeansBase(10), PCA(), random_state=seed).fit(digits)

@@ -104,6 +104,7 @@ def test_the_gram_matrix_summed_over_blocks_is_that_of_all_rows_at_once(
     assert np.allclose(ZtZ.sum(axis=1), Z.sum(axis=0))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_rows_by_anchors_are_never_held(monkeypatch):
     monkeypatch.setattr(numpy_backend, "block_rows", lambda width: 256)
     n, m = 20_000, 200
@@ -116,6 +117,7 @@ def test_rows_by_anchors_are_never_held(monkeypatch):
     assert peak < n * m * X.itemsize / 3
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_an_anchor_that_no_row_is_near_changes_nothing(digits, anchors, fitted):
     far = np.vstack([anchors, np.full((1, 64), 50.0)])
     hasher = AGH(8, base=far, n_neighbors=K).fit(digits[:400])
@@ -151,6 +153,7 @@ def test_the_first_layer_of_two_is_the_layer_of_one(digits, fitted, two_layers):
     assert np.array_equal(two_layers.transform(digits)[:, :8], fitted.transform(digits))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_of_an_odd_number_of_bits_the_first_layer_has_one_more(digits, anchors, two_layers):
     odd = AGH(13, base=anchors, n_neighbors=K, layers=2).fit(digits[:400])
     even = two_layers.transform(digits)
@@ -167,6 +170,7 @@ def test_pieces_of_a_graph_give_no_bits_of_their_own():
     assert np.allclose(hasher.embed(X)[:200].sum(axis=0), 0, atol=1e-6)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_more_bits_than_anchors_give_is_an_error_that_says_how_many_there_are(digits):
     with pytest.raises(
         ValueError, match=r"30 eigenvectors asked of .* 20 anchors, which has 19: lower n_bits"

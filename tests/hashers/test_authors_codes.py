@@ -37,12 +37,14 @@ def authors_model(name, dtype):
     return model
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("name", ["tsne_16", "tsne_64", "le_16", "le_64"])
 def test_encode_gives_the_authors_codes_bit_for_bit(name):
     codes = authors_model(name, np.float64).encode(SLICE["images"].astype(np.float64))
     np.testing.assert_array_equal(codes, SLICE[f"{name}_codes"])
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("name", ["tsne_16", "tsne_64", "le_16", "le_64"])
 def test_in_float32_at_most_one_bit_differs(name):
     codes = authors_model(name, np.float32).encode(SLICE["images"].astype(np.float32))

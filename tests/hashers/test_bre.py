@@ -127,6 +127,7 @@ def test_rounds_stop_at_max_iter():
     assert BRE(8, n_train=200, max_iter=2, tol=0, random_state=0).fit(load_digits().data).n_iter_ == 2
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_equal_rows_and_wrong_options_are_refused():
     with pytest.raises(ValueError, match=r"equal.*give rows that differ"):
         BRE(4).fit(np.ones((30, 5)))

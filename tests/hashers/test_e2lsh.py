@@ -114,6 +114,7 @@ def test_options_out_of_range_are_errors(X, options):
         E2LSH(4, **options).fit(X)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_rows_that_are_all_equal_are_an_error():
     with pytest.raises(ValueError, match="all equal"):
         E2LSH(4).fit(np.ones((10, 3)))

@@ -122,6 +122,7 @@ def test_encode_transform_and_embed_agree(digits, small):
     assert small.encode(digits).shape == (len(digits), 2)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_a_value_of_exactly_zero_gives_a_bit_of_zero():
     B = np.array([[0.0], [10.0], [20.0]])
     model = IMH(1, B, Given(np.array([[-1.0], [0.0], [1.0]])), n_neighbors=1, bandwidth=1.0).fit(B)
@@ -224,6 +225,7 @@ def test_options_set_after_fit_do_not_change_the_length_of_codes(digits):
     assert np.array_equal(model.set_params(n_bits=12).encode(digits), before)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_after_a_fit_that_failed_the_hasher_says_that_it_is_not_fitted(digits):
     model = IMH(4, KMeansBase(4), PCA(), n_neighbors=9)
     with pytest.raises(ValueError, match="9 neighbors"):

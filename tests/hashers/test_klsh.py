@@ -125,12 +125,14 @@ def test_codes_find_euclidean_neighbors_in_digits(X):
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.5
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_rows_that_are_all_equal_are_an_error(kernel):
     with pytest.raises(ValueError, match="all equal"):
         KLSH(4, kernel=kernel).fit(np.ones((10, 3)))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_a_kernel_of_the_wrong_shape_is_an_error(X):
     with pytest.raises(ValueError, match=r"the kernel gave \(300, 64\)"):
         KLSH(4, kernel=lambda A, Z: A).fit(X)

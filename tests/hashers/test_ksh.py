@@ -109,6 +109,7 @@ def test_more_anchors_and_labels_than_rows_are_all_rows():
     assert hasher.n_labels_ == 60
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_wrong_options_and_equal_rows_are_refused():
     for params in ({"n_anchors": 0}, {"n_labels": 1}, {"gamma": 0}, {"ridge": -1}, {"n_iter": -1}):
         with pytest.raises(ValueError, match=next(iter(params))):

@@ -54,6 +54,7 @@ def test_equal_values_are_cut_nowhere():
     assert best_threshold(np.full(6, 2.5), np.array([0, 0, 1, 1, 2, 2])) == (2.5, 1.0)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_the_directions_span_the_space_of_linear_discriminant_analysis():
     n = min(np.bincount(y))
     balanced = np.concatenate([np.flatnonzero(y == c)[:n] for c in range(10)])
@@ -100,6 +101,7 @@ def test_two_classes_are_one_cut():
     assert abs(np.corrcoef(bits[:, 0], y[y < 2])[0, 1]) > 0.98
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_what_cannot_be_learned_is_refused():
     with pytest.raises(ValueError, match="no two of the 50 rows"):
         LDAHash(4).fit(X[:50], np.arange(50))

@@ -44,6 +44,7 @@ def test_lsh_centers_by_default(digits, centered):
     assert np.mean(shifted.transform(digits) != plain.transform(centered)) < 1e-4
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_pcah_embeds_as_scikit_learns_pca_up_to_sign(digits):
     ours = PCAH(20).fit(digits).embed(digits)
     theirs = sklearn.decomposition.PCA(20).fit_transform(digits)
@@ -51,6 +52,7 @@ def test_pcah_embeds_as_scikit_learns_pca_up_to_sign(digits):
     assert np.allclose(ours * signs, theirs, atol=1e-8)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("method", [PCAH, ITQ])
 def test_more_bits_than_dimensions_are_refused_with_a_way_out(digits, method):
     with pytest.raises(
@@ -65,6 +67,7 @@ def test_the_error_of_itq_never_rises(centered):
     assert errors[-1] < 0.99 * errors[0]
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_the_rotation_of_itq_is_orthogonal_and_keeps_the_principal_space(digits):
     itq = ITQ(24, random_state=0).fit(digits)
     pcah = PCAH(24).fit(digits)
@@ -99,6 +102,7 @@ def test_sh_passes_over_components_of_no_length():
     assert set(component) == {1}
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_the_eigenfunctions_of_sh_are_those_of_a_graph_of_uniform_points():
     """The exact relaxation on uniform points of a line: its eigenvectors are the analytical cosines."""
     x = np.linspace(0, 1, 400)
@@ -109,6 +113,7 @@ def test_the_eigenfunctions_of_sh_are_those_of_a_graph_of_uniform_points():
         assert abs(np.corrcoef(vectors[:, j], Y[:, j])[0, 1]) > 0.98
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_sh_equals_its_formula_written_out(digits):
     X = digits[:300]
     pc = PCAH(16).fit(X).embed(X)
@@ -120,10 +125,12 @@ def test_sh_equals_its_formula_written_out(digits):
     assert np.allclose(found, expected, atol=1e-8)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_sh_gives_more_bits_than_dimensions(digits):
     assert SH(200).fit(digits).encode(digits).shape == (len(digits), 25)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_sign_quantization_of_as_many_bits_as_dimensions_is_the_sign_of_each_coordinate(digits):
     bits = SignQuantizer(64).fit(digits).transform(digits)
     assert np.array_equal(bits, digits > digits.mean(axis=0))

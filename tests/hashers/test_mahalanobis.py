@@ -98,6 +98,7 @@ def test_a_metric_that_sees_one_direction_only_gives_its_sign(cloud):
     assert all(np.array_equal(bit, side) or np.array_equal(bit, ~side) for bit in bits.T.astype(bool))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
@@ -118,6 +119,7 @@ def test_a_negative_regularisation_is_an_error(cloud):
         MahalanobisLSH(4, regularization=-1).fit(cloud)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_rows_that_are_all_equal_are_an_error():
     with pytest.raises(ValueError, match="all equal"):
         MahalanobisLSH(4).fit(np.ones((10, 3)))

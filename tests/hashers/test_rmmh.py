@@ -115,6 +115,7 @@ def test_a_bit_that_draws_equal_rows_is_always_zero():
     assert np.any(~bits.any(axis=0))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_rows_that_are_all_equal_are_an_error(kernel):
     with pytest.raises(ValueError, match="all equal"):

@@ -98,6 +98,7 @@ def test_codes_find_euclidean_neighbors_in_digits(X):
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.35
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_rows_that_are_all_equal_are_an_error():
     with pytest.raises(ValueError, match="all equal"):
         SKLSH(4).fit(np.ones((10, 3)))

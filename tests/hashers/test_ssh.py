@@ -29,6 +29,7 @@ def fitness_matrix(eta):
     return pairs / np.linalg.norm(pairs, 2) + eta * variance / np.linalg.norm(variance, 2)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("eta", [0.0, 0.3])
 def test_no_orthogonal_directions_have_a_larger_fitness(eta):
     W = SSH(7, eta=eta, step=None, n_labels=None).fit(X, y).projection_
@@ -41,6 +42,7 @@ def test_no_orthogonal_directions_have_a_larger_fitness(eta):
         assert np.trace(Q.T @ M @ Q) <= np.trace(W.T @ M @ W)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_with_a_large_weight_on_variance_the_directions_are_the_principal_ones():
     W = SSH(5, eta=1e9, step=None).fit(X, y).projection_
     P = PCAH(5).fit(X).projection_
@@ -68,6 +70,7 @@ def test_bits_are_cut_at_the_mean_of_the_rows():
     assert hasher.embed(X).mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-12)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_the_sequential_form_goes_past_the_width_and_the_orthogonal_one_says_that_it_cannot():
     assert SSH(80, n_labels=100).fit(X, y).transform(X).shape == (1797, 80)
     with pytest.raises(ValueError, match=r"80 bits.*64"):
@@ -90,6 +93,7 @@ def test_digits_are_ranked_better_with_labels_than_without():
     assert score(SSH(32, random_state=0)) > score(ITQ(32, random_state=0)) + 0.02
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_equal_rows_have_one_code():
     assert len(np.unique(SSH(3).fit(np.ones((20, 3)), np.arange(20) % 2).encode(np.ones((20, 3))))) == 1
 

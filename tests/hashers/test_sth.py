@@ -128,6 +128,7 @@ def test_progress_is_shown_for_each_svm(caplog):
     assert done == [0, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_too_few_rows_are_refused_with_a_remedy():
     X = load_digits().data
     with pytest.raises(ValueError, match=r"25 neighbors asked of 20 training rows.*lower n_neighbors"):

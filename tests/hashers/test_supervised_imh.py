@@ -54,12 +54,14 @@ def test_a_tenth_of_the_labels_tell_those_of_all_rows():
     assert ((W @ hasher.base_labels_).argmax(axis=1) == y).mean() > 0.88
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_weights_are_those_of_induction():
     W = sparse_weights(X[:7], B, 5, 20.0).toarray()
     hasher = IMH(6, base=B, embedding=PCA(), bandwidth=20.0).fit(X)
     assert W @ hasher.base_embedding_ == pytest.approx(hasher.embed(X[:7]))
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_without_weight_on_labels_it_is_imh():
     ours = SupervisedIMH(8, base=B, embedding=LaplacianEigenmaps(n_neighbors=10), label_weight=0.0).fit(X, y)
     imh = IMH(8, base=B, embedding=LaplacianEigenmaps(n_neighbors=10)).fit(X)
@@ -84,6 +86,7 @@ def test_a_few_labels_help_an_embedding_of_distances(embedding, gain):
     assert supervised > score(IMH(16, **parts)) + gain
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_wrong_options_are_refused():
     for params in ({"label_weight": -1}, {"n_labels": 1}, {"n_neighbors": 0}):
         with pytest.raises(ValueError, match=next(iter(params))):

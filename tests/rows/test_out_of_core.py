@@ -206,6 +206,7 @@ def test_parquet_takes_lists_of_any_kind_and_a_column_by_name(tmp_path):
         open_vectors(f"{path}:t")
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -226,6 +227,7 @@ def test_a_gap_in_the_first_row_of_parquet_is_no_damage(tmp_path):
         open_vectors(tmp_path / "x.parquet")
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize(
     ("key", "message"),
     [

@@ -120,6 +120,7 @@ def test_options_out_of_range_are_errors(options):
         LSHTables(**options)
 
 
+@pytest.mark.usefixtures("seed_of_zero")
 def test_a_negative_radius_is_an_error(X):
     with pytest.raises(ValueError, match="radius"):
         LSHTables(8, 2).fit(X).query(X[:2], -1)
