@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from manihash import load, load_dataset
-from manihash.datasets import open_vectors, read_rows
+from manihash.files.formats import open_vectors, read_rows
 from manihash.rows import dask as dask_rows
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "scale.json"

@@ -1,4 +1,4 @@
-"""The catalog: its splits, the files it is read from, and what is said when a set is missing."""
+"""Data sets by name: their splits, their files, and the error if a file is missing."""
 
 import gzip
 import shutil
@@ -9,25 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manihash.datasets import (
-    CATALOG,
-    DataFileError,
-    MissingDataError,
-    dataset_names,
-    gist,
-    load_dataset,
-    read,
-    write,
-)
-from manihash.datasets.splits import balanced_split
+from manihash import DataFileError, MissingDataError
+from manihash.datasets import CATALOG, dataset_names, gist, load_dataset, read, write
+from manihash.datasets.loading import balanced_split
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("name", ["photo-sift1m", "tiny-gist960", "bigann10k"])
 def test_a_set_without_a_public_home_says_what_to_put_where(name: str, empty_home: Path) -> None:
-    assert not CATALOG[name].has_public_home
-    with pytest.raises(MissingDataError, match="no public home") as caught:
+    assert not CATALOG[name].is_public
+    with pytest.raises(MissingDataError, match="no public address") as caught:
         load_dataset(name)
     assert str(empty_home / CATALOG[name].files[0].path) in str(caught.value)
 
@@ -36,7 +28,7 @@ def test_without_a_folder_named_the_message_says_how_to_name_one(
     empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MANIHASH_DATA")
-    with pytest.raises(MissingDataError, match="in a folder named by MANIHASH_DATA"):
+    with pytest.raises(MissingDataError, match="in a folder that the environment variable MANIHASH_DATA"):
         load_dataset("bigann10k")
 
 
@@ -113,7 +105,7 @@ def test_a_batch_of_cifar10_cut_short_is_refused(empty_home: Path) -> None:
     folder.mkdir()
     for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
         (folder / name).write_bytes(bytes(3073 + 10))
-    with pytest.raises(DataFileError, match=r"data_batch_1\.bin is cut short.*3083 bytes"):
+    with pytest.raises(DataFileError, match=r"data_batch_1\.bin is truncated.*3083 bytes"):
         load_dataset("cifar10-gist")
 
 
@@ -191,7 +183,7 @@ def test_no_row_is_both_query_and_database_and_none_is_lost() -> None:
         ({"n_queries": 15}, "multiple of 10"),
         ({"n_queries": 1790}, "smallest has 174 rows"),
         ({"n_queries": 0}, "at least 1"),
-        ({"n_train": 1600}, r"1,600 asked of 1,597 rows"),
+        ({"n_train": 1600}, r"1,600 exceeds the 1,597 rows"),
         ({"n_train": 0}, "at least 1"),
         ({"seed": -1}, "at least 0"),
     ],
@@ -215,9 +207,8 @@ def test_the_catalog_agrees_with_the_checksums_beside_the_data(data_folder: Path
 
 
 def test_importing_the_data_sets_loads_no_heavy_library() -> None:
-    program = (
-        "import sys, manihash.datasets; print(*{'sklearn', 'h5py', 'urllib.request'} & set(sys.modules))"
-    )
+    heavy = {"sklearn", "h5py", "pooch", "requests", "platformdirs"}
+    program = f"import sys, manihash.datasets; print(*{heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 

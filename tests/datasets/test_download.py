@@ -1,21 +1,26 @@
 """Files from their homes: whole and verified or not there at all, and a message that says what to do."""
 
+import ftplib
 import hashlib
 import http.server
 import io
 import logging
+import socket
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from manihash.datasets import CATALOG, DataFileError, MissingDataError, load_dataset, write
+from manihash import DataFileError, MissingDataError
+from manihash.datasets import CATALOG, load_dataset, write
 from manihash.datasets.download import extract, fetch
-from manihash.datasets.locations import File, cache_folder, locate
+from manihash.datasets.locations import PublishedFile, cache_folder, locate
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -65,14 +70,15 @@ def test_a_download_is_whole_verified_and_reports_its_bytes(
 
 
 def test_a_wrong_checksum_is_told_and_nothing_is_kept(home: str, tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match=f"sha256 {SHA256}, and {'0' * 64} was wanted"):
+    with pytest.raises(DataFileError, match=f"sha256 {SHA256}, expected {'0' * 64}"):
         fetch(f"{home}/file.bin", tmp_path / "file.bin", "0" * 64)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_connection_lost_half_way_is_told_and_nothing_is_kept(home: str, tmp_path: Path) -> None:
     with pytest.raises(
-        MissingDataError, match=f"after {len(Handler.content) // 2} of {len(Handler.content)}"
+        MissingDataError,
+        match=f"{len(Handler.content) // 2} bytes read, {len(Handler.content) // 2} more expected",
     ):
         fetch(f"{home}/half", tmp_path / "file.bin", SHA256)
     assert not list(tmp_path.iterdir())
@@ -90,15 +96,101 @@ def test_an_interrupt_during_a_download_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+class FTPServer(threading.Thread):
+    """Serves Handler.content over FTP to one client after another, enough of the protocol for ftplib."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def run(self) -> None:
+        with suppress(OSError):  # the listener is closed at the end of the test
+            while True:
+                self.serve(self.listener.accept()[0])
+
+    def serve(self, client: socket.socket) -> None:
+        with client, client.makefile("rwb", 0) as control, socket.create_server(("127.0.0.1", 0)) as data:
+            control.write(b"220 ready\r\n")
+            high, low = divmod(data.getsockname()[1], 256)
+            replies = {
+                b"USER": b"230 welcome",
+                b"TYPE": b"200 binary",
+                b"SIZE": b"213 %d" % len(Handler.content),
+                b"PASV": b"227 entering passive mode (127,0,0,1,%d,%d)" % (high, low),
+                b"RETR": b"150 here it is",
+                b"QUIT": b"221 goodbye",
+            }
+            while command := control.readline()[:4]:
+                control.write(replies[command] + b"\r\n")
+                if command == b"RETR":
+                    with suppress(OSError), data.accept()[0] as connection:  # the client may hang up
+                        connection.sendall(Handler.content)
+                    control.write(b"226 done\r\n")
+
+
+@pytest.fixture
+def ftp(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a file on an FTP server on this machine, at the usual port as ftplib sees it."""
+    server, connect = FTPServer(), ftplib.FTP.connect
+    server.start()
+    monkeypatch.setattr(ftplib.FTP, "connect", lambda self, host, port=21: connect(self, host, server.port))
+    yield "ftp://127.0.0.1/file.bin"
+    server.listener.close()
+
+
+def test_a_file_on_an_ftp_server_is_downloaded_with_progress(
+    ftp: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "manihash.progress"):
+        fetch(ftp, tmp_path / "file.bin", SHA256)
+    assert (tmp_path / "file.bin").read_bytes() == Handler.content
+    assert {vars(record)["total"] for record in caplog.records} == {len(Handler.content)}
+
+
+def test_an_interrupt_during_an_ftp_download_is_an_interrupt(
+    ftp: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(stage: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    def no_reply(self: ftplib.FTP) -> None:
+        raise ftplib.error_temp("426 connection closed")
+
+    monkeypatch.setattr("manihash.datasets.download.advance", interrupted)
+    monkeypatch.setattr(ftplib.FTP, "quit", no_reply)
+    monkeypatch.setattr(ftplib.FTP, "__exit__", lambda self, *error: None)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(ftp, tmp_path / "file.bin", SHA256)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder depends on the system")
+def test_the_cache_is_where_earlier_versions_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MANIHASH_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert cache_folder() == Path.home() / ".cache" / "manihash"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    assert cache_folder() == Path("/elsewhere/manihash")
+    monkeypatch.setenv("MANIHASH_CACHE", "~/own")
+    assert cache_folder() == Path.home() / "own"
+
+
+def test_a_downloaded_file_has_the_permissions_of_any_new_file(home: str, tmp_path: Path) -> None:
+    fetch(f"{home}/file.bin", tmp_path / "file.bin", SHA256)
+    (tmp_path / "other").touch()
+    assert (tmp_path / "file.bin").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_a_second_home_is_tried_and_the_cache_is_used_afterwards(home: str, empty_home: Path) -> None:
-    file = File("some/file.bin", SHA256, (f"{home}/missing", f"{home}/half", f"{home}/file.bin"))
+    file = PublishedFile("some/file.bin", SHA256, (f"{home}/missing", f"{home}/half", f"{home}/file.bin"))
     assert locate(file) == cache_folder() / "some/file.bin"
     offline = replace(file, urls=("http://127.0.0.1:9/file.bin",))
     assert locate(offline) == cache_folder() / "some/file.bin"
 
 
 def test_offline_the_message_names_the_file_its_home_and_both_places(empty_home: Path) -> None:
-    file = File("some/file.bin", SHA256, ("http://127.0.0.1:9/file.bin",))
+    file = PublishedFile("some/file.bin", SHA256, ("http://127.0.0.1:9/file.bin",))
     with pytest.raises(MissingDataError) as caught:
         locate(file)
     for part in ("http://127.0.0.1:9/file.bin", str(empty_home / file.path), str(cache_folder() / file.path)):
@@ -109,13 +201,13 @@ def test_the_folder_of_the_user_is_looked_at_before_the_cache(empty_home: Path) 
     for folder in (empty_home, cache_folder()):
         folder.mkdir(exist_ok=True)
         (folder / "file.bin").write_bytes(Handler.content)
-    assert locate(File("file.bin", SHA256)) == empty_home / "file.bin"
+    assert locate(PublishedFile("file.bin", SHA256)) == empty_home / "file.bin"
 
 
 def test_a_file_cut_short_in_the_folder_of_the_user_is_told(empty_home: Path) -> None:
     (empty_home / "file.bin").write_bytes(Handler.content[:1000])
-    with pytest.raises(DataFileError, match=r"1000 bytes .* was wanted.*copy it again"):
-        locate(File("file.bin", SHA256))
+    with pytest.raises(DataFileError, match=r"1000 bytes .* expected.*copy it again"):
+        locate(PublishedFile("file.bin", SHA256))
 
 
 def test_an_unwritable_cache_is_told_with_the_way_out(
@@ -124,7 +216,7 @@ def test_an_unwritable_cache_is_told_with_the_way_out(
     (empty_home / "a file").touch()
     monkeypatch.setenv("MANIHASH_CACHE", str(empty_home / "a file" / "cache"))
     with pytest.raises(OSError, match="MANIHASH_CACHE"):
-        locate(File("file.bin", SHA256, (f"{home}/file.bin",)))
+        locate(PublishedFile("file.bin", SHA256, (f"{home}/file.bin",)))
 
 
 def _tar(path: Path, files: dict[str, bytes], *, link: str | None = None) -> None:
@@ -148,7 +240,7 @@ def test_only_wanted_members_come_out_of_an_archive(tmp_path: Path) -> None:
 
 def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
     _tar(tmp_path / "a.tar.gz", {}, link="a/x")
-    with pytest.raises(DataFileError, match="lacks a/x"):
+    with pytest.raises(DataFileError, match="does not contain a/x"):
         extract(tmp_path / "a.tar.gz", ["a/x"], tmp_path / "out")
 
 
@@ -171,7 +263,7 @@ def test_an_archive_of_corpus_texmex_is_downloaded_unpacked_and_removed(
     _tar(tmp_path / "sift.tar.gz", {**made, "sift/sift_learn.fvecs": b"not wanted"})
     content = (tmp_path / "sift.tar.gz").read_bytes()
     monkeypatch.setattr(Handler, "content", content)
-    file = File("sift.tar.gz", hashlib.sha256(content).hexdigest(), (f"{home}/sift.tar.gz",))
+    file = PublishedFile("sift.tar.gz", hashlib.sha256(content).hexdigest(), (f"{home}/sift.tar.gz",))
     monkeypatch.setitem(CATALOG, "sift1m", replace(CATALOG["sift1m"], files=(file,)))
     assert load_dataset("sift1m").X_train.shape == (50, 8)
     assert sorted(p.name for p in cache_folder().rglob("*")) == ["sift", *sorted(Path(n).name for n in made)]

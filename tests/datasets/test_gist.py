@@ -74,9 +74,9 @@ def test_a_flat_image_has_a_descriptor_without_structure() -> None:
 @pytest.mark.parametrize(
     ("pixels", "message"),
     [
-        (np.zeros((4, 64)), "was wanted"),
-        (np.zeros((2, 32, 32, 4)), "was wanted"),
-        (np.zeros((2, 0, 32)), "was wanted"),
+        (np.zeros((4, 64)), "expected"),
+        (np.zeros((2, 32, 32, 4)), "expected"),
+        (np.zeros((2, 0, 32)), "expected"),
         (np.full((1, 8, 8), np.nan), "NaN"),
         (np.full((1, 8, 8), -1.0), "0 to 255"),
         (np.full((1, 8, 8), "a"), "0 to 255"),
@@ -88,5 +88,5 @@ def test_what_is_no_image_is_refused_with_what_was_wanted(pixels: np.ndarray, me
 
 
 def test_a_color_descriptor_needs_three_planes() -> None:
-    with pytest.raises(ValueError, match=r"\(n, h, w, 3\) was wanted"):
+    with pytest.raises(ValueError, match=r"expected \(n, h, w, 3\):"):
         gist(np.zeros((1, 32, 32)), color=True)

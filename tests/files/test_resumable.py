@@ -18,7 +18,7 @@ import manihash
 from manihash import LSH
 from manihash.checks import BadRowsError
 from manihash.cli import _inputs
-from manihash.files import resumable
+from manihash.files import formats, resumable
 from manihash.files.resumable import ResumableFile
 
 SHAPE = (10, 3)
@@ -95,6 +95,19 @@ def test_it_goes_on_after_the_rows_that_are_safe(target: Path, torn: int) -> Non
         assert again.done == 4
         again.append(CODES[4:])
     assert np.array_equal(np.load(target), CODES)
+
+
+def test_a_part_file_of_version_0_1_0_is_resumed(target: Path) -> None:
+    np.save(target, CODES)
+    content = target.read_bytes()
+    target.unlink()
+    Path(f"{target}.part").write_bytes(content[:-18])
+    Path(f"{target}.part.json").write_text('{"made_from": {"model": "a", "input": "b"}, "done": 4}')
+    file = ResumableFile(target, SHAPE, FROM)
+    with file.writing():
+        assert file.done == 4
+        file.append(CODES[4:])
+    assert target.read_bytes() == content
 
 
 @pytest.mark.parametrize("name", FROM)
@@ -380,20 +393,16 @@ def test_a_disk_too_full_for_another_format_keeps_the_codes(folder: Path) -> Non
 
 @pytest.mark.parametrize("name", ["k.hdf5", "k.npz", "k.parquet"])
 def test_two_arrays_of_one_file_are_two_inputs(tmp_path: Path, name: str) -> None:
-    from manihash.datasets import write
-
     A = np.zeros((10_000, 8), np.float32)
-    write(tmp_path / name, {"a": A, "b": A})
+    formats.write(tmp_path / name, {"a": A, "b": A})
     one, other, again = (_inputs.fingerprint(f"{tmp_path / name}:{key}") for key in "aba")
     assert one != other
     assert one == again
 
 
 def test_the_fingerprint_of_a_file_decodes_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from manihash import datasets
-
-    datasets.write(tmp_path / "x.parquet", np.zeros((10, 8), np.float32))
-    monkeypatch.setattr(datasets, "open_vectors", lambda path: pytest.fail("it was opened"))
+    formats.write(tmp_path / "x.parquet", np.zeros((10, 8), np.float32))
+    monkeypatch.setattr(formats, "open_vectors", lambda path: pytest.fail("it was opened"))
     assert _inputs.fingerprint(str(tmp_path / "x.parquet"))
 
 
@@ -430,11 +439,9 @@ def test_a_part_of_another_device_precision_or_version_is_refused(
     "name", ["codes.bvecs", "codes.idx", "codes.npz", "codes.hdf5", "codes.parquet", "codes.csv"]
 )
 def test_every_format_is_written_from_the_same_part(folder: Path, name: str) -> None:
-    from manihash.datasets import read
-
     np.save("few.npy", np.load("X.npy")[:3000])
     run("encode", "model.mhash", "few.npy", "-o", name)
-    assert np.array_equal(read(name), np.load("wanted.npy")[:3000])
+    assert np.array_equal(formats.read(name), np.load("wanted.npy")[:3000])
     assert not Path(f"{name}.part").exists()
 
 

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 
 from manihash import E2LSH, IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, ReducedBase, recipe
 from manihash.base import lloyd as lloyd_module
-from manihash.datasets import write
+from manihash.files.formats import write
 from manihash.files.resumable import ResumableFile
 from manihash.rows import dask_client, rows
 

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from command import run
 
 import manihash
-from manihash import IMH, LSH, PCA, InductiveEmbedding, KMeansBase, open_vectors, recipe
+from manihash import IMH, LSH, PCA, DataFileError, InductiveEmbedding, KMeansBase, open_vectors, recipe
 from manihash.base import lloyd as lloyd_module
-from manihash.datasets import DataFileError, read, write
+from manihash.files.formats import read, write
 from manihash.files.stored import StoredRows
 from manihash.rows.local import LocalRows
 from manihash.rows.rows import span_rows

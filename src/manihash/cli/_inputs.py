@@ -61,17 +61,17 @@ def read_vectors(path: str) -> "NDArray[Any]":
 @contextmanager
 def opened(path: str, dask: str | None) -> Iterator[Any]:
     """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask cluster."""
-    from manihash import datasets
+    from manihash.files import formats
     from manihash.rows import dask as dask_rows
 
-    X = datasets.open_vectors(path)
+    X = formats.open_vectors(path)
     if dask is None:
         yield X
         return
-    file, key = datasets.split_key(path)
+    file, key = formats.split_key(path)
     place = str(file.absolute()) + (f":{key}" if key else "")
     with dask_rows.connected(dask):
-        yield dask_rows.array_of(partial(datasets.read_rows, path=place), X.shape, X.dtype)
+        yield dask_rows.array_of(partial(formats.read_rows, path=place), X.shape, X.dtype)
 
 
 def check_device(device: str | None, dask: str | None) -> None:
@@ -100,9 +100,9 @@ def fingerprint(path: str) -> str:
     """What tells the vectors of a file from others: its size and time, some bytes, the array's name."""
     import hashlib
 
-    from manihash import datasets
+    from manihash.files import formats
 
-    file, key = datasets.split_key(path)
+    file, key = formats.split_key(path)
     size, changed = file.stat().st_size, file.stat().st_mtime_ns
     digest = hashlib.sha256(f"{size} {changed} {key}".encode())
     with open(file, "rb") as content:

@@ -130,7 +130,7 @@ def gist(
 def _home(entry: "Entry") -> str:
     if not entry.files:
         return "scikit-learn"
-    return "download" if entry.has_public_home else "your copy"
+    return "download" if entry.is_public else "your copy"
 
 
 def _document(entry: "Entry") -> dict[str, Any]:

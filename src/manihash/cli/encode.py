@@ -56,7 +56,8 @@ def encode(
     with watched(quiet) as watch:
         watch.begin("encoding")
         import manihash
-        from manihash import checks, codes, datasets
+        from manihash import checks, codes
+        from manihash.files import formats
         from manihash.files.atomic import sha256_of
         from manihash.files.resumable import ResumableFile
         from manihash.rows import dask as dask_rows
@@ -72,7 +73,7 @@ def encode(
             if dask is not None:
                 dask_rows.check_chunks(X)
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
-            write = None if out.suffix == ".npy" else datasets.write
+            write = None if out.suffix == ".npy" else formats.write
             file = ResumableFile(out, shape, made_from, restart=restart, write=write)
             start = perf_counter()
             X = _inputs.on_device(X, device)
@@ -86,7 +87,7 @@ def encode(
         "rows": shape[0],
         "bits": hasher.n_bits_,
         "bytes_per_row": shape[1],
-        "file_bytes": datasets.split_key(out)[0].stat().st_size,
+        "file_bytes": formats.split_key(out)[0].stat().st_size,
         "first_row": first,
         "seconds": round(seconds, 6),
         "rows_per_second": round((shape[0] - first) / seconds),

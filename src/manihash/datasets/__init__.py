@@ -1,21 +1,8 @@
-"""Data: sets by name, files by extension, GIST descriptors of images."""
+"""Data sets by name, GIST descriptors of images, and reading and writing of data files."""
 
-from manihash.datasets.catalog import CATALOG, Dataset, dataset_names, load_dataset
+from manihash.datasets.catalog import CATALOG, dataset_names
 from manihash.datasets.gist import gist
-from manihash.files.errors import DataFileError, MissingDataError
-from manihash.files.formats import open_vectors, read, read_rows, split_key, write
+from manihash.datasets.loading import Dataset, load_dataset
+from manihash.files.formats import read, write
 
-__all__ = [
-    "CATALOG",
-    "DataFileError",
-    "Dataset",
-    "MissingDataError",
-    "dataset_names",
-    "gist",
-    "load_dataset",
-    "open_vectors",
-    "read",
-    "read_rows",
-    "split_key",
-    "write",
-]
+__all__ = ["CATALOG", "Dataset", "dataset_names", "gist", "load_dataset", "read", "write"]

@@ -1,79 +1,56 @@
-"""The data sets that manihash knows by name: what they are, where they come from, how they are split."""
+"""The catalog of data sets: what they are, where their files come from, how they are read."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-import numpy as np
-
-from manihash.checks import positive_int
 from manihash.datasets import sources
-from manihash.datasets.locations import File, find
-from manihash.datasets.sources import Array, Labeled, WithQueries
-from manihash.datasets.splits import PAPER_SEED, Rows, balanced_split, database_order
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Rows to learn from, which are also the database, and queries.
-
-    ``neighbors`` (q, 100) are the nearest rows of X_train, nearest first, where the set brings them; ``note``
-    says where the set comes from and how it was split, for a report to repeat.
-    """
-
-    name: str
-    X_train: Array
-    y_train: Array | None
-    X_test: Array
-    y_test: Array | None
-    note: str
-    image_shape: tuple[int, ...] | None = None
-    neighbors: Array | None = None
-    is_papers_own: bool = False
+from manihash.datasets.locations import PublishedFile, find
+from manihash.datasets.sources import SplitSet, UnsplitSet
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the catalog; ``n_queries`` is drawn by class where the set brings no queries.
+    """One data set of the catalog.
 
-    ``made`` is what the cache holds once an archive was unpacked or descriptors were computed.
+    ``n_queries`` is the default number of queries to draw from a data set without queries of its own.
+    ``made`` is the file in the cache that exists after unpacking the archive or computing the descriptors.
     """
 
     name: str
     description: str
     is_papers_own: bool
-    read: Callable[[Sequence[File]], Labeled | WithQueries]
-    files: tuple[File, ...] = ()
+    read: Callable[[Sequence[PublishedFile]], UnsplitSet | SplitSet]
+    files: tuple[PublishedFile, ...] = ()
     n_queries: int | None = None
     image_shape: tuple[int, ...] | None = None
     made: str | None = None
 
     @property
     def is_here(self) -> bool:
-        """Whether its files are on this machine; they are neither read nor fetched."""
-        stands_alone = bool(self.files) and not self.files[0].urls
-        wanted = self.files[:1] if stands_alone else self.files
-        return all(find(file.path) for file in wanted) or bool(self.made and find(self.made))
+        """Whether its files are on this machine; they are neither read nor downloaded."""
+        first_suffices = bool(self.files) and not self.files[0].urls
+        needed = self.files[:1] if first_suffices else self.files
+        return all(find(file.path) for file in needed) or bool(self.made and find(self.made))
 
     @property
-    def has_public_home(self) -> bool:
-        """Whether everything it needs can be downloaded (or comes with scikit-learn)."""
+    def is_public(self) -> bool:
+        """Whether all its files can be downloaded, or come with scikit-learn."""
         return not self.files or bool(self.files[-1].urls)
 
 
-_MNIST_HOMES = (
+_MNIST_SERVERS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
-_TEXMEX_HOME = "ftp://ftp.irisa.fr/local/texmex/corpus/"
+_TEXMEX_SERVER = "ftp://ftp.irisa.fr/local/texmex/corpus/"
 
 
-def _mnist_file(name: str, sha256: str) -> File:
-    return File(f"mnist/{name}", sha256, tuple(home + name for home in _MNIST_HOMES))
+def _mnist_file(name: str, sha256: str) -> PublishedFile:
+    return PublishedFile(f"mnist/{name}", sha256, tuple(server + name for server in _MNIST_SERVERS))
 
 
-def _texmex_file(name: str, sha256: str) -> File:
-    return File(name, sha256, (_TEXMEX_HOME + name,))
+def _texmex_file(name: str, sha256: str) -> PublishedFile:
+    return PublishedFile(name, sha256, (_TEXMEX_SERVER + name,))
 
 
 _ENTRIES = (
@@ -118,11 +95,11 @@ _ENTRIES = (
         False,
         sources.cifar10_gist,
         (
-            File(
+            PublishedFile(
                 "cifar10-gist/cifar10_gist512.npz",
                 "f2dfd2527119d3d6ed5d52dc3b2053a86e2acd37290d0cba1d2b94eb44a8287f",
             ),
-            File(
+            PublishedFile(
                 "cifar-10-binary.tar.gz",
                 "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
                 ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
@@ -154,7 +131,7 @@ _ENTRIES = (
         False,
         sources.vectors,
         (
-            File(
+            PublishedFile(
                 "photo-sift1m/sift_photo1m.npz",
                 "cb1a390055a01a3cceb83c5773bf73dfb73c81fc72a07688ae7639e19f9e5946",
             ),
@@ -167,7 +144,7 @@ _ENTRIES = (
         False,
         sources.vectors,
         (
-            File(
+            PublishedFile(
                 "tiny-gist960/gist960_tinyimagenet20k.npz",
                 "b8be6b9e8ee5e54c3732c2c62bfd61826fff0acc01be81b586c86a9c64fdf1a5",
             ),
@@ -180,7 +157,7 @@ _ENTRIES = (
         False,
         sources.vectors,
         (
-            File(
+            PublishedFile(
                 "bigann10k/bigann10k.npz", "b58d06ff1021a7bdd3b9c285749fd81fe163f2e787d99e675d7f277bf88db4e7"
             ),
         ),
@@ -190,82 +167,5 @@ CATALOG = {entry.name: entry for entry in _ENTRIES}
 
 
 def dataset_names() -> list[str]:
-    """The names that load_dataset knows."""
+    """The names of the data sets that ``load_dataset`` knows."""
     return list(CATALOG)
-
-
-def load_dataset(
-    name: str,
-    *,
-    n_queries: int | None = None,
-    n_train: int | None = None,
-    seed: int = PAPER_SEED,
-    shuffle: bool = True,
-) -> Dataset:
-    """A data set by its name, from MANIHASH_DATA, the cache or its home.
-
-    Parameters
-    ----------
-    n_queries : as many queries. A set without queries of its own gives 1,000 (digits 200), as many of each
-        class, drawn with ``seed``; one with its own gives all of them, or the first ``n_queries``.
-    n_train : only the first rows of the database, in the order it is given in.
-    seed : of the split and of the database's order; the default gives the split of imh-golden on MNIST.
-    shuffle : False leaves the database in the order of its files (and memory-mapped, for sift1m and gist1m).
-    """
-    if name not in CATALOG:
-        close = get_close_matches(name, CATALOG, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"no data set is called {name!r}{hint}: choose among {', '.join(CATALOG)}")
-    entry, seed = CATALOG[name], positive_int(seed, "seed", least=0)
-    parted, rows, note = _parted(entry, n_queries, seed)
-    rows = (rows if shuffle else np.sort(rows))[: _at_most(n_train, len(rows), "n_train")]
-    neighbors = parted.neighbors
-    if neighbors is not None:
-        neighbors = np.argsort(rows)[neighbors] if len(rows) == len(parted.X) else None
-    order = f"in random order (seed {seed})" if shuffle else "in the order of its files"
-    return Dataset(
-        name,
-        _taken(parted.X, rows),
-        None if parted.y is None else _taken(parted.y, rows),
-        parted.queries,
-        parted.y_queries,
-        f"{entry.description}. {note}; database of {len(rows):,} {order}.",
-        entry.image_shape,
-        neighbors,
-        entry.is_papers_own,
-    )
-
-
-def _parted(entry: Entry, n_queries: int | None, seed: int) -> tuple[WithQueries, Rows, str]:
-    """The set with its own or drawn queries, the rows of its database in random order, and what was done."""
-    stored = entry.read(entry.files)
-    X, y = stored.X, stored.y
-    if isinstance(stored, Labeled):
-        count = positive_int(entry.n_queries if n_queries is None else n_queries, "n_queries")
-        drawn, rows = balanced_split(stored.y, count, seed)
-        parted = WithQueries(X, X[drawn], y, stored.y[drawn])
-        return parted, rows, f"{count:,} queries, as many of each class (seed {seed})"
-    available = len(stored.queries)
-    count = _at_most(n_queries, available, "n_queries") or available
-    y_queries, neighbors = stored.y_queries, stored.neighbors
-    parted = WithQueries(
-        X,
-        stored.queries[:count],
-        y,
-        None if y_queries is None else y_queries[:count],
-        None if neighbors is None else neighbors[:count],
-    )
-    return parted, database_order(len(X), seed), f"{count:,} of its {available:,} queries"
-
-
-def _taken(array: Array, rows: Rows) -> Array:
-    """These rows; not a copy if they are the first ones in their order, so that a memory map stays one."""
-    taken: Array = array[: len(rows)] if np.array_equal(rows, np.arange(len(rows))) else array[rows]
-    return taken
-
-
-def _at_most(count: int | None, available: int, name: str) -> int | None:
-    """The count if that many rows are there; None stands for the usual number."""
-    if count is not None and positive_int(count, name) > available:
-        raise ValueError(f"{name}={count:,} asked of {available:,} rows: lower it")
-    return count

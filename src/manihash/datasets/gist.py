@@ -1,8 +1,8 @@
 """GIST: the magnitude of oriented band-pass filters, averaged over a 4 x 4 grid of an image.
 
 512-D gray: 4 scales x 8 orientations x 16 blocks of the mean of RGB. 960-D color: three planes x 20 filters
-(8, 8 and 4 orientations) x 16 blocks. Every image is scaled to 32 x 32 by area first. The numbers follow a
-plane, then a filter, then the blocks down each column.
+(8, 8 and 4 orientations) x 16 blocks. Every image is scaled to 32 x 32 by area first. The numbers are
+ordered by plane, then by filter, then by block, column by column.
 """
 
 import math
@@ -14,29 +14,38 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import finite_block
 from manihash.progress import advance
+from manihash.types import Floats
 
 SIDE = 32
 GRID = 4
-GREY_ORIENTATIONS = (8, 8, 8, 8)
-COLOUR_ORIENTATIONS = (8, 8, 4)
+GRAY_ORIENTATIONS = (8, 8, 8, 8)
+COLOR_ORIENTATIONS = (8, 8, 4)
 CONTRAST_BORDER = 5
 FILTER_BORDER = 32
-IMAGES_AT_ONCE = 32
-
-Floats = NDArray[np.float32]
+IMAGES_PER_BLOCK = 32
 
 
 def gist(images: ArrayLike, *, color: bool = False) -> Floats:
-    """GIST descriptors (n, 512), or (n, 960) of the color planes, of images (n, h, w, 3) or gray (n, h, w).
+    """Compute GIST descriptors of images.
 
-    Pixels are 0 to 255 (a color descriptor depends on that scale, a gray one is stretched to it).
+    Parameters
+    ----------
+    images : array-like of shape (n, h, w, 3) or (n, h, w)
+        The images, with pixels from 0 to 255. Gray descriptors do not depend on that scale.
+    color : bool, default=False
+        Whether to describe the three color planes instead of their mean.
+
+    Returns
+    -------
+    ndarray of shape (n, 512) or (n, 960)
+        The descriptors as float32, 960 numbers per image if ``color``.
     """
     pixels = _check_images(images, color)
-    orientations = COLOUR_ORIENTATIONS if color else GREY_ORIENTATIONS
+    orientations = COLOR_ORIENTATIONS if color else GRAY_ORIENTATIONS
     n, planes = len(pixels), 3 if color else 1
     descriptors = np.empty((n, planes * sum(orientations) * GRID**2), np.float32)
-    for start in range(0, n, IMAGES_AT_ONCE):
-        stop = min(start + IMAGES_AT_ONCE, n)
+    for start in range(0, n, IMAGES_PER_BLOCK):
+        stop = min(start + IMAGES_PER_BLOCK, n)
         block = _planes(pixels[start:stop], color)
         descriptors[start:stop] = _block_means(_normalize_contrast(block), orientations)
         advance("GIST", stop, n)
@@ -45,17 +54,17 @@ def gist(images: ArrayLike, *, color: bool = False) -> Floats:
 
 def _check_images(images: ArrayLike, color: bool) -> NDArray[Any]:
     pixels = np.asanyarray(images)
-    wanted = "(n, h, w, 3)" if color else "(n, h, w, 3) or (n, h, w)"
+    expected = "(n, h, w, 3)" if color else "(n, h, w, 3) or (n, h, w)"
     fits = (pixels.ndim == 4 and pixels.shape[3] == 3) or (pixels.ndim == 3 and not color)
     if not fits or 0 in pixels.shape[1:]:
         raise ValueError(
-            f"images of shape {pixels.shape} came, {wanted} was wanted: stack them into one array"
+            f"got images of shape {pixels.shape}, expected {expected}: stack them into one array"
         )
     if pixels.dtype.kind not in "buif":
-        raise ValueError(f"images of type {pixels.dtype} came: give pixels as numbers from 0 to 255")
+        raise ValueError(f"got images of type {pixels.dtype}: give pixels as numbers from 0 to 255")
     finite_block(pixels.reshape(len(pixels), math.prod(pixels.shape[1:])))
     if pixels.size and pixels.min() < 0:
-        raise ValueError(f"a pixel of {pixels.min()} came: give pixels as numbers from 0 to 255")
+        raise ValueError(f"got a pixel of {pixels.min()}: give pixels as numbers from 0 to 255")
     return pixels
 
 
@@ -76,7 +85,7 @@ def _planes(pixels: NDArray[Any], color: bool) -> Floats:
 
 @lru_cache(maxsize=8)
 def _area_weights(length: int) -> Floats:
-    """(32, length): the share of each of ``length`` pixels in each of the 32 that replace them."""
+    """Weights (32, length) of ``length`` pixels in the 32 pixels that replace them."""
     if length == SIDE:
         return np.eye(SIDE, dtype=np.float32)
     edges = np.arange(SIDE + 1) * length / SIDE
@@ -86,7 +95,7 @@ def _area_weights(length: int) -> Floats:
 
 
 def _normalize_contrast(planes: Floats) -> Floats:
-    """log(1 + x) less its low frequencies, over 0.2 + the local deviation of the mean plane."""
+    """log(1 + x) minus its low frequencies, divided by 0.2 + the local deviation of the mean plane."""
     x = _mirrored(np.log1p(planes), CONTRAST_BORDER)
     low = _low_pass(x.shape[-1])
     x -= np.fft.ifft2(np.fft.fft2(x) * low).real
@@ -106,7 +115,7 @@ def _frequencies(n: int) -> NDArray[np.floating]:
 
 @lru_cache(maxsize=1)
 def _low_pass(n: int, cut: float = 4.0) -> Floats:
-    """Gaussian transfer function (n, n) that is a half at ``cut`` cycles an image."""
+    """Gaussian transfer function (n, n) that is 1/2 at ``cut`` cycles per image."""
     f = _frequencies(n)
     return np.exp2(-(f[:, None] ** 2 + f**2) / cut**2).astype(np.float32)
 
@@ -129,16 +138,16 @@ def _gabor(n: int, orientations: tuple[int, ...]) -> Floats:
 
 @lru_cache(maxsize=1)
 def _inner_rows(n: int) -> NDArray[np.complex64]:
-    """(32, n): the rows of the inverse Fourier transform that lie inside the mirrored border.
+    """The rows (32, n) of the inverse Fourier transform that are inside the mirrored border.
 
-    A product with them costs less than the whole transform, of which eight ninths would be thrown away.
+    A product with them is faster than the whole transform, of which eight ninths would be discarded.
     """
     place = np.arange(FILTER_BORDER, FILTER_BORDER + SIDE)
     return (np.exp(2j * np.pi * np.outer(place, np.arange(n)) / n) / n).astype(np.complex64)
 
 
 def _block_means(planes: Floats, orientations: tuple[int, ...]) -> Floats:
-    """Mean magnitude of every filter's answer in each block: (b, p, 32, 32) -> (b, p * filters * 16)."""
+    """Mean magnitudes (b, p * filters * 16) of the responses in each block of planes (b, p, 32, 32)."""
     spectrum = np.fft.fft2(_mirrored(planes, FILTER_BORDER)).astype(np.complex64, copy=False)
     n = spectrum.shape[-1]
     rows = _inner_rows(n)

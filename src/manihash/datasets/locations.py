@@ -1,4 +1,4 @@
-"""Where the files of the data sets lie: in the folder MANIHASH_DATA names, in the cache, at their home."""
+"""Where the files of data sets are: in the folder MANIHASH_DATA, in the cache, or on a server."""
 
 import os
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from manihash.files.errors import DataFileError, MissingDataError
 
 
 @dataclass(frozen=True)
-class File:
-    """One published file: its path below MANIHASH_DATA or the cache, its checksum, and its public homes."""
+class PublishedFile:
+    """A file of a data set: its path in MANIHASH_DATA or the cache, its checksum, its public addresses."""
 
     path: str
     sha256: str
@@ -20,26 +20,28 @@ class File:
 
 
 def data_folder() -> Path | None:
-    """The folder that MANIHASH_DATA names, which is looked at first."""
+    """The folder that the environment variable MANIHASH_DATA names, which is searched first."""
     name = os.environ.get("MANIHASH_DATA")
     return Path(name).expanduser() if name else None
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: MANIHASH_CACHE, or manihash in the user's cache."""
+    """The folder of downloads: MANIHASH_CACHE, or ``manihash`` in the user's cache folder."""
+    from platformdirs import user_cache_path
+
     if name := os.environ.get("MANIHASH_CACHE"):
         return Path(name).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "manihash"
+    return user_cache_path("manihash", appauthor=False)
 
 
 def find(path: str) -> Path | None:
-    """The file at a path below MANIHASH_DATA or the cache, if it is there."""
+    """The file at a path in MANIHASH_DATA or the cache; None if it is in neither."""
     folders = [data_folder(), cache_folder()]
     return next((folder / path for folder in folders if folder and (folder / path).is_file()), None)
 
 
-def locate(file: File) -> Path:
-    """The path of a published file, verified; downloaded into the cache if it has a home and is not here."""
+def locate(file: PublishedFile) -> Path:
+    """The path of a published file, verified; a file that is not on this machine is downloaded first."""
     found = find(file.path)
     if found is not None:
         _verify(found, file)
@@ -52,21 +54,22 @@ def locate(file: File) -> Path:
             return target
         except (MissingDataError, DataFileError) as error:
             failures.append(str(error))
-    raise MissingDataError(_what_to_put_where(file, failures))
+    raise MissingDataError(_instructions(file, failures))
 
 
-def locate_all(files: Sequence[File]) -> list[Path]:
-    """The paths of the files of one set; where one is missing, the error names all that the set needs."""
+def locate_all(files: Sequence[PublishedFile]) -> list[Path]:
+    """The paths of all files of a data set; if one is missing, the error names all of them."""
     try:
         return [locate(file) for file in files]
     except MissingDataError as error:
-        raise MissingDataError(f"{error}. The set needs {', '.join(file.path for file in files)}") from error
+        names = ", ".join(file.path for file in files)
+        raise MissingDataError(f"{error}. The data set needs {names}") from error
 
 
-def unpacked(archive: File, members: Sequence[str]) -> list[Path]:
-    """The paths of the members of an archive: unpacked already, or unpacked now into the cache.
+def unpacked(archive: PublishedFile, members: Sequence[str]) -> list[Path]:
+    """The paths of the members of an archive; they are unpacked into the cache if they are missing.
 
-    ``tar xf`` inside MANIHASH_DATA puts them where they are looked for.
+    ``tar xf`` inside MANIHASH_DATA also puts them where they are found. A downloaded archive is removed.
     """
     found = [find(member) for member in members]
     if None in found:
@@ -78,30 +81,31 @@ def unpacked(archive: File, members: Sequence[str]) -> list[Path]:
     return [path for path in found if path is not None]
 
 
-def _verify(path: Path, file: File) -> None:
+def _verify(path: Path, file: PublishedFile) -> None:
     digest = sha256_of(path)
     if digest != file.sha256:
-        remedy = "copy it again" if not file.urls else "copy it again, or remove it and it is downloaded"
+        remedy = "copy it again, or remove it to download it" if file.urls else "copy it again"
         raise DataFileError(
             f"{path} is not the published file: its {path.stat().st_size} bytes have sha256 {digest}, "
-            f"and {file.sha256} was wanted. It is cut short or changed: {remedy}"
+            f"expected {file.sha256}. It is truncated or was changed: {remedy}"
         )
 
 
-def _what_to_put_where(file: File, failures: Sequence[str]) -> str:
-    folder = data_folder()
+def _instructions(file: PublishedFile, failures: Sequence[str]) -> str:
+    """Which file to put where."""
+    name, folder = Path(file.path).name, data_folder()
     place = (
         f"{folder / file.path} (MANIHASH_DATA)"
         if folder
-        else f"{file.path} in a folder named by MANIHASH_DATA"
+        else f"{file.path} in a folder that the environment variable MANIHASH_DATA names"
     )
     if not file.urls:
         return (
-            f"{Path(file.path).name} is not here, and it has no public home. Put a copy at {place}; "
+            f"{name} is not on this machine, and it has no public address. Put a copy at {place}; "
             f"its sha256 is {file.sha256}"
         )
     return (
-        f"{Path(file.path).name} is not here, and could not be downloaded ({'; '.join(failures)}). "
-        f"Fetch {file.urls[0]} on a machine with a network and put it at {place}, or at "
+        f"{name} is not on this machine and could not be downloaded ({'; '.join(failures)}). Download "
+        f"{file.urls[0]} on a machine with a network and put it at {place}, or at "
         f"{cache_folder() / file.path}"
     )

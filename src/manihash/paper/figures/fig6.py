@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.datasets import load_dataset
+from manihash.datasets.loading import PAPER_SEED, balanced_split
 from manihash.datasets.locations import find
 from manihash.datasets.sources import CIFAR10_BATCHES, CIFAR10_RECORD
-from manihash.datasets.splits import PAPER_SEED, balanced_split
 from manihash.paper.claims import claim
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
