@@ -23,9 +23,9 @@ from manihash import HammingIndex, load_dataset, recipe
 from manihash.codes import pack
 from manihash.evaluation.metrics import average_precision, recall_at_k
 from manihash.evaluation.truth import EuclideanTruth, LabelTruth
-from manihash.search import asymmetric_distances, engines
+from manihash.search import asymmetric_distances, scanners
 from manihash.search.buckets import aligned
-from manihash.search.routes import Routes
+from manihash.search.routes import CodeFinder
 
 N = 1_000_000
 QUERIES = 1000
@@ -158,10 +158,10 @@ def routes() -> None:
     for clusters in (0, 200):
         for n in (1000, 30_000, 300_000):
             for n_bits in (13, 16, 32, 64, 128):
-                taken = Routes(distinct_codes(n, n_bits, clusters), n_bits, engines.engine())
+                finder = CodeFinder(distinct_codes(n, n_bits, clusters), n_bits, scanners.default_scanner())
                 for within in (0, 1, 2, 3, 5, 8):
                     asked += 1
-                    over, lost, said = chosen_over_best(taken, within)
+                    over, lost, said = chosen_over_best(finder, within)
                     if over > 1.5:
                         much += lost > 5e-6
                         worse.append(
@@ -181,20 +181,20 @@ def distinct_codes(n: int, n_bits: int, clusters: int) -> np.ndarray:
     return aligned(codes[RNG.permutation(len(codes))])
 
 
-def chosen_over_best(taken: Routes, within: int) -> tuple[float, float, str]:
+def chosen_over_best(finder: CodeFinder, within: int) -> tuple[float, float, str]:
     """Time a query on the route that the model takes once all is made, over that on the best; what is lost.
 
     The fastest of five on each route.
     """
-    codes, q = taken._codes, 200
-    plan = {e.route: e.query for e in taken.plan(within, q).estimates}
+    codes, q = finder.codes, 200
+    plan = {e.route: e.query for e in finder.plan(within, q).estimates}
     fastest, times = min(plan.values()), {}
     for route, expected in plan.items():
         if expected > 20 * fastest:
             continue
-        taken.within(codes[:1], within, route)
+        finder.within(codes[:1], within, route)
         times[route] = min(
-            seconds(lambda: taken.within(codes[RNG.integers(0, len(codes), q)], within, route)) / q  # noqa: B023
+            seconds(lambda: finder.within(codes[RNG.integers(0, len(codes), q)], within, route)) / q  # noqa: B023
             for _ in range(REPEATS)
         )
     chosen, best = min(plan, key=lambda route: plan[route]), min(times.values())

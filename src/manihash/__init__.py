@@ -56,7 +56,15 @@ if TYPE_CHECKING:
     from manihash.induction import InductiveEmbedding
     from manihash.rotation import ITQRotation
     from manihash.rows.torch import on_device
-    from manihash.search import HammingIndex, Rescore, dedup
+    from manihash.search import (
+        DamagedIndexError,
+        Duplicates,
+        HammingIndex,
+        IndexStats,
+        QueryPlan,
+        Rescore,
+        dedup,
+    )
     from manihash.search.lsh_tables import LSHTables
     from manihash.search.tensor_index import TensorIndex
     from manihash.stores import (
@@ -115,6 +123,10 @@ _HOMES = {
     "DiffusionMaps": "manihash.embeddings.diffusion",
     "PCA": "manihash.embeddings.pca",
     "HammingIndex": "manihash.search",
+    "DamagedIndexError": "manihash.search",
+    "Duplicates": "manihash.search",
+    "IndexStats": "manihash.search",
+    "QueryPlan": "manihash.search",
     "Rescore": "manihash.search",
     "dedup": "manihash.search",
     "TensorIndex": "manihash.search.tensor_index",

@@ -365,7 +365,7 @@ def test_what_cannot_be_done_is_said_in_a_line(
 
 def test_a_warning_of_the_library_goes_to_stderr(model: str) -> None:
     result = run("search", model, "codes.npy", "Q.npy", "-k", "400", "--json")
-    assert "warning: 400 nearest asked of an index of 300" in result.stderr
+    assert "warning: k=400 exceeds the 300 rows of the index" in result.stderr
     assert len(json.loads(result.stdout)["answers"][0]["ids"]) == 300
 
 

@@ -165,7 +165,7 @@ def test_more_than_there_is_gives_all_and_says_so() -> None:
     run("export", "codes.npy", "--bits=12", "--to=codes.faiss")
     for source in (["codes.mhx", "Q.npy"], ["Q.npy", "--store=codes.faiss"]):
         result = run("search", "model.mhash", *source, "-k", "400", "--json")
-        assert "warning: 400 nearest asked" in result.stderr
+        assert "warning: k=400 exceeds" in result.stderr
         assert len(json.loads(result.stdout)["answers"][0]["ids"]) == 200
 
 
@@ -255,10 +255,10 @@ def _cut(path: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "wanted"),
     [
-        (_cut, "not a whole index file"),
-        (lambda path: Path(path).write_bytes(b""), "not a whole index file"),
-        (lambda path: Path(path).write_bytes(b"\xff" * 4096), "not a whole index file"),
-        (lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()), "not a whole index file"),
+        (_cut, "not a complete index file"),
+        (lambda path: Path(path).write_bytes(b""), "not a complete index file"),
+        (lambda path: Path(path).write_bytes(b"\xff" * 4096), "not a complete index file"),
+        (lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()), "not a complete index file"),
         (lambda path: Path(path).unlink(), "no index file at"),
     ],
     ids=["cut short", "empty", "noise", "foreign", "missing"],
@@ -288,7 +288,7 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         ([*INDEX, "--ids=twice.npy"], "ids must be distinct"),
         ([*INDEX, "--ids=X.npy"], "ids must be 200 integers"),
         (["index", "X.npy", "-o", "new.mhx"], "array of bytes (uint8)"),
-        (["index", "no_rows.npy", "-o", "new.mhx"], "no codes came"),
+        (["index", "no_rows.npy", "-o", "new.mhx"], "codes are empty"),
         (["index", "no_bytes.npy", "-o", "new.mhx"], "0 bytes per row"),
         (["index", "one.npy", "-o", "new.mhx"], "not 1-D"),
         (["index", "codes.npy", "-o", "new.npy"], "ends in .mhx"),
@@ -306,7 +306,7 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         ([*DEDUP, "--bits=20"], "2 bytes per row"),
         ([*DEDUP, "--bits=9"], "bits set beyond the first 9"),
         ([*DEDUP, "--ids=twice.npy"], "ids must be distinct"),
-        (["dedup", "no_rows.npy"], "no codes came"),
+        (["dedup", "no_rows.npy"], "codes are empty"),
         (["dedup", "codes.npy", "-o", "new.npy"], "ends in .npz"),
         ([*SEARCH, "-k", "0"], "-k must be a whole number of at least 1"),
         ([*SEARCH, "--radius=-1"], "--radius must be a whole number of at least 0"),

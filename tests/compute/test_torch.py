@@ -479,7 +479,7 @@ def test_more_neighbors_than_codes_give_all(device, caplog):
 
 
 def test_what_are_no_codes_is_refused():
-    with pytest.raises(TypeError, match="HammingIndex takes arrays"):
+    with pytest.raises(TypeError, match="use HammingIndex for arrays"):
         TensorIndex(np.zeros((3, 2), np.uint8), 16)
     with pytest.raises(ValueError, match="bytes"):
         TensorIndex(torch.zeros((3, 2)), 16)

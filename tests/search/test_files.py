@@ -1,4 +1,4 @@
-"""Index files: whole or not at all, mapped, and harmless whatever is in them."""
+"""Index files: atomic writes, memory maps, and no crash for any content."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from manihash.codes import pack
 from manihash.search import DamagedIndexError, HammingIndex, files
-from manihash.search.offsets import Offsets
+from manihash.search.buckets import DenseOffsets
 
 
-def made(ids=None, n_bits=21, n=300):
+def example(ids=None, n_bits=21, n=300):
     rng = np.random.default_rng(0)
     bits = (rng.random((40, n_bits)) < 0.5)[rng.integers(0, 40, n)]
     return HammingIndex(pack(bits), n_bits, ids), pack(rng.random((25, n_bits)) < 0.5)
@@ -25,8 +25,8 @@ IDS = [None, np.random.default_rng(1).permutation(5000)[:300] - 700]
 
 @pytest.mark.parametrize("ids", IDS, ids=["positions", "ids"])
 @pytest.mark.parametrize("mmap", [True, False])
-def test_a_saved_index_answers_as_before(tmp_path, ids, mmap):
-    index, queries = made(ids)
+def test_a_loaded_index_has_the_results_of_the_saved_one(tmp_path, ids, mmap):
+    index, queries = example(ids)
     index.remove(index.ids[::9])
     index.add(queries[:3])
     index.save(tmp_path / "codes.mhx")
@@ -39,8 +39,8 @@ def test_a_saved_index_answers_as_before(tmp_path, ids, mmap):
             np.testing.assert_array_equal(a, b)
 
 
-def test_a_mapped_index_can_be_changed_and_saved_over_its_own_file(tmp_path):
-    index, queries = made()
+def test_a_mapped_index_can_be_saved_to_its_own_file(tmp_path):
+    index, queries = example()
     path = tmp_path / "codes.mhx"
     index.save(path)
     loaded = HammingIndex.load(path)
@@ -52,8 +52,8 @@ def test_a_mapped_index_can_be_changed_and_saved_over_its_own_file(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["codes.mhx"]
 
 
-def test_an_emptied_index_can_be_kept(tmp_path):
-    index, queries = made()
+def test_an_emptied_index_can_be_saved(tmp_path):
+    index, queries = example()
     index.remove(index.ids)
     index.save(tmp_path / "empty.mhx")
     loaded = HammingIndex.load(tmp_path / "empty.mhx")
@@ -62,18 +62,18 @@ def test_an_emptied_index_can_be_kept(tmp_path):
     assert loaded.add(queries[:2]).tolist() == [300, 301]
 
 
-def test_a_file_is_a_safetensors_file(tmp_path):
+def test_an_index_file_is_a_safetensors_file(tmp_path):
     from safetensors.numpy import load_file
 
-    index, _ = made(IDS[1])
+    index, _ = example(IDS[1])
     index.save(tmp_path / "codes.mhx")
     arrays = load_file(tmp_path / "codes.mhx")
     np.testing.assert_array_equal(arrays["ids"], index.ids)
     assert arrays["codes"].shape == (40, 4)
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    index, _ = made()
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
+    index, _ = example()
     path = tmp_path / "codes.mhx"
     index.save(path)
     before = path.read_bytes()
@@ -81,15 +81,15 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     def full(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("os.fsync", full)  # the last step before the new file takes the place of the old
+    monkeypatch.setattr("os.fsync", full)  # the last step before the new file replaces the old one
     with pytest.raises(OSError, match="disk full"):
         index.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["codes.mhx"]
 
 
-def test_a_disk_that_fills_is_told_and_leaves_nothing(tmp_path):
-    index, _ = made()
+def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path):
+    index, _ = example()
     with (
         full_disk(1000),
         pytest.raises(OSError, match=r"cannot write .*codes\.mhx: File too large. Free disk space"),
@@ -98,19 +98,19 @@ def test_a_disk_that_fills_is_told_and_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_no_index_is_refused(tmp_path):
+def test_files_that_are_not_indexes_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no index file at"):
         HammingIndex.load(tmp_path / "none.mhx")
     with pytest.raises(FileNotFoundError, match="no index file at"):
         HammingIndex.load(tmp_path)
     (tmp_path / "text").write_text("not an index, but long enough for the header's length to be read from it")
-    with pytest.raises(DamagedIndexError, match="not a whole index file"):
+    with pytest.raises(DamagedIndexError, match="not a complete index file"):
         HammingIndex.load(tmp_path / "text")
     with pytest.raises(ValueError, match="not loaded from a file"):
-        made()[0].verify()
+        example()[0].verify()
 
 
-def test_a_model_file_is_refused_by_name(tmp_path):
+def test_a_model_file_is_refused(tmp_path):
     from safetensors.numpy import save_file
 
     save_file({"a": np.zeros((4, 4))}, tmp_path / "model", {"format": "manihash", "p": " " * 56})
@@ -118,8 +118,8 @@ def test_a_model_file_is_refused_by_name(tmp_path):
         HammingIndex.load(tmp_path / "model")
 
 
-def rewritten(path, change, *, sealed=True):
-    """The file with its header changed, and sealed again as a hostile writer would."""
+def rewrite(path, change, *, sealed=True):
+    """Change the header of a file, and by default seal it again as an attacker would."""
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
@@ -136,23 +136,23 @@ def rewritten(path, change, *, sealed=True):
     ("change", "message"),
     [
         (lambda h: h["__metadata__"].update(n_bits="200"), "other arrays"),
-        (lambda h: h["__metadata__"].update(n_bits="0"), "0 bits"),
-        (lambda h: h["__metadata__"].update(n_bits="many"), "not a whole index file"),
-        (lambda h: h["__metadata__"].update(next_id="-3"), "next id -3"),
+        (lambda h: h["__metadata__"].update(n_bits="0"), "n_bits=0"),
+        (lambda h: h["__metadata__"].update(n_bits="many"), "not a complete index file"),
+        (lambda h: h["__metadata__"].update(next_id="-3"), "next_id=-3"),
         (lambda h: h["__metadata__"].update(version="2"), "upgrade manihash"),
-        (lambda h: h["__metadata__"].update(format="other"), "no index file of manihash"),
+        (lambda h: h["__metadata__"].update(format="other"), "not an index file of manihash"),
         (lambda h: h["codes"].update(shape=[10**15, 3]), "other arrays"),
         (lambda h: h["rows"].update(shape=[-1]), "other arrays"),
         (lambda h: h["rows"].update(data_offsets=[0, 10**18]), "other arrays"),
         (lambda h: h["rows"].update(dtype="F32"), "other arrays"),
-        (lambda h: h["codes"].update(shape="abc"), "not a whole index file"),
-        (lambda h: h.pop("rows"), "not a whole index file"),
+        (lambda h: h["codes"].update(shape="abc"), "not a complete index file"),
+        (lambda h: h.pop("rows"), "not a complete index file"),
         (lambda h: h.update(more={"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}), "other arrays"),
-        (lambda h: h.update(__metadata__=[]), "not a whole index file"),
+        (lambda h: h.update(__metadata__=[]), "not a complete index file"),
     ],
 )
 def test_a_hostile_header_is_refused(tmp_path, change, message):
-    index, _ = made()
+    index, _ = example()
     index.save(tmp_path / "codes.mhx")
 
     def keep_metadata(header):
@@ -160,21 +160,21 @@ def test_a_hostile_header_is_refused(tmp_path, change, message):
         if not isinstance(header["__metadata__"], dict):
             header["__metadata__"] = {"format": files.FORMAT, "version": "1", "n_bits": []}
 
-    rewritten(tmp_path / "codes.mhx", keep_metadata)
+    rewrite(tmp_path / "codes.mhx", keep_metadata)
     with pytest.raises(DamagedIndexError, match=message):
         HammingIndex.load(tmp_path / "codes.mhx")
 
 
-def test_a_header_that_was_changed_is_noticed(tmp_path):
-    index, _ = made()
+def test_a_changed_header_is_detected(tmp_path):
+    index, _ = example()
     index.save(tmp_path / "codes.mhx")
-    rewritten(tmp_path / "codes.mhx", lambda h: h["__metadata__"].update(n_bits="22"), sealed=False)
+    rewrite(tmp_path / "codes.mhx", lambda h: h["__metadata__"].update(n_bits="22"), sealed=False)
     with pytest.raises(DamagedIndexError, match="header was changed"):
         HammingIndex.load(tmp_path / "codes.mhx")
 
 
-def test_a_file_cut_short_is_refused_at_every_length(tmp_path):
-    index, _ = made(n=20)
+def test_a_truncated_file_is_refused_at_every_length(tmp_path):
+    index, _ = example(n=20)
     index.save(tmp_path / "whole.mhx")
     content = (tmp_path / "whole.mhx").read_bytes()
     for length in range(0, len(content), 7):
@@ -183,8 +183,8 @@ def test_a_file_cut_short_is_refused_at_every_length(tmp_path):
             HammingIndex.load(tmp_path / "cut.mhx")
 
 
-def test_a_changed_byte_of_the_body_is_found_by_verify(tmp_path):
-    index, _ = made(IDS[1])
+def test_verify_finds_a_changed_byte(tmp_path):
+    index, _ = example(IDS[1])
     path = tmp_path / "codes.mhx"
     index.save(path)
     content = bytearray(path.read_bytes())
@@ -194,9 +194,9 @@ def test_a_changed_byte_of_the_body_is_found_by_verify(tmp_path):
         HammingIndex.load(path).verify()
 
 
-def everything(path):
-    """Ask whatever can be asked of a loaded index; errors must be those of a damaged file."""
-    queries = made()[1]
+def uses_without_error(path):
+    """Whether all methods of a loaded index succeed; errors must be those of a damaged file."""
+    queries = example()[1]
     try:
         index = HammingIndex.load(path)
         rest = np.setdiff1d(np.arange(-5, 5), index.ids)[:2]
@@ -216,13 +216,13 @@ def everything(path):
     except DamagedIndexError:
         return False
     except ValueError as error:
-        assert any(known in str(error) for known in FOR_THE_CALLER), error  # noqa: PT017
+        assert any(known in str(error) for known in CALLER_ERRORS), error  # noqa: PT017
         return False
     return True
 
 
-# What stored padding bits, and rows listed twice under one id, look like to a caller of stats() or remove().
-FOR_THE_CALLER = ("bits set beyond the first", "in the index", "ids must be distinct")
+# Errors of stats() and remove() if a file has padding bits set or lists rows twice.
+CALLER_ERRORS = ("bits set beyond the first", "in the index", "ids must be distinct")
 
 
 @settings(deadline=None, max_examples=150)
@@ -231,27 +231,27 @@ FOR_THE_CALLER = ("bits set beyond the first", "in the index", "ids must be dist
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=20),
     st.booleans(),
 )
-def test_a_file_with_random_bytes_gives_errors_or_wrong_answers_and_no_crash(kind, changes, in_body):
+def test_random_bytes_in_a_file_cause_no_crash(kind, changes, in_body):
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes.mhx"
-        made(IDS[kind])[0].save(path)
+        example(IDS[kind])[0].save(path)
         content = bytearray(path.read_bytes())
         start = 8 + int.from_bytes(content[:8], "little") if in_body else 0
         before = bytes(content)
         for place, value in changes:
             content[start + place % (len(content) - start)] = value
         path.write_bytes(content)
-        assert not everything(path) or bytes(content) == before
+        assert not uses_without_error(path) or bytes(content) == before
 
 
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("name", ["offsets", "rows", "codes", "ids"])
 @pytest.mark.parametrize("value", [0, 1, 2**31, 2**32 - 1])
-def test_hostile_arrays_under_a_right_checksum_do_not_crash(tmp_path, kind, name, value):
-    index, _ = made(IDS[kind])
-    buckets = index._living.settled()
+def test_invalid_arrays_with_a_correct_checksum_cause_no_crash(tmp_path, kind, name, value):
+    index, _ = example(IDS[kind])
+    buckets = index._merged()
     array = getattr(buckets, name)
     if array is None:
         pytest.skip("no ids in this file")
@@ -261,7 +261,7 @@ def test_hostile_arrays_under_a_right_checksum_do_not_crash(tmp_path, kind, name
         else array.astype(np.int64 if name == "ids" else array.dtype)
     )
     hostile[1:-1:3] = value % 256 if name == "codes" else value
-    object.__setattr__(buckets, name, Offsets(hostile) if name == "offsets" else hostile)
+    object.__setattr__(buckets, name, DenseOffsets(hostile) if name == "offsets" else hostile)
     path = tmp_path / "codes.mhx"
     files.write(path, buckets, 21, 300)
-    everything(path)
+    uses_without_error(path)

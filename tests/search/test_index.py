@@ -7,19 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manihash.codes import pack
-from manihash.search import HammingIndex, engines, topk
-from manihash.search import parts as part
+from manihash.search import HammingIndex, expansion, scanners, segments
 
-ENGINES = [
+SCANNERS = [
     "numpy",
     pytest.param("faiss", marks=pytest.mark.skipif(not importlib.util.find_spec("faiss"), reason="no faiss")),
 ]
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request, monkeypatch):
+@pytest.fixture(params=SCANNERS)
+def scanner(request, monkeypatch):
     if request.param == "numpy":
-        monkeypatch.setattr(engines, "faiss_library", lambda: None)
+        monkeypatch.setattr(scanners, "faiss_library", lambda: None)
     return request.param
 
 
@@ -49,11 +48,11 @@ def check_within(found, expected, radius):
         assert got == [(d, j) for d, j in answers if d <= radius]
 
 
-def test_the_engine_under_test_is_the_one_in_use(engine):
-    assert engines.engine().name == engine
+def test_the_scanner_under_test_is_the_one_in_use(scanner):
+    assert scanners.default_scanner().name == scanner
 
 
-# A fixture would be shared by all examples of hypothesis, so the engine is drawn with them.
+# Hypothesis would share a fixture between its examples, so the scanner is drawn with them.
 @settings(deadline=None)
 @given(
     st.booleans(),
@@ -66,7 +65,7 @@ def test_the_engine_under_test_is_the_one_in_use(engine):
 def test_answers_are_exact_and_in_order_of_distance_then_id(without_faiss, n_bits, n, q, k, seed):
     with pytest.MonkeyPatch.context() as patch:
         if without_faiss:
-            patch.setattr(engines, "faiss_library", lambda: None)
+            patch.setattr(scanners, "faiss_library", lambda: None)
         bits, queries = random_bits(n, n_bits, seed), random_bits(q, n_bits, seed + 1)
         searched = HammingIndex(pack(bits), n_bits=n_bits)
         expected = brute_force(queries, bits, range(n))
@@ -76,21 +75,21 @@ def test_answers_are_exact_and_in_order_of_distance_then_id(without_faiss, n_bit
 
 
 @pytest.mark.parametrize("k", [1, 2, 10, 33, 100, 999, 1000])
-def test_a_list_that_ends_inside_a_tie_keeps_the_lowest_ids(engine, k):
+def test_a_result_cut_inside_a_tie_has_the_lowest_ids(scanner, k):
     bits = random_bits(20, 12, 0)[np.random.default_rng(1).integers(0, 20, 1000)]  # 20 codes, 50 times each
     queries = random_bits(30, 12, 2)
     found = HammingIndex(pack(bits), n_bits=12).search(pack(queries), k)
     check_search(found, brute_force(queries, bits, range(1000)), k)
 
 
-def test_codes_that_are_all_equal_are_given_in_order_of_id(engine):
+def test_rows_with_equal_codes_are_returned_in_order_of_id(scanner):
     codes = np.zeros((5000, 2), np.uint8)
     dist, ids = HammingIndex(codes, n_bits=16).search(codes[:3], 7)
     np.testing.assert_array_equal(ids, np.tile(np.arange(7), (3, 1)))
     assert not dist.any()
 
 
-def test_faiss_that_keeps_the_wrong_rows_of_a_tie_is_not_used(monkeypatch):
+def test_faiss_is_not_used_if_it_breaks_ties_otherwise(monkeypatch):
     faiss = pytest.importorskip("faiss")
 
     def backwards(queries, codes, q, n, k, width, distances, ids):
@@ -99,15 +98,15 @@ def test_faiss_that_keeps_the_wrong_rows_of_a_tie_is_not_used(monkeypatch):
 
     threads = {name: getattr(faiss, name) for name in ("omp_get_max_threads", "omp_set_num_threads")}
     library = SimpleNamespace(swig_ptr=faiss.swig_ptr, hammings_knn_mc=backwards, **threads)
-    monkeypatch.setattr(engines.importlib, "import_module", lambda name: library)
-    engines.faiss_library.cache_clear()
+    monkeypatch.setattr(scanners.importlib, "import_module", lambda name: library)
+    scanners.faiss_library.cache_clear()
     try:
-        assert engines.engine().name == "numpy"
+        assert scanners.default_scanner().name == "numpy"
     finally:
-        engines.faiss_library.cache_clear()
+        scanners.faiss_library.cache_clear()
 
 
-def test_given_ids_are_returned_and_break_ties(engine):
+def test_given_ids_are_returned_and_break_ties(scanner):
     bits, queries = random_bits(200, 5, 0), random_bits(10, 5, 1)
     ids = np.random.default_rng(2).permutation(10_000)[:200] - 5000
     searched = HammingIndex(pack(bits), n_bits=5, ids=ids)
@@ -116,54 +115,54 @@ def test_given_ids_are_returned_and_break_ties(engine):
     check_within(searched.within(pack(queries), 1), expected, 1)
 
 
-def test_a_code_at_the_radius_is_within_it(engine):
+def test_a_code_at_the_radius_is_within_it(scanner):
     codes = pack([[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]])
     lims, dist, ids = HammingIndex(codes, n_bits=4).within(codes[:1], 2)
     assert (lims.tolist(), dist.tolist(), ids.tolist()) == ([0, 2], [0, 2], [0, 1])
 
 
-def test_both_engines_answer_in_the_same_types(engine):
+def test_both_scanners_return_the_same_types(scanner):
     codes = pack(random_bits(20, 8, 0))
     searched = HammingIndex(codes, n_bits=8)
     assert [a.dtype for a in searched.search(codes, 3)] == [np.int32, np.int64]
     assert [a.dtype for a in searched.within(codes, 3)] == [np.int64, np.int32, np.int64]
 
 
-def test_more_neighbors_than_codes_gives_all_codes_and_says_so(engine, caplog):
+def test_a_k_above_the_number_of_rows_returns_all_with_a_warning(scanner, caplog):
     codes = pack(random_bits(4, 8, 0))
     dist, ids = HammingIndex(codes, n_bits=8).search(codes, 10)
     assert dist.shape == ids.shape == (4, 4)
-    assert "10 nearest asked of an index of 4 codes" in caplog.text
+    assert "k=10 exceeds the 4 rows of the index: all 4 are returned" in caplog.text
 
 
-def test_no_queries_have_no_answers(engine):
+def test_an_empty_batch_of_queries_has_an_empty_result(scanner):
     searched = HammingIndex(pack(random_bits(4, 8, 0)), n_bits=8)
     none = np.empty((0, 1), np.uint8)
     assert [a.shape for a in searched.search(none, 3)] == [(0, 3), (0, 3)]
     assert [a.tolist() for a in searched.within(none, 3)] == [[0], [], []]
 
 
-def test_codes_and_queries_need_not_be_contiguous(engine):
+def test_codes_and_queries_need_not_be_contiguous(scanner):
     codes = pack(random_bits(60, 24, 0))
     whole = HammingIndex(codes[::3].copy(), n_bits=24).search(codes[::2].copy(), 5)
     for a, b in zip(HammingIndex(codes[::3], n_bits=24).search(codes[::2], 5), whole, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_many_queries_in_blocks_are_answered_as_one_by_one(engine, monkeypatch):
-    monkeypatch.setattr(engines, "query_block", lambda n: 4)
-    monkeypatch.setattr(engines, "_COUNTER_BYTES", 2000)
-    monkeypatch.setattr(topk, "_ASKED", 400)
-    monkeypatch.setattr(topk, "_SORTED", 100)
-    monkeypatch.setattr(part, "_QUERY_BITS", 2)
+def test_the_size_of_blocks_does_not_change_results(scanner, monkeypatch):
+    monkeypatch.setattr(scanners, "query_block", lambda n: 4)
+    monkeypatch.setattr(scanners, "_COUNTER_BYTES", 2000)
+    monkeypatch.setattr(expansion, "_REQUESTED", 400)
+    monkeypatch.setattr(expansion, "_SORTED", 100)
+    monkeypatch.setattr(segments, "QUERY_BITS", 2)
     bits, queries = random_bits(80, 7, 0), random_bits(30, 7, 1)
     searched, expected = HammingIndex(pack(bits), n_bits=7), brute_force(queries, bits, range(80))
-    for k in (3, 20):  # few enough to be counted, and too many
+    for k in (3, 20):  # FAISS counts the answers for the first, and is not used for the second
         check_search(searched.search(pack(queries), k), expected, k)
     check_within(searched.within(pack(queries), 2), expected, 2)
 
 
-def test_its_length_is_the_number_of_codes(engine):
+def test_its_length_is_the_number_of_rows(scanner):
     assert len(HammingIndex(pack(random_bits(9, 3, 0)), n_bits=3)) == 9
 
 
@@ -173,15 +172,15 @@ def test_its_length_is_the_number_of_codes(engine):
         ({"n_bits": 17}, "2 bytes per row, but codes of 17 bits have 3"),
         ({"n_bits": 15}, "bits set beyond the first 15"),
         ({"n_bits": 0}, "n_bits must be a whole number of at least 1"),
-        ({"n_bits": 2**16}, "an index takes at most 65535"),
+        ({"n_bits": 2**16}, "n_bits=65536 exceeds the limit of an index, 65535"),
         ({"codes": np.ones((3, 2))}, "2-D array of bytes"),
-        ({"codes": np.ones((0, 2), np.uint8)}, "no codes came"),
+        ({"codes": np.ones((0, 2), np.uint8)}, "codes are empty"),
         ({"ids": [1, 2]}, "ids must be 3 integers"),
         ({"ids": [1.0, 2.0, 3.0]}, "got .* type float64"),
         ({"ids": [1, 2, 1]}, "ids must be distinct, but 1 occurs 2 times"),
     ],
 )
-def test_an_index_that_makes_no_sense_is_refused(engine, arguments, message):
+def test_invalid_arguments_of_the_index_are_refused(scanner, arguments, message):
     with pytest.raises(ValueError, match=message):
         HammingIndex(**{"codes": np.ones((3, 2), np.uint8), "n_bits": 16} | arguments)
 
@@ -196,10 +195,10 @@ def test_an_index_that_makes_no_sense_is_refused(engine, arguments, message):
         (lambda i: i.within(np.zeros((1, 2), np.uint8), -1), "radius must be a whole number of at least 0"),
         (lambda i: i.within(np.full((1, 2), 255, np.uint8), 1), "queries have bits set beyond the first 12"),
         (lambda i: i.within(np.zeros((1, 2)), 1), "got 2-D of float64"),
-        (lambda i: i.bucket(np.zeros((2, 2), np.uint8)), "2 codes came, a bucket is that of one"),
+        (lambda i: i.bucket(np.zeros((2, 2), np.uint8)), "bucket takes one code, got 2"),
         (lambda i: i.bucket(np.zeros(3, np.uint8)), "queries have 3 bytes per row"),
     ],
 )
-def test_a_query_that_makes_no_sense_is_refused(engine, ask, message):
+def test_invalid_queries_are_refused(scanner, ask, message):
     with pytest.raises(ValueError, match=message):
         ask(HammingIndex(np.zeros((3, 2), np.uint8), n_bits=12))

@@ -1,4 +1,4 @@
-"""LSH with several tables: what any table finds, against brute force and against the formula."""
+"""LSH with several tables agrees with brute force and with the formula."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ def X():
     return load_digits().data
 
 
-def by_hand(tables, X, Q):
+def brute_force(tables, X, Q):
     """Hamming distances in each table, (n_tables, q, n), from the bits of the one hasher."""
     x, q = tables.hasher.transform(X), tables.hasher.transform(Q)
     cut = (len(x), tables.n_tables, tables.n_bits), (len(q), tables.n_tables, tables.n_bits)
@@ -28,22 +28,22 @@ def by_hand(tables, X, Q):
 @pytest.mark.parametrize(
     ("n_bits", "n_tables", "radius"), [(8, 3, 0), (13, 4, 1), (16, 1, 2), (3, 5, 0), (70, 2, 9)]
 )
-def test_a_row_is_found_where_any_table_agrees(X, n_bits, n_tables, radius):
+def test_a_row_is_found_if_any_table_agrees(X, n_bits, n_tables, radius):
     tables = LSHTables(n_bits, n_tables, normalize=True, random_state=0).fit(X[50:])
     lims, ids = tables.query(X[:50], radius)
-    near = (by_hand(tables, X[50:], X[:50]) <= radius).any(axis=0)
+    near = (brute_force(tables, X[50:], X[:50]) <= radius).any(axis=0)
     assert lims[0] == 0
     assert lims[-1] == len(ids)
     for i, row in enumerate(near):
         assert np.array_equal(ids[lims[i] : lims[i + 1]], np.flatnonzero(row))
 
 
-def test_distances_are_the_least_over_the_tables(X):
+def test_distances_are_the_smallest_over_the_tables(X):
     tables = LSHTables(13, 4, random_state=0).fit(X[50:])
-    assert np.array_equal(tables.distances(X[:50]), by_hand(tables, X[50:], X[:50]).min(axis=0))
+    assert np.array_equal(tables.distances(X[:50]), brute_force(tables, X[50:], X[:50]).min(axis=0))
 
 
-def test_rows_cut_in_blocks_are_cut_the_same(X, monkeypatch):
+def test_the_size_of_blocks_does_not_change_distances(X, monkeypatch):
     whole = LSHTables(5, 3, random_state=0).fit(X).distances(X[:9])
     monkeypatch.setattr("manihash.search.lsh_tables._BLOCK", 100)
     assert np.array_equal(LSHTables(5, 3, random_state=0).fit(X).distances(X[:9]), whole)
@@ -89,13 +89,13 @@ def test_recall_grows_with_the_tables(X):
     assert recall[2] > 3 * recall[0]
 
 
-def test_what_a_query_finds_is_what_the_metrics_count(X):
+def test_query_and_distances_agree(X):
     tables = LSHTables(10, 3, random_state=0).fit(X)
     lims, _ = tables.query(X[:30], 1)
     assert np.array_equal(np.diff(lims), (tables.distances(X[:30]) <= 1).sum(axis=1))
 
 
-def test_every_row_finds_itself_and_the_length_is_known(X):
+def test_every_row_finds_itself_and_the_length_is_the_number_of_rows(X):
     tables = LSHTables(normalize=True, random_state=0).fit(X)
     lims, ids = tables.query(X[:40])
     assert all(i in ids[lims[i] : lims[i + 1]] for i in range(40))
@@ -107,7 +107,7 @@ def test_the_same_seed_gives_the_same_tables(X):
     assert np.array_equal(one, other)
 
 
-def test_tables_without_rows_are_an_error(X):
+def test_tables_that_are_not_fitted_are_an_error(X):
     with pytest.raises(NotFittedError, match="not fitted"):
         LSHTables().query(X)
     with pytest.raises(NotFittedError, match="not fitted"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manihash.codes import hamming, pack, unpack
-from manihash.search import HammingIndex, Rescore, asymmetric_distances, rescore
+from manihash.search import HammingIndex, Rescore, asymmetric, asymmetric_distances, rescore
 
 RNG = np.random.default_rng(0)
 
@@ -14,18 +14,18 @@ def real_values(q, n_bits, seed=1):
 
 
 def weights(Y):
-    """|y| as far as the root mean square of a query's values."""
+    """|y|, at most the root mean square of a query's values."""
     return np.minimum(np.abs(Y), np.sqrt(np.mean(np.square(Y, dtype=np.float64), axis=1, keepdims=True)))
 
 
 @pytest.mark.parametrize("n_bits", [1, 8, 13, 64, 70])
-def test_the_asymmetric_distance_is_the_weight_of_the_bits_that_differ(n_bits):
+def test_the_asymmetric_distance_is_the_weight_of_the_differing_bits(n_bits):
     Y, bits = real_values(9, n_bits), RNG.random((50, n_bits)) < 0.5
     expected = [[w[(y > 0) != b].sum() for b in bits] for y, w in zip(Y, weights(Y), strict=True)]
     np.testing.assert_allclose(asymmetric_distances(Y, pack(bits), n_bits), np.array(expected), rtol=1e-5)
 
 
-def test_it_ranks_as_the_negative_product_with_the_signs():
+def test_the_asymmetric_distance_ranks_as_the_negative_product_with_the_signs():
     Y, codes = real_values(5, 20), pack(RNG.random((200, 20)) < 0.5)
     signed = np.sign(Y) * weights(Y)
     product = signed @ (2.0 * unpack(codes, 20) - 1).T
@@ -33,14 +33,14 @@ def test_it_ranks_as_the_negative_product_with_the_signs():
     np.testing.assert_allclose(2 * distance - weights(Y).sum(axis=1, keepdims=True), -product, atol=1e-4)
 
 
-def test_of_signs_it_is_the_hamming_distance():
+def test_the_asymmetric_distance_of_signs_is_the_hamming_distance():
     bits, codes = RNG.random((6, 37)) < 0.5, pack(RNG.random((90, 37)) < 0.5)
     np.testing.assert_array_equal(asymmetric_distances(bits * 2.0 - 1, codes, 37), hamming(pack(bits), codes))
 
 
 @pytest.mark.parametrize("filter", [None, set(range(0, 400, 3))])
 @pytest.mark.parametrize("k", [1, 7, 150, 1000])
-def test_search_by_the_embedding_is_exact_with_ties_by_id(k, filter):
+def test_asymmetric_search_is_exact_with_ties_by_id(k, filter):
     bits = (RNG.random((60, 13)) < 0.5)[RNG.integers(0, 60, 400)]
     Y = real_values(25, 13)
     index = HammingIndex(pack(bits), 13)
@@ -56,19 +56,19 @@ def test_search_by_the_embedding_is_exact_with_ties_by_id(k, filter):
     assert dist.dtype == np.float32
 
 
-def test_blocks_do_not_change_an_answer(monkeypatch):
+def test_the_size_of_blocks_does_not_change_results(monkeypatch):
     Y, codes = RNG.standard_normal((40, 64)), pack(RNG.random((500, 64)) < 0.5)
     index = HammingIndex(codes, 64)
     expected = index.search(pack(Y > 0), 9, asymmetric=Y)
-    monkeypatch.setattr(rescore, "_CODES", 33)
-    monkeypatch.setattr(rescore, "_QUERIES", 3)
+    monkeypatch.setattr(asymmetric, "_CODES", 33)
+    monkeypatch.setattr(asymmetric, "_QUERIES", 3)
     for a, b in zip(index.search(pack(Y > 0), 9, asymmetric=Y), expected, strict=True):
         np.testing.assert_array_equal(a, b)
     one = index.search(pack(Y[:1] > 0), 9, asymmetric=Y[:1])
     np.testing.assert_array_equal(one[0], expected[0][:1])
 
 
-def test_values_of_any_size_rank():
+def test_very_large_and_very_small_values_are_ranked():
     Y = np.array([[1e300, 2e300, -1e300], [1e-300, 0, 0]])
     distance, ids = HammingIndex(pack([[1, 1, 0], [0, 1, 0], [0, 0, 1]]), 3).search(
         pack(Y > 0), 3, asymmetric=Y
@@ -78,7 +78,7 @@ def test_values_of_any_size_rank():
     assert distance[1].tolist() == pytest.approx([0, 3**-0.5, 3**-0.5])
 
 
-def test_a_shortlist_of_everything_is_the_euclidean_ranking(tmp_path):
+def test_a_shortlist_of_all_rows_gives_the_euclidean_ranking(tmp_path):
     X, Q = RNG.standard_normal((300, 6)), RNG.standard_normal((20, 6))
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -89,7 +89,7 @@ def test_a_shortlist_of_everything_is_the_euclidean_ranking(tmp_path):
     np.testing.assert_allclose(dist, np.sort(every, axis=1)[:, :12])
 
 
-def test_rescoring_looks_at_the_shortlist_only_and_breaks_ties_by_id(monkeypatch):
+def test_rescoring_ranks_only_the_shortlist_with_ties_by_id(monkeypatch):
     monkeypatch.setattr(rescore, "_VALUES", 20)
     X = RNG.integers(0, 3, (200, 4)).astype(float)
     Q = RNG.integers(0, 3, (15, 4)).astype(float)
@@ -105,31 +105,31 @@ def test_rescoring_looks_at_the_shortlist_only_and_breaks_ties_by_id(monkeypatch
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"asymmetric": np.zeros((2, 9))}, r"real numbers \(q, 8\)"),
-        ({"asymmetric": np.zeros((3, 8))}, "2 queries came with the embedding of 3"),
+        ({"asymmetric": np.zeros((2, 9))}, r"real numbers of shape \(q, 8\)"),
+        ({"asymmetric": np.zeros((3, 8))}, "got 2 queries, but asymmetric has 3 rows"),
         ({"asymmetric": np.full((2, 8), np.nan)}, "the embedding of the queries contains NaN"),
-        ({"rescore": Rescore(np.zeros((3, 4)), np.zeros((9, 4)))}, "2 queries came with vectors"),
-        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((9, 5)))}, "as many columns in both"),
-        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((5, 4)))}, "there are 5 vectors to rescore with"),
+        ({"rescore": Rescore(np.zeros((3, 4)), np.zeros((9, 4)))}, "got 2 queries, Rescore.queries of shape"),
+        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((9, 5)))}, "the same number of columns in both"),
+        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((5, 4)))}, "Rescore.vectors has 5 rows"),
         ({"rescore": Rescore(np.zeros((2, 4)), np.full((9, 4), np.nan))}, "rescore with contains NaN"),
         ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((9, 4)), shortlist=0)}, "shortlist must be a whole"),
     ],
 )
-def test_a_ranking_that_makes_no_sense_is_refused(options, message):
+def test_invalid_rankings_are_refused(options, message):
     index = HammingIndex(pack(RNG.random((9, 8)) < 0.5), 8)
     with pytest.raises(ValueError, match=message):
         index.search(np.zeros((2, 1), np.uint8), 3, **options)
 
 
-def test_rescoring_what_a_filter_left_nothing_of_gives_no_answers():
+def test_rescoring_with_an_empty_filter_returns_nothing():
     codes = np.arange(6, dtype=np.uint8)[:, None]
     X = np.arange(12.0).reshape(6, 2)
     distance, ids = HammingIndex(codes, 8).search(codes[:2], 3, filter=[], rescore=Rescore(X[:2], X))
     assert distance.shape == ids.shape == (2, 0)
 
 
-def test_a_filter_of_ids_too_large_for_any_row_keeps_none():
+def test_ids_of_a_filter_that_exceed_int64_match_no_row():
     codes = np.arange(6, dtype=np.uint8)[:, None]
     index = HammingIndex(codes, 8, ids=np.arange(-3, 3))
-    wanted = np.array([2, 2**64 - 1], np.uint64)  # the second would be -1 as a signed number
-    assert np.array_equal(index.search(codes[:1], 6, filter=wanted)[1], [[2]])
+    kept = np.array([2, 2**64 - 1], np.uint64)  # the second would be -1 as a signed number
+    assert np.array_equal(index.search(codes[:1], 6, filter=kept)[1], [[2]])

@@ -1,4 +1,4 @@
-"""Figures of an index, and what is said where its codes have collapsed."""
+"""Statistics of an index, and the warnings for collapsed codes."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from manihash.codes import pack
 from manihash.search import HammingIndex, stats
-from manihash.search.offsets import offsets
+from manihash.search.buckets import offsets
 
 RNG = np.random.default_rng(0)
 
@@ -16,7 +16,7 @@ def of(bits):
     return HammingIndex(pack(bits), np.shape(bits)[1]).stats()
 
 
-def test_sizes_are_counted_by_row():
+def test_bucket_sizes_are_counted():
     bits = np.repeat([[0, 0, 1], [0, 1, 0], [1, 0, 0]], [1, 3, 6], axis=0)
     found = of(bits)
     assert (found.rows, found.n_bits, found.distinct_codes, found.largest_bucket) == (10, 3, 3, 6)
@@ -26,46 +26,46 @@ def test_sizes_are_counted_by_row():
     assert found.entropy == pytest.approx(-(share * np.log2(share)).sum())
 
 
-def test_independent_bits_all_count(monkeypatch):
+def test_independent_bits_are_all_effective(monkeypatch):
     monkeypatch.setattr(stats, "_BLOCK", 1000)
     found = of(RNG.random((20_000, 24)) < 0.5)
     assert found.effective_bits == pytest.approx(24, abs=0.1)
     assert (found.constant_bits, found.correlated_bits, found.warnings) == ((), (), ())
 
 
-def test_effective_bits_are_those_of_the_correlation_matrix():
+def test_effective_bits_follow_from_the_correlation_matrix():
     bits = (RNG.random((500, 9)) < 0.5)[RNG.integers(0, 500, 3000)]
     bits[:, 8] = bits[:, 0] ^ (RNG.random(3000) < 0.1)
     C = np.corrcoef(bits.T.astype(float))
     assert of(bits).effective_bits == pytest.approx(np.trace(C) ** 2 / (C**2).sum())
 
 
-def test_constant_and_correlated_bits_are_named_with_what_to_do():
+def test_constant_and_correlated_bits_have_warnings_with_advice():
     bits = RNG.random((5000, 8)) < 0.5
     bits[:, 2], bits[:, 5] = True, False
     bits[:, 7] = ~bits[:, 0]
     found = of(bits)
     assert found.constant_bits == (2, 5)
     assert found.correlated_bits == ((0, 7),)
-    said = " ".join(found.warnings)
-    assert "2 of 8 bits are the same in every row" in said
-    assert "1 pairs of bits say nearly the same" in said
-    assert "rotation" in said
+    text = " ".join(found.warnings)
+    assert "2 of 8 bits are the same in every row" in text
+    assert "1 pairs of bits are strongly correlated" in text
+    assert "rotation" in text
 
 
-def test_collapsed_codes_are_warned_of():
+def test_collapsed_codes_have_a_warning():
     bits = RNG.random((1000, 32)) < 0.5
     bits[:400] = bits[0]
-    (said,) = of(bits).warnings
-    assert "collapsed: one code holds 400 of 1,000 rows" in said
+    (text,) = of(bits).warnings
+    assert "collapsed: 400 of 1,000 rows have the same code" in text
 
 
-def test_few_effective_bits_are_warned_of():
+def test_few_effective_bits_have_a_warning():
     bits = np.repeat(RNG.random((4000, 2)) < 0.5, 12, axis=1) ^ (RNG.random((4000, 24)) < 0.04)
-    assert any("would do as well" in said for said in of(bits).warnings)
+    assert any("shorter codes are enough" in text for text in of(bits).warnings)
 
 
-def test_one_row_and_changed_rows_have_figures_and_an_empty_index_says_so():
+def test_stats_of_one_row_of_changed_rows_and_of_an_empty_index():
     index = HammingIndex(pack([[1, 0, 1]]), 3)
     assert (index.stats().rows, index.stats().entropy, index.stats().warnings) == (1, 0.0, ())
     index.add(pack([[0, 1, 1]]))
@@ -79,7 +79,7 @@ def test_one_row_and_changed_rows_have_figures_and_an_empty_index_says_so():
 @pytest.mark.parametrize("distinct", [20_000, 19_990, 14_000, 100])
 @pytest.mark.parametrize("ids", [None, np.arange(20_000) * 200_000])
 def test_memory_is_at_most_one_and_a_half_times_codes_and_ids(n_bits, distinct, ids):
-    """Tables for radius look-up are made when they are asked for, and are not among it."""
+    """Without the tables of radius queries, which are built on demand."""
     codes = pack((RNG.random((distinct, n_bits)) < 0.5)[RNG.permutation(20_000) % distinct])
     index = HammingIndex(codes, n_bits, ids)
     assert index.stats().bytes <= 1.5 * 20_000 * (-(-n_bits // 8) + 8)
@@ -87,7 +87,7 @@ def test_memory_is_at_most_one_and_a_half_times_codes_and_ids(n_bits, distinct, 
 
 
 @given(st.lists(st.integers(1, 4) | st.just(1), min_size=1, max_size=40))
-def test_offsets_are_the_same_in_either_form(count):
+def test_dense_and_sparse_offsets_agree(count):
     expected = np.concatenate([[0], np.cumsum(count)])
     held = offsets(np.array(count))
     np.testing.assert_array_equal(held.at(np.arange(len(count) + 1)), expected)

@@ -11,7 +11,7 @@ from manihash.cli._progress import watched
 from manihash.cli.index import SUFFIX, CodeBits, open_index
 
 if TYPE_CHECKING:
-    from manihash.search import Stats
+    from manihash.search import IndexStats
 
 _BITS_SHOWN = 10
 
@@ -45,7 +45,7 @@ def stats(
     show_json({"codes": codes, **asdict(found)}) if as_json else show(facts(_in_words(codes, found)))
 
 
-def _in_words(codes: str, found: "Stats") -> dict[str, str]:
+def _in_words(codes: str, found: "IndexStats") -> dict[str, str]:
     pairs = [f"{i} and {j}" for i, j in found.correlated_bits]
     return {
         "codes": f"{codes} ({file_size(found.bytes)} as an index)",

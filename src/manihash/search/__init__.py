@@ -1,17 +1,20 @@
 """Search among packed codes by Hamming distance."""
 
+from manihash.search.asymmetric import asymmetric_distances
 from manihash.search.buckets import DamagedIndexError
 from manihash.search.duplicates import Duplicates, dedup
 from manihash.search.index import HammingIndex
-from manihash.search.rescore import Rescore, asymmetric_distances
-from manihash.search.stats import Stats
+from manihash.search.rescore import Rescore
+from manihash.search.routes import QueryPlan
+from manihash.search.stats import IndexStats
 
 __all__ = [
     "DamagedIndexError",
     "Duplicates",
     "HammingIndex",
+    "IndexStats",
+    "QueryPlan",
     "Rescore",
-    "Stats",
     "asymmetric_distances",
     "dedup",
 ]

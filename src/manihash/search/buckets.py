@@ -1,7 +1,7 @@
 """Distinct codes, each with the list of its rows.
 
-Rows are known by rank, their place in ascending order of id. The distinct codes stand in order of their
-lowest rank, so that of codes equally far from a query the first one holds the lowest id.
+A row is known by its rank, which is its position in ascending order of id. The distinct codes are ordered by
+their lowest rank: among codes at the same distance from a query, the first one has the row of the lowest id.
 """
 
 from dataclasses import dataclass, replace
@@ -11,14 +11,91 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import words
-from manihash.search.offsets import FewRepeat, Ints, Offsets, Ranks, offsets
-from manihash.types import Codes
+from manihash.types import Codes, Ids, Ints, Mask
 
-MOST_ROWS = 2**32 - 1
+Ranks = NDArray[np.uint32]
+
+MAX_ROWS = 2**32 - 1
+# With fewer distinct codes per row than this, rows and ids need most of the memory, and the faster form of
+# the offsets is used.
+_MANY_CODES = 0.75
 
 
 class DamagedIndexError(ValueError):
-    """An index whose lists point where no rows are, or whose file is not whole."""
+    """Raised for an index file that is damaged, incomplete or not an index file.
+
+    ``HammingIndex.load`` raises it for an invalid header, ``HammingIndex.verify`` for any changed byte.
+    Queries raise it if the row lists of a file that was not verified point to rows that do not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from manihash import DamagedIndexError, HammingIndex
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "codes.mhx"
+    ...     _ = path.write_text("some other text")
+    ...     try:
+    ...         index = HammingIndex.load(path)
+    ...     except DamagedIndexError:
+    ...         print("build the index again")
+    build the index again
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class DenseOffsets:
+    """Start of each code's row list, one number per code, and the end of the last."""
+
+    values: Ranks  # (u + 1,)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.values.nbytes
+
+    def at(self, position: NDArray[Any]) -> Ints:
+        """Offsets at code positions of any shape; position u gives the number of rows."""
+        return self.values[position].astype(np.int64)
+
+    def dense(self) -> Ranks:
+        """All offsets (u + 1,), as index files store them."""
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class SparseOffsets:
+    """Offsets if few codes repeat: offset i is i plus the extra rows of the repeated codes before i."""
+
+    n_codes: int  # u
+    repeated: Ranks  # (m,): positions of the codes that have several rows, ascending
+    extra: Ranks  # (m + 1,): running sum of the rows beyond the first of each repeated code
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.repeated.nbytes + self.extra.nbytes
+
+    def at(self, position: NDArray[Any]) -> Ints:
+        """Offsets at code positions of any shape; position u gives the number of rows."""
+        before = np.searchsorted(self.repeated, position.astype(np.uint32))
+        return position.astype(np.int64) + self.extra[before]
+
+    def dense(self) -> Ranks:
+        """All offsets (u + 1,), as index files store them."""
+        return self.at(np.arange(self.n_codes + 1)).astype(np.uint32)
+
+
+def offsets(count: Ints) -> DenseOffsets | SparseOffsets:
+    """Offsets of codes with ``count`` (u,) rows each, in the smaller form if most codes have one row."""
+    if len(count) <= _MANY_CODES * count.sum():
+        return DenseOffsets(_summed(count))
+    repeated = np.flatnonzero(count > 1)
+    return SparseOffsets(len(count), repeated.astype(np.uint32), _summed(count[repeated] - 1))
+
+
+def _summed(count: Ints) -> Ranks:
+    return np.concatenate([[0], np.cumsum(count)]).astype(np.uint32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,17 +103,17 @@ class Buckets:
     """u distinct codes of n rows; the ranks of bucket i are rows[offset i : offset i + 1], ascending."""
 
     codes: Codes  # (u, b), aligned
-    offsets: Offsets | FewRepeat  # u + 1
+    offsets: DenseOffsets | SparseOffsets  # u + 1
     rows: Ranks  # (n,)
-    ids: Ints | Ranks | None  # of all ranks, ascending; None where a rank is its id
-    size: int  # how many ranks there are: n, or more where some rows are left out
+    ids: Ids | Ranks | None  # of all ranks, ascending; None if the id of a row is its rank
+    size: int  # number of ranks: n, or more if rows were filtered out
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def _single(self) -> bool:
-        """Whether every row has a code of its own: the offsets then need not be read."""
+        """Whether all rows have distinct codes: the offsets need not be read then."""
         return len(self.codes) == len(self.rows)
 
     @property
@@ -46,13 +123,16 @@ class Buckets:
         return sum(array.nbytes for array in arrays if array is not None)
 
     def counts(self, position: NDArray[Any]) -> Ints:
-        """How many rows have the codes at these positions, any shape."""
+        """Number of rows of the codes at positions of any shape."""
         if self._single:
             return np.ones(position.shape, np.int64)
         return self.offsets.at(position + 1) - self.offsets.at(position)
 
     def expand(self, position: Ints, take: Ints | None = None) -> tuple[Ints, Ints]:
-        """Ranks of all rows, or the ``take`` lowest, of each code asked for: which of these, and the rank."""
+        """Ranks of the rows of the codes at ``position`` (m,), all or the ``take`` (m,) lowest of each.
+
+        Returns two arrays with one entry per row: the index into ``position``, and the rank.
+        """
         if self._single:
             which = np.arange(len(position)) if take is None else np.flatnonzero(take)
             at = position[which]
@@ -66,26 +146,27 @@ class Buckets:
         return which, rank
 
     def check_ranks(self, rank: NDArray[Any]) -> None:
-        """Raise where a rank points past the rows, which only a damaged file can make it do."""
+        """Raise if a rank exceeds the number of rows, which is possible only in a damaged file."""
         if rank.size and rank.max() >= self.size:
             raise DamagedIndexError(
-                f"the index lists row {int(rank.max())} of {self.size}: its file is damaged, build it anew"
+                f"the index lists row {int(rank.max())}, but has {self.size} rows: its file is damaged, "
+                "build the index again"
             )
 
-    def names(self, rank: Ints) -> Ints:
-        """The ids of ranks, any shape."""
+    def ids_of(self, rank: Ints) -> Ids:
+        """Ids of ranks of any shape."""
         return rank if self.ids is None else self.ids[rank].astype(np.int64)
 
-    def firsts(self, position: Ints) -> Ranks:
-        """The lowest ranks that have the codes at these positions."""
+    def lowest_ranks(self, position: Ints) -> Ranks:
+        """Lowest rank of each of the codes at ``position``."""
         return self.rows[self.offsets.at(position)]
 
-    def bucket_of_listed(self) -> Ints:
-        """The position of the code of each of ``rows``, (n,)."""
+    def code_positions(self) -> Ints:
+        """Position of the code of each entry of ``rows``: (n,)."""
         return np.repeat(np.arange(len(self.codes)), self.counts(np.arange(len(self.codes))))
 
-    def ranks(self, ids: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """The ranks of ids, and whether there is such an id (where not, the rank means nothing)."""
+    def ranks_of(self, ids: Ids) -> tuple[Ints, Mask]:
+        """Ranks of ids (m,), and whether each id exists; the rank of an unknown id is arbitrary."""
         if self.ids is None:
             return ids, (ids >= 0) & (ids < self.size)
         kind = np.iinfo(self.ids.dtype)
@@ -93,14 +174,14 @@ class Buckets:
         rank[rank == self.size] = 0
         return rank, (self.ids[rank] == ids) if self.size else np.zeros(len(ids), np.bool_)
 
-    def of_rows(self) -> tuple[Codes, Ints]:
-        """The code of each row and its id, rows in ascending order of id: (n, b), (n,)."""
+    def by_row(self) -> tuple[Codes, Ids]:
+        """Code (n, b) and id (n,) of each row, in ascending order of id."""
         self.check_ranks(self.rows)
         order = np.argsort(self.rows, kind="stable")
-        return self.codes[self.bucket_of_listed()[order]], self.names(self.rows[order].astype(np.int64))
+        return self.codes[self.code_positions()[order]], self.ids_of(self.rows[order].astype(np.int64))
 
-    def only(self, mask: NDArray[np.bool_]) -> "Buckets":
-        """The rows whose ranks the mask (size,) keeps, under the same ranks and ids."""
+    def filtered(self, mask: Mask) -> "Buckets":
+        """Buckets of the rows whose ranks the mask (size,) selects, with the same ranks and ids."""
         self.check_ranks(self.rows)
         kept = mask[self.rows]
         before = np.concatenate([[0], np.cumsum(kept)])[self.offsets.dense()]
@@ -113,12 +194,12 @@ class Buckets:
         return replace(self, codes=codes[order], offsets=offsets(count[order]), rows=ordered)
 
 
-def build(codes: Codes, ids: Ints | None) -> Buckets:
-    """Group n codes (n, b) by value; ids ascending, or None for 0 … n - 1."""
+def build(codes: Codes, ids: Ids | None) -> Buckets:
+    """Buckets of n codes (n, b); ids are ascending, or None for 0 … n - 1."""
     n = len(codes)
-    if n > MOST_ROWS:
-        raise ValueError(f"{n} codes came, an index holds at most {MOST_ROWS}: cut them into several indexes")
-    names = _narrow(ids)
+    if n > MAX_ROWS:
+        raise ValueError(f"got {n} codes, but an index holds at most {MAX_ROWS}: split them into indexes")
+    narrow = _narrow(ids)
     word = words(codes)
     order = np.argsort(word[:, 0], kind="stable") if word.shape[1] == 1 else np.lexsort(word.T)
     ordered = word[order]
@@ -126,27 +207,33 @@ def build(codes: Codes, ids: Ints | None) -> Buckets:
     new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     start = np.flatnonzero(new)
     count = np.diff(start, append=n)
-    sorted_rows = order.astype(np.uint32)
-    by_value = Buckets(codes[order[start]], offsets(count), sorted_rows, names, n)
+    by_value = Buckets(codes[order[start]], offsets(count), order.astype(np.uint32), narrow, n)
     first = np.argsort(order[start], kind="stable")
     rows = by_value.expand(first)[1].astype(np.uint32)
-    return Buckets(aligned(by_value.codes[first]), offsets(count[first]), rows, names, n)
+    return Buckets(aligned(by_value.codes[first]), offsets(count[first]), rows, narrow, n)
 
 
-def _narrow(ids: Ints | None) -> Ints | Ranks | None:
-    """Ascending ids in as few bytes as hold them: none for 0 … n - 1, four where they are below 2^32."""
+def merge(rows: list[tuple[Codes, Ids]]) -> Buckets:
+    """Buckets of several sets of rows, given as codes (n, b) and ids (n,) in any order."""
+    codes, ids = (np.concatenate(column) for column in zip(*rows, strict=True))
+    order = np.argsort(ids, kind="stable")
+    return build(codes[order], ids[order])
+
+
+def _narrow(ids: Ids | None) -> Ids | Ranks | None:
+    """Ascending ids in the fewest bytes: None for 0 … n - 1, four bytes each if all are below 2^32."""
     if ids is None or (len(ids) and ids[0] == 0 and ids[-1] == len(ids) - 1):
         return None
     return ids.astype(np.uint32) if len(ids) and ids[0] >= 0 and ids[-1] < 2**32 else ids
 
 
 def aligned_bytes(width: int) -> int:
-    """Bytes that a code of so many bytes is kept in: four, or whole words, which FAISS compares fast."""
+    """Bytes that store a code of ``width`` bytes: four or a multiple of eight, which FAISS compares fast."""
     return 4 if width <= 4 else -(-width // 8) * 8
 
 
 def aligned(codes: Codes) -> Codes:
-    """The codes with zero bytes behind them, as they are kept."""
+    """Codes padded with zero bytes to ``aligned_bytes``, contiguous."""
     width = aligned_bytes(codes.shape[1])
     if width == codes.shape[1]:
         return np.ascontiguousarray(codes)

@@ -1,104 +1,161 @@
-"""Near-duplicates: groups of rows that hang together by steps of at most a radius."""
+"""Near-duplicates: groups of rows connected by steps of at most a radius."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from manihash.checks import positive_int
 from manihash.codes import check_codes
 from manihash.progress import advance
-from manihash.search.buckets import Ints, build
-from manihash.search.engines import engine
+from manihash.search.buckets import build
 from manihash.search.ids import check_ids
-from manihash.search.routes import Routes
+from manihash.search.routes import CodeFinder
+from manihash.search.scanners import default_scanner
+from manihash.types import Codes, Ids, Ints
 
 # Distinct codes looked up at once.
 _BLOCK = 4096
+# Pairs of near codes held at once, at least; more are held if there are more distinct codes.
+_PAIRS = 2**22
 
 
 @dataclass(frozen=True, eq=False)
 class Duplicates:
-    """Groups of two rows and more; iterating gives the ids of one group after the other."""
+    """Groups of at least two rows, as ``dedup`` returns them.
 
-    first: Ints  # (n,): for each row the lowest id of its group, its own where it stands alone
-    lims: Ints  # (groups + 1,)
-    ids: Ints  # those of group i from lims[i] to lims[i + 1], ascending; groups in order of their lowest id
+    Iterating yields the ids of each group; ``len`` is the number of groups.
+
+    Parameters
+    ----------
+    first : ndarray of shape (n,), int64
+        For each row the lowest id of its group, or the id of the row if it has no duplicate.
+    lims : ndarray of shape (groups + 1,), int64
+        The ids of group i are at ``lims[i]`` to ``lims[i + 1]``.
+    ids : ndarray of int64
+        Ids of the grouped rows, ascending in each group; groups are in order of their lowest id.
+
+    Examples
+    --------
+    >>> from manihash import dedup, pack
+    >>> found = dedup(pack([[0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1]]), n_bits=4, radius=1)
+    >>> [group.tolist() for group in found]
+    [[0, 2]]
+    >>> found.first
+    array([0, 1, 0])
+    >>> found.extra
+    array([2])
+    """
+
+    first: Ids
+    lims: Ints
+    ids: Ids
 
     def __len__(self) -> int:
         return len(self.lims) - 1
 
-    def __iter__(self) -> Iterator[Ints]:
+    def __iter__(self) -> Iterator[Ids]:
         for start, stop in pairwise(self.lims):
             yield self.ids[start:stop]
 
     @property
-    def extra(self) -> Ints:
-        """Ids of all rows but the first of each group: what may be deleted."""
+    def extra(self) -> Ids:
+        """Ids of all rows except the first of each group, ascending: the rows that may be deleted.
+
+        Returns
+        -------
+        ndarray of int64
+            Ids.
+        """
         return np.setdiff1d(self.ids, self.ids[self.lims[:-1]])
 
 
 def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None = None) -> Duplicates:
-    """Groups of rows within ``radius`` bits of each other, exactly; any codes, perceptual hashes among them.
+    """Find groups of rows whose codes are at most ``radius`` bits apart, exactly.
 
-    Two rows are in one group if a chain of rows leads from one to the other in steps of at most the radius.
-    Equal codes are one from the start, so the work is that of the distinct codes.
+    Two rows are in one group if a chain of rows connects them in steps of at most ``radius`` bits. Equal
+    codes are merged first, so time depends on the number of distinct codes. Any codes are valid, for example
+    perceptual hashes of images.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes; at least one.
+    n_bits : int
+        Length of a code.
+    radius : int, default=0
+        Largest Hamming distance of a step; 0 groups equal codes only.
+    ids : array-like of shape (n,), default=None
+        Distinct integers, one per row. By default the id of a row is its position.
+
+    Returns
+    -------
+    Duplicates
+        The groups of at least two rows.
+
+    Examples
+    --------
+    >>> from manihash import dedup, pack
+    >>> codes = pack([[0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> [group.tolist() for group in dedup(codes, n_bits=4, radius=1)]
+    [[0, 2, 3]]
     """
     n_bits, radius = positive_int(n_bits, "n_bits"), positive_int(radius, "radius", least=0)
     given = check_codes(codes, n_bits)
     if not len(given):
-        raise ValueError("no codes came: duplicates need at least one row")
+        raise ValueError("codes are empty: dedup needs at least one row")
     names = np.arange(len(given)) if ids is None else check_ids(ids, len(given))
     order = np.argsort(names, kind="stable")
     buckets = build(given[order], names[order])
-    label = _components(buckets.codes, n_bits, radius)
+    label = _components(buckets.codes, n_bits, min(radius, n_bits))
     bucket = np.empty(len(given), np.int64)
-    bucket[buckets.rows] = buckets.bucket_of_listed()
+    bucket[buckets.rows] = buckets.code_positions()
     return _groups(label[bucket], names, order)
 
 
-def _components(codes: NDArray[np.uint8], n_bits: int, radius: int) -> Ints:
-    """For each distinct code the position of the first one in its group: union-find over blocks of pairs."""
+def _components(codes: Codes, n_bits: int, radius: int) -> Ints:
+    """For each distinct code (u, b) the position of the first code of its group: (u,).
+
+    Pairs are merged into groups whenever many are held, so that memory does not grow with their number.
+    """
     u = len(codes)
-    parent = np.arange(u)
+    label = np.arange(u)
     if not radius:
-        return parent
-    routes = Routes(codes, n_bits, engine())
+        return label
+    finder = CodeFinder(codes, n_bits, default_scanner())
+    pairs: list[tuple[Ints, Ints]] = []
+    held = 0
     for start in range(0, u, _BLOCK):
         queries = codes[start : start + _BLOCK]
-        lims, _, other = routes.within(queries, min(radius, n_bits), routes.plan(radius, u).route)
+        lims, _, other = finder.within(queries, radius, finder.plan(radius, u).route)
         one = np.repeat(np.arange(start, start + len(queries)), np.diff(lims))
-        _unite(parent, one[one < other], other[one < other])
+        new = (one < other) & (label[one] != label[other])
+        pairs.append((label[one[new]], label[other[new]]))
+        held += len(pairs[-1][0])
+        if held > max(_PAIRS, u):
+            label, pairs, held = _merged(label, pairs), [], 0
         advance("near-duplicates", start + len(queries), u)
-    return _roots(parent)
+    return _merged(label, pairs) if pairs else label
 
 
-def _unite(parent: Ints, a: Ints, b: Ints) -> None:
-    """Join the groups of each pair: roots hang under the lowest root they meet, until all hang."""
-    while len(a):
-        a, b = _root_of(parent, a), _root_of(parent, b)
-        apart = a != b
-        a, b = np.minimum(a[apart], b[apart]), np.maximum(a[apart], b[apart])
-        np.minimum.at(parent, b, a)
+def _merged(label: Ints, pairs: list[tuple[Ints, Ints]]) -> Ints:
+    """The labels (u,) after groups are merged whose labels are paired; a label is a position in its group."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    a, b = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    u = len(label)
+    graph = coo_array((np.ones(len(a), np.bool_), (a, b)), shape=(u, u))
+    number, component = connected_components(graph, directed=False)
+    first = np.empty(number, np.int64)
+    first[component[::-1]] = np.arange(u)[::-1]  # the last assignment, which is the lowest position, remains
+    return first[component][label]
 
 
-def _root_of(parent: Ints, node: Ints) -> Ints:
-    up = parent[node]
-    while (up != parent[up]).any():
-        parent[node] = up = parent[up]
-    return up
-
-
-def _roots(parent: Ints) -> Ints:
-    while (parent != (up := parent[parent])).any():
-        parent = up
-    return parent
-
-
-def _groups(label: Ints, names: Ints, order: Ints) -> Duplicates:
-    """Groups from the label of each row, rows in ascending order of id."""
+def _groups(label: Ints, names: Ids, order: Ints) -> Duplicates:
+    """Groups of rows with equal labels; labels (n,) are in ascending order of id, names[order] sorts ids."""
     by_label = np.argsort(label, kind="stable")
     start = np.flatnonzero(np.diff(label[by_label], prepend=-1))
     size = np.diff(start, append=len(label))

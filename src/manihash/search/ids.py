@@ -1,19 +1,17 @@
-"""Ids and filters as users give them."""
+"""Checks of ids, and filters that restrict a query to some rows."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manihash.search.living import Living
-from manihash.search.parts import Mask
-from manihash.types import Ids
+from manihash.search.segments import Segment
+from manihash.types import Ids, Mask
 
 _log = logging.getLogger(__name__)
 
-Ints = NDArray[np.int64]
 Filter = ArrayLike | Iterable[int] | None
 
 LARGEST_ID = 2**63 - 1
@@ -40,52 +38,51 @@ def check_ids(ids: ArrayLike, n: int | None = None) -> Ids:
     return array.astype(np.int64)
 
 
-def check_there(living: Living, ids: Ints, wanted: bool) -> None:
-    """Raise where an id is not in the index though it should be, or is though it should not."""
-    wrong = living.there(ids) != wanted
-    if wrong.any():
-        said = "is not in the index" if wanted else "is in the index already: use update()"
-        more = int(wrong.sum()) - 1
-        others = f" (and {more} others)" if more else ""
-        raise ValueError(f"id {int(ids[wrong][0])}{others} {said}. Nothing was changed")
-
-
-def masks(living: Living, filter: Filter) -> list[Mask | None]:
-    """For each part of the index which of its ranks the filter keeps; None for all."""
-    parts = living.parts()
+def filter_masks(segments: Sequence[Segment], filter: Filter) -> list[Mask | None]:
+    """For each segment the mask (size,) of the ranks that the filter selects; None selects all."""
     if filter is None:
-        return [None] * len(parts)
-    kept = _kept(filter)
-    if kept.dtype == np.bool_:
-        if kept.shape != (len(living),):
+        return [None] * len(segments)
+    selected = _selected(filter)
+    if selected.dtype == np.bool_:
+        n = sum(map(len, segments))
+        if selected.shape != (n,):
             raise ValueError(
-                f"a filter of shape {kept.shape} came for an index of {len(living)} rows: "
-                "give one boolean for each of its ids in ascending order, or the ids to keep"
+                f"got a boolean filter of shape {selected.shape} for an index of {n} rows: "
+                "pass one boolean per row, in ascending order of id, or the ids to select"
             )
-        if len(parts) == 1 and parts[0].alive is None:
-            return [kept]
-        kept = living.ids()[kept]
-    found: list[Mask | None] = []
-    known = np.zeros(len(kept), np.bool_)
-    for part in parts:
-        rank, there = part.holds(kept)
-        mask = np.zeros(part.buckets.size, np.bool_)
-        mask[rank[there]] = True
-        known |= there
-        found.append(mask)
+        if len(segments) == 1 and segments[0].live is None:
+            return [selected]
+        selected = all_ids(segments)[selected]
+    masks: list[Mask | None] = []
+    known = np.zeros(len(selected), np.bool_)
+    for segment in segments:
+        rank, present = segment.locate(selected)
+        mask = np.zeros(segment.buckets.size, np.bool_)
+        mask[rank[present]] = True
+        known |= present
+        masks.append(mask)
     if not known.all():
         _log.warning("%d of %d ids of the filter are not in the index", int((~known).sum()), len(known))
-    return found
+    return masks
 
 
-def _kept(filter: Any) -> NDArray[Any]:
+def all_ids(segments: Sequence[Segment]) -> Ids:
+    """Ids of all rows of the segments, ascending."""
+    if len(segments) == 1:
+        return segments[0].ids()
+    return np.sort(np.concatenate([segment.ids() for segment in segments]))
+
+
+def _selected(filter: Any) -> NDArray[Any]:
+    """The filter as an array of booleans or of int64 ids."""
     given = np.asarray(list(filter) if isinstance(filter, set | frozenset | range) else filter)
     if given.dtype == np.bool_ or (given.ndim == 1 and given.dtype.kind in "iu"):
-        if given.dtype == np.uint64:  # ids that no row can have would come out negative
-            given = given[given <= np.iinfo(np.int64).max]
+        if given.dtype == np.uint64:  # larger ids would become negative in int64, and no row has them
+            given = given[given <= LARGEST_ID]
         return given if given.dtype == np.bool_ else given.astype(np.int64)
     if given.ndim == 1 and not given.size:
         return np.empty(0, np.int64)
     raise ValueError(
-        f"a filter is a set of ids or one boolean for each row, not {given.shape} of {given.dtype}"
+        f"filter must be a set of ids or one boolean per row, got an array of shape {given.shape} and type "
+        f"{given.dtype}"
     )

@@ -1,4 +1,4 @@
-"""Exact search among packed codes by Hamming distance, made for codes that repeat."""
+"""Exact search among packed codes by Hamming distance, fast for codes that repeat."""
 
 import logging
 import os
@@ -8,68 +8,81 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
-from manihash.codes import check_codes, n_bytes
-from manihash.search import cost, files
-from manihash.search.buckets import Ints, aligned, build
-from manihash.search.engines import engine
-from manihash.search.ids import LARGEST_ID, Filter, check_ids, check_there, masks
-from manihash.search.living import Living
-from manihash.search.rescore import Asymmetric, Rescore
-from manihash.search.routes import scan
-from manihash.search.stats import Stats, stats
-from manihash.types import Codes
+from manihash.codes import check_codes
+from manihash.search import files
+from manihash.search.asymmetric import AsymmetricQueries
+from manihash.search.buckets import build
+from manihash.search.ids import Filter, check_ids, filter_masks
+from manihash.search.rescore import Rescore
+from manihash.search.routes import QueryPlan, plan_nearest
+from manihash.search.row_set import RowSet
+from manihash.search.scanners import HammingQueries
+from manihash.search.segments import count_of, nearest_of, within_of
+from manihash.search.stats import IndexStats, stats
+from manihash.types import Ids, Ints
 
 _log = logging.getLogger(__name__)
 
-_MOST_BITS = 2**16 - 1
+_MAX_BITS = 2**16 - 1
 
 
-class HammingIndex:
-    """Distinct codes, each with the list of its rows: exact answers, nearest first, ties by id.
+class HammingIndex(RowSet):
+    """Search packed codes exactly by Hamming distance.
 
-    ``codes`` (n, ceil(n_bits / 8)) are bytes as ``encode`` makes them; ``ids`` are n different whole numbers,
-    without them a row's id is its position. ``made_by`` is anything that tells the model of the codes from
-    others; files keep it. Several threads may read at once while none writes.
+    The index stores each distinct code once, with the list of its rows, so that codes that repeat make it
+    smaller and faster. Results are exact and sorted by distance, with ties by id. FAISS is used for scans if
+    it is installed; results do not depend on it. Several threads may query an index at the same time, but not
+    while another thread changes it.
 
-    >>> index = HammingIndex(codes, n_bits=64)
-    >>> distances, ids = index.search(queries, k=10)
-    >>> lims, distances, ids = index.within(queries, radius=2)
+    Parameters
+    ----------
+    codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes, as ``encode`` and ``pack`` return them; at least one.
+    n_bits : int
+        Length of a code, at most 65,535.
+    ids : array-like of shape (n,), default=None
+        Distinct integers, one per row. By default the id of a row is its position.
+
+    Attributes
+    ----------
+    n_bits : int
+        Length of a code.
+    made_by : str or None
+        Name or checksum of the model that made the codes, as set by the caller; ``save`` stores it.
+
+    Examples
+    --------
+    >>> from manihash import HammingIndex, pack
+    >>> codes = pack([[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]])
+    >>> index = HammingIndex(codes, n_bits=4)
+    >>> distances, ids = index.search(codes[:1], k=2)
+    >>> ids
+    array([[0, 1]])
+    >>> lims, distances, ids = index.within(codes[:2], radius=2)
+    >>> ids[lims[1] : lims[2]]
+    array([1, 2, 0])
     """
 
     def __init__(self, codes: ArrayLike, n_bits: int, ids: ArrayLike | None = None) -> None:
-        self.n_bits = positive_int(n_bits, "n_bits")
-        if self.n_bits > _MOST_BITS:
-            raise ValueError(f"codes of {n_bits} bits came: an index takes at most {_MOST_BITS}")
-        database = check_codes(codes, self.n_bits)
+        if positive_int(n_bits, "n_bits") > _MAX_BITS:
+            raise ValueError(f"n_bits={n_bits} exceeds the limit of an index, {_MAX_BITS}: use shorter codes")
+        database = check_codes(codes, n_bits)
         if not len(database):
-            raise ValueError("no codes came: an index needs at least one, give it the output of encode()")
+            raise ValueError("codes are empty: an index needs at least one code, as encode() returns them")
         given = None
         if ids is not None:
             given = check_ids(ids, len(database))
             order = np.argsort(given)
             given, database = given[order], database[order]
-        self._living = Living(build(database, given), self.n_bits)
-        self._file: files.IndexFile | None = None
+        super().__init__(build(database, given), int(n_bits))
         self.made_by: str | None = None
+        self._file: files.IndexFile | None = None
 
-    def __len__(self) -> int:
-        return len(self._living)
-
-    @property
-    def ids(self) -> Ints:
-        """The ids of all rows, ascending: the order that a boolean filter is in."""
-        return self._living.ids()
-
-    @property
-    def codes(self) -> Codes:
-        """The codes of all rows, in the order of ``ids``: (n, ceil(n_bits / 8))."""
-        return self._living.settled().of_rows()[0][:, : n_bytes(self.n_bits)]
-
-    @property
-    def distinct_codes(self) -> int:
-        """How many different codes the rows have."""
-        parts = [part.living().codes for part in self._living.parts()]
-        return len(parts[0]) if len(parts) == 1 else len(self._living.settled().codes)
+    def __repr__(self) -> str:
+        unchanged = not self._recent and self._base.live is None
+        distinct = f", distinct_codes={len(self._base.buckets.codes)}" if unchanged else ""
+        file = "" if self._file is None else f", file={str(self._file.path)!r}"
+        return f"HammingIndex(rows={len(self)}, n_bits={self.n_bits}{distinct}{file})"
 
     def search(
         self,
@@ -79,162 +92,196 @@ class HammingIndex:
         filter: Filter = None,
         asymmetric: ArrayLike | None = None,
         rescore: Rescore | None = None,
-    ) -> tuple[NDArray[Any], Ints]:
-        """Distances and ids of the k nearest rows of each query, nearest first, ties by id: two (q, k).
+    ) -> tuple[NDArray[Any], Ids]:
+        """Find the k nearest rows of each query, nearest first, ties by id.
 
-        Where there are fewer than k rows, there are as many columns as rows. ``filter`` keeps some rows: ids,
-        or a boolean for each row in the order of ``ids``. ``asymmetric`` is the queries' real embedding
-        (q, n_bits), by which rows are ranked instead of by the queries' bits (``asymmetric_distances``).
-        ``rescore`` ranks a shortlist by the original vectors.
+        If the index or the filter has fewer than k rows, all of them are returned with a warning.
+
+        Parameters
+        ----------
+        queries : array-like of shape (q, ceil(n_bits / 8)), uint8
+            Packed codes of the queries.
+        k : int
+            Number of rows to return per query.
+        filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
+            Search only these rows: their ids, or one boolean per row in the order of ``ids``.
+        asymmetric : array-like of shape (q, n_bits), default=None
+            Real embedding of the queries, as ``embed`` returns it. Rows are then ranked by the distance of
+            ``manihash.search.asymmetric_distances`` instead of the Hamming distance.
+        rescore : Rescore, default=None
+            Rank a longer list by the Euclidean distance of the original vectors and return its best k rows.
+
+        Returns
+        -------
+        distances : ndarray of shape (q, k)
+            Distances: int32 if Hamming, float32 if asymmetric, float64 if rescored.
+        ids : ndarray of shape (q, k), int64
+            Ids of the rows.
         """
-        k, asked = positive_int(k, "k"), self._checked(queries)
+        k, asked = positive_int(k, "k"), self._checked(queries, "queries")
         if rescore is not None:
             rescore.check(len(asked))
         fetch = k if rescore is None else rescore.length(k)
-        ask: _Symmetric | Asymmetric = (
-            _Symmetric(asked) if asymmetric is None else Asymmetric(asymmetric, self.n_bits)
-        )
-        if len(ask) != len(asked):
-            raise ValueError(f"{len(asked)} queries came with the embedding of {len(ask)}: give one row each")
-        levels, ids = self._nearest(ask, len(asked), fetch, filter)
-        if k > ids.shape[1]:
-            kept = "codes" if filter is None else "rows that the filter keeps"
-            n = ids.shape[1]
-            _log.warning("%d nearest asked of an index of %d %s: all %d are given", k, n, kept, n)
-        return (ask.distance(levels), ids) if rescore is None else rescore.best(ids, k)
+        ranked: HammingQueries | AsymmetricQueries = HammingQueries(asked, self._scanner)
+        if asymmetric is not None:
+            ranked = AsymmetricQueries(asymmetric, self.n_bits)
+        if len(ranked) != len(asked):
+            raise ValueError(
+                f"got {len(asked)} queries, but asymmetric has {len(ranked)} rows: pass one row per query"
+            )
+        segments = self._segments()
+        levels, ids = nearest_of(segments, filter_masks(segments, filter), ranked, fetch)
+        if k > (n := ids.shape[1]):
+            rows = "rows of the index" if filter is None else "rows that the filter selects"
+            _log.warning("k=%d exceeds the %d %s: all %d are returned", k, n, rows, n)
+        return (ranked.distances(levels), ids) if rescore is None else rescore.best(ids, k)
 
     def within(
         self, queries: ArrayLike, radius: int, *, filter: Filter = None
-    ) -> tuple[Ints, NDArray[np.int32], Ints]:
-        """All rows at a distance of at most ``radius``: lims (q + 1,), distances and ids.
+    ) -> tuple[Ints, NDArray[np.int32], Ids]:
+        """Find all rows within a Hamming radius of each query, nearest first, ties by id.
 
-        The answers of query i are those from lims[i] to lims[i + 1], nearest first, ties by id.
+        Parameters
+        ----------
+        queries : array-like of shape (q, ceil(n_bits / 8)), uint8
+            Packed codes of the queries.
+        radius : int
+            Largest distance; 0 finds rows with the same code.
+        filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
+            Search only these rows, as in ``search``.
+
+        Returns
+        -------
+        lims : ndarray of shape (q + 1,), int64
+            The results of query i are at ``lims[i]`` to ``lims[i + 1]``.
+        distances : ndarray of int32
+            Hamming distances.
+        ids : ndarray of int64
+            Ids of the rows.
         """
-        asked, radius = self._checked(queries), self._radius(radius)
-        parts = zip(self._living.parts(), masks(self._living, filter), strict=True)
-        found = [part.within(asked, radius, mask) for part, mask in parts]
-        lims, distance, ids = found[0]
-        if len(found) > 1:
-            query = np.concatenate([np.repeat(np.arange(len(asked)), np.diff(f[0])) for f in found])
-            distance, ids = (np.concatenate([f[i] for f in found]) for i in (1, 2))
-            order = np.lexsort((ids, distance, query))
-            lims, distance, ids = found[0][0] + found[1][0], distance[order], ids[order]
+        asked, radius, segments = self._checked(queries, "queries"), self._radius(radius), self._segments()
+        lims, distance, ids = within_of(segments, filter_masks(segments, filter), asked, radius)
         return lims, distance.astype(np.int32), ids
 
     def count(self, queries: ArrayLike, radius: int = 0, *, filter: Filter = None) -> Ints:
-        """How many rows lie within ``radius`` of each query: (q,)."""
-        asked, radius = self._checked(queries), self._radius(radius)
-        parts = zip(self._living.parts(), masks(self._living, filter), strict=True)
-        return np.sum([part.count(asked, radius, mask) for part, mask in parts], axis=0)
+        """Count the rows within a Hamming radius of each query.
 
-    def bucket(self, code: ArrayLike) -> Ints:
-        """Ids of the rows that have exactly this code (ceil(n_bits / 8),), ascending."""
+        Parameters
+        ----------
+        queries : array-like of shape (q, ceil(n_bits / 8)), uint8
+            Packed codes of the queries.
+        radius : int, default=0
+            Largest distance.
+        filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
+            Count only these rows, as in ``search``.
+
+        Returns
+        -------
+        ndarray of shape (q,), int64
+            Number of rows per query.
+        """
+        asked, radius, segments = self._checked(queries, "queries"), self._radius(radius), self._segments()
+        return count_of(segments, filter_masks(segments, filter), asked, radius)
+
+    def bucket(self, code: ArrayLike) -> Ids:
+        """Return the ids of the rows that have exactly this code.
+
+        Parameters
+        ----------
+        code : array-like of shape (ceil(n_bits / 8),), uint8
+            One packed code.
+
+        Returns
+        -------
+        ndarray of int64
+            Ids of the rows, ascending.
+        """
         asked = np.atleast_2d(np.asarray(code))
         if len(asked) != 1:
-            raise ValueError(
-                f"{len(asked)} codes came, a bucket is that of one: use within(codes, 0) for several"
-            )
+            raise ValueError(f"bucket takes one code, got {len(asked)}: use within(codes, 0) for several")
         return self.within(asked, 0)[2]
 
-    def add(self, codes: ArrayLike, ids: ArrayLike | None = None) -> Ints:
-        """Take in more rows, under ids not in use or else under the next free ones; gives the ids."""
-        new = self._checked(codes, "codes")
-        if ids is None:
-            start = self._living.next_id
-            if start + len(new) > LARGEST_ID:
-                raise ValueError(f"no free ids are left after {start - 1}: give ids of your own")
-            given = np.arange(start, start + len(new))
-        else:
-            given = check_ids(ids, len(new))
-            check_there(self._living, given, wanted=False)
-        self._living.put(new, given)
-        return given
-
-    def remove(self, ids: ArrayLike) -> None:
-        """Take out the rows of these ids, all of which must be in the index."""
-        gone = check_ids(ids)
-        check_there(self._living, gone, wanted=True)
-        self._living.drop(gone)
-
-    def update(self, codes: ArrayLike, ids: ArrayLike) -> None:
-        """Give new codes to rows whose ids are in the index."""
-        new = self._checked(codes, "codes")
-        changed = check_ids(ids, len(new))
-        check_there(self._living, changed, wanted=True)
-        self._living.drop(changed)
-        self._living.put(new, changed)
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file, whole or not at all."""
-        files.write(path, self._living.settled(), self.n_bits, self._living.next_id, self.made_by)
+        """Write the index to a file, atomically.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced when the new one is complete.
+        """
+        files.write(path, self._merged(), self.n_bits, self._next_id, self.made_by)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = True) -> Self:
-        """Open an index that ``save`` wrote, mapped into memory (at once, whatever its size) or read whole.
+        """Open an index file.
 
-        Header, sizes and offsets are checked; ``verify`` checks every byte. A file must not be changed while
-        it is mapped; ``save`` to the same path puts a new file in its place and is safe.
+        Header, sizes and offsets are checked; ``verify`` checks every byte. Do not modify a file in place
+        while it is mapped; ``save`` to the same path is safe, because it replaces the file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File that ``save`` wrote.
+        mmap : bool, default=True
+            Map the file into memory, which is immediate for any size, instead of reading it.
+
+        Returns
+        -------
+        HammingIndex
+            The index.
         """
         file = files.read(path, mmap=mmap)
         index = cls.__new__(cls)
-        index.n_bits, index.made_by, index._file = file.n_bits, file.made_by, file
-        index._living = Living(file.buckets, file.n_bits, file.next_id)
+        RowSet.__init__(index, file.buckets, file.n_bits, file.next_id)
+        index.made_by, index._file = file.made_by, file
         return index
 
     def verify(self) -> None:
-        """Read every byte of the file that was loaded; raise ``DamagedIndexError`` where it is not whole."""
+        """Check every byte of the file that was loaded; raise ``DamagedIndexError`` if it is damaged."""
         if self._file is None:
-            raise ValueError("this index was not loaded from a file: there is nothing to verify")
+            raise ValueError("verify() checks the file of an index: this index was not loaded from a file")
         self._file.verify()
 
-    def explain(self, *, k: int | None = None, radius: int | None = None, n_queries: int = 1) -> cost.Plan:
-        """How the next so many queries would be answered, and what each route is expected to cost.
+    def explain(self, *, k: int | None = None, radius: int | None = None, n_queries: int = 1) -> QueryPlan:
+        """Show how the next queries would be answered, with the estimated cost of each route.
 
-        Of the rows added lately only the large rest is spoken of.
+        Rows added recently, which are few, are not considered.
+
+        Parameters
+        ----------
+        k : int, default=None
+            Explain ``search`` for k rows.
+        radius : int, default=None
+            Explain ``within`` or ``count`` for this radius; pass either ``k`` or ``radius``.
+        n_queries : int, default=1
+            Number of queries in one call.
+
+        Returns
+        -------
+        QueryPlan
+            The chosen route and the estimates of all routes.
         """
         if (k is None) == (radius is None):
-            raise ValueError("give k or radius, one of the two: what is to be explained?")
-        n_queries, part = positive_int(n_queries, "n_queries"), self._living.parts()[0]
+            raise ValueError("explain() needs either k or radius, not both")
+        n_queries, base = positive_int(n_queries, "n_queries"), self._base
         if radius is not None:
-            return part.routes.plan(self._radius(radius), n_queries)
-        estimate = scan(part.living().codes, engine(), n_queries)
-        return cost.Plan(f"nearest {positive_int(k, 'k')}", n_queries, (estimate,))
+            return base.finder.plan(self._radius(radius), n_queries)
+        return plan_nearest(base.live_buckets().codes, self._scanner, positive_int(k, "k"), n_queries)
 
-    def stats(self) -> Stats:
-        """Rows, distinct codes, bucket sizes, bits that tell nothing; warnings where codes have collapsed."""
+    def stats(self) -> IndexStats:
+        """Compute statistics of the codes, with warnings if they have collapsed.
+
+        Returns
+        -------
+        IndexStats
+            Number of rows and distinct codes, bucket sizes, uninformative bits, memory and warnings.
+        """
         if not len(self):
-            raise ValueError("the index is empty: add codes first")
-        return stats(self._living.settled(), self.n_bits, self._living.nbytes(), self._living.table_nbytes())
-
-    def _nearest(self, ask: "_Symmetric | Asymmetric", q: int, k: int, filter: Filter) -> tuple[Ints, Ints]:
-        """Levels and ids of the k nearest rows, or of all there are."""
-        parts = zip(self._living.parts(), masks(self._living, filter), strict=True)
-        found = [part.nearest(ask, q, k, mask) for part, mask in parts]
-        if len(found) == 1:
-            return found[0]
-        levels, ids = (np.concatenate(column, axis=1) for column in zip(*found, strict=True))
-        order = np.lexsort((ids, levels), axis=1)[:, :k]
-        return np.take_along_axis(levels, order, axis=1), np.take_along_axis(ids, order, axis=1)
-
-    def _checked(self, codes: ArrayLike, name: str = "queries") -> Codes:
-        return aligned(check_codes(codes, self.n_bits, name))
+            raise ValueError("the index is empty: add codes before calling stats()")
+        segments = self._segments()
+        held = sum(segment.buckets.nbytes for segment in segments)
+        tables = sum(segment.finder.nbytes for segment in segments)
+        return stats(self._merged(), self.n_bits, held, tables)
 
     def _radius(self, radius: Any) -> int:
         return min(positive_int(radius, "radius", least=0), self.n_bits)
-
-
-class _Symmetric:
-    """Asks for the nearest codes by Hamming distance; levels are distances."""
-
-    def __init__(self, queries: Codes) -> None:
-        self._queries, self._engine = queries, engine()
-
-    def __len__(self) -> int:
-        return len(self._queries)
-
-    def __call__(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
-        return self._engine.nearest(self._queries[which], codes, m)
-
-    @staticmethod
-    def distance(level: Ints) -> NDArray[np.int32]:
-        return level.astype(np.int32)

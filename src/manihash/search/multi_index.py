@@ -1,5 +1,7 @@
-"""Multi-index hashing: codes filed under parts of themselves, so that codes near each other share a part.
+"""Multi-index hashing: codes are indexed by substrings of themselves, since near codes share a substring.
 
+References
+----------
 M. Norouzi, A. Punjani and D. J. Fleet, "Fast search in Hamming space with multi-index hashing", CVPR 2012.
 """
 
@@ -12,19 +14,19 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.search.engines import Found, Ints
-from manihash.types import Codes
+from manihash.search.scanners import Matches
+from manihash.types import Codes, Ints, Mask
 
-# Buckets looked into, and codes compared, at once: what is held of them stays in the cache.
+# Buckets probed, and codes compared, at once: these arrays stay in the cache.
 _PROBES = 2**15
 _CANDIDATES = 2**16
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How many tables, of how many bits of the code each, and how many of these bits a look-up flips.
+class TableLayout:
+    """Number of tables, bits of the substring that each indexes, and how many of them a probe may flip.
 
-    Two codes at most n_tables (flips + 1) - 1 apart differ by at most ``flips`` bits in one of the parts.
+    Two codes at most n_tables (flips + 1) - 1 bits apart differ in at most ``flips`` bits of one substring.
     """
 
     n_tables: int
@@ -33,69 +35,70 @@ class Layout:
 
     @property
     def starts(self) -> range:
-        """The first bit of each part."""
+        """First bit of each substring."""
         return range(0, self.n_tables * self.bits, self.bits)
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """The codes of which a part has the value v stand at order[offsets[v]:offsets[v + 1]]."""
+    """The positions of the codes whose substring is v are order[offsets[v]:offsets[v + 1]]."""
 
     offsets: NDArray[np.uint32]  # (2^bits + 1,)
     order: NDArray[np.uint32]  # (u,)
 
 
-class Tables:
-    """Tables of some codes (u, b), each made when a layout first needs it and shared by all that do."""
+class MultiIndex:
+    """Tables of codes (u, b); each is built when a layout first needs it and is shared by all layouts."""
 
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
         self._lock = threading.Lock()
-        self._made: dict[tuple[int, int], _Table] = {}
+        self._tables: dict[tuple[int, int], _Table] = {}  # by first bit and number of bits
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables that were made."""
-        return sum(table.offsets.nbytes + table.order.nbytes for table in self._made.values())
+        """Bytes of the tables built so far."""
+        return sum(table.offsets.nbytes + table.order.nbytes for table in self._tables.values())
 
-    def missing(self, layout: Layout) -> int:
-        """How many tables of a layout are not made yet."""
-        return sum((start, layout.bits) not in self._made for start in layout.starts)
+    def missing(self, layout: TableLayout) -> int:
+        """Number of tables of a layout that are not built yet."""
+        return sum((start, layout.bits) not in self._tables for start in layout.starts)
 
-    def within(self, queries: Codes, radius: int, layout: Layout) -> Found:
-        """All codes within the radius, which the layout must reach."""
-        tables, flipped = self._tables(layout), _masks(layout.bits, layout.flips)
+    def within(self, queries: Codes, radius: int, layout: TableLayout) -> Matches:
+        """All codes within the radius, which must be at most n_tables (flips + 1) - 1."""
+        tables, flipped = self._build(layout), _masks(layout.bits, layout.flips)
         block = max(1, _PROBES // len(flipped))
         found = [_NONE]
         for i in range(0, len(queries), block):
             some = queries[i : i + block]
             for number, (start, table) in enumerate(zip(layout.starts, tables, strict=True)):
-                probes = (part(some, start, layout.bits)[:, None] ^ flipped).ravel()
+                probes = (substring(some, start, layout.bits)[:, None] ^ flipped).ravel()
                 for probe, position in _candidates(table, probes):
                     query = probe // len(flipped) if len(flipped) > 1 else probe
                     differ = np.take(self._codes, position, axis=0) ^ np.take(some, query, axis=0)
                     distance = ones(differ)
                     near = np.flatnonzero(distance <= radius)
-                    near = near[~_met(differ[near], layout, number)]
+                    near = near[~_found_before(differ[near], layout, number)]
                     found.append((query[near] + i, distance[near], position[near]))
         query, distance, position = (np.concatenate(column) for column in zip(*found, strict=True))
         order = np.argsort(query, kind="stable")
         lims = np.searchsorted(query[order], np.arange(len(queries) + 1))
         return lims, distance[order].astype(np.int64), position[order].astype(np.int64)
 
-    def _tables(self, layout: Layout) -> list[_Table]:
+    def _build(self, layout: TableLayout) -> list[_Table]:
+        """The tables of a layout; builds the missing ones."""
         with self._lock:
             for start in layout.starts:
-                if (start, layout.bits) not in self._made:
-                    self._made[start, layout.bits] = _table(self._codes, start, layout.bits)
-            return [self._made[start, layout.bits] for start in layout.starts]
+                if (start, layout.bits) not in self._tables:
+                    self._tables[start, layout.bits] = _table(self._codes, start, layout.bits)
+            return [self._tables[start, layout.bits] for start in layout.starts]
 
 
 _NONE = np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.uint32)
 
 
-def part(codes: Codes, start: int, bits: int) -> Ints:
-    """Bits from ``start`` on of codes (n, b), read as one number each: (n,)."""
+def substring(codes: Codes, start: int, bits: int) -> Ints:
+    """Bits ``start`` to ``start + bits`` of codes (n, b), as one integer per code: (n,)."""
     stop = start + bits
     value = np.zeros(len(codes), np.int64)
     for column in range(start // 8, -(-stop // 8)):
@@ -107,7 +110,8 @@ def part(codes: Codes, start: int, bits: int) -> Ints:
 
 
 def _table(codes: Codes, start: int, bits: int) -> _Table:
-    value = part(codes, start, bits)
+    """The table of codes (u, b) by one substring."""
+    value = substring(codes, start, bits)
     offsets = np.zeros(2**bits + 1, np.uint32)
     np.cumsum(np.bincount(value, minlength=2**bits), out=offsets[1:])
     value <<= 32
@@ -117,7 +121,7 @@ def _table(codes: Codes, start: int, bits: int) -> _Table:
 
 
 def _candidates(table: _Table, probes: Ints) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
-    """The codes in the buckets of some values, a bounded number at once: which probe, and the position."""
+    """Codes in the probed buckets, in blocks of bounded size: index of the probe, position of the code."""
     first = table.offsets.take(probes)
     count = table.offsets.take(probes + 1) - first
     filled = np.flatnonzero(count)
@@ -134,7 +138,7 @@ def _candidates(table: _Table, probes: Ints) -> Iterator[tuple[Ints, NDArray[np.
 
 
 def ones(differ: Codes) -> NDArray[np.uint16]:
-    """How many bits are set in each row (m, b), b a multiple of four."""
+    """Number of bits set in each row of (m, b), b a multiple of four: (m,)."""
     word = differ.view(np.uint64 if differ.shape[1] % 8 == 0 else np.uint32)
     count = np.bitwise_count(word[:, 0]).astype(np.uint16)
     for column in range(1, word.shape[1]):
@@ -142,17 +146,17 @@ def ones(differ: Codes) -> NDArray[np.uint16]:
     return count
 
 
-def _met(differ: Codes, layout: Layout, number: int) -> NDArray[np.bool_]:
-    """Whether a pair that differs so (m, b) met already in one of the tables before this one."""
-    met = np.zeros(len(differ), np.bool_)
+def _found_before(differ: Codes, layout: TableLayout, number: int) -> Mask:
+    """Whether pairs with these differing bits (m, b) are found in a table before table ``number``: (m,)."""
+    before = np.zeros(len(differ), np.bool_)
     for start in layout.starts[:number]:
-        met |= np.bitwise_count(part(differ, start, layout.bits)) <= layout.flips
-    return met
+        before |= np.bitwise_count(substring(differ, start, layout.bits)) <= layout.flips
+    return before
 
 
 @lru_cache(maxsize=16)
 def _masks(bits: int, flips: int) -> Ints:
-    """All numbers of so many bits of which at most ``flips`` are set."""
+    """All integers of ``bits`` bits with at most ``flips`` bits set."""
     masks = [np.zeros(1, np.int64)]
     for weight in range(1, flips + 1):
         chosen = np.array(list(combinations(range(bits), weight)), np.int64).reshape(-1, weight)

@@ -1,4 +1,4 @@
-"""What an index holds, and whether its codes have collapsed."""
+"""Statistics of the codes of an index, and warnings if they have collapsed."""
 
 from dataclasses import dataclass
 
@@ -7,38 +7,76 @@ from numpy.typing import NDArray
 
 from manihash.codes import n_bytes, unpack
 from manihash.search.buckets import Buckets
+from manihash.types import Ints
 
 # Codes unpacked to bits at once.
 _BLOCK = 2**14
-# Bits are called correlated from here, codes collapsed where one code holds such a share of the rows.
+# Thresholds of the warnings: correlation of two bits, share of rows with one code, effective bits per bit.
 _CORRELATED = 0.95
 _COLLAPSED = 0.1
 _FEW_EFFECTIVE = 0.25
 
 
 @dataclass(frozen=True)
-class Stats:
-    """Figures of an index; ``warnings`` say what is wrong with its codes and what to do."""
+class IndexStats:
+    """Statistics of the codes of an index, as ``HammingIndex.stats`` returns them.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows.
+    n_bits : int
+        Length of a code.
+    distinct_codes : int
+        Number of distinct codes.
+    largest_bucket : int
+        Largest number of rows with one code.
+    mean_bucket : float
+        Mean number of rows per distinct code.
+    median_bucket : float
+        Median over the rows of the number of rows with the same code.
+    constant_bits : tuple of int
+        Bits that are the same in every row.
+    correlated_bits : tuple of (int, int)
+        Pairs of bits with an absolute correlation of at least 0.95.
+    effective_bits : float
+        Number of independent bits with as much variance: (trace C)² / ‖C‖², C the correlation of the bits.
+    entropy : float
+        Entropy of the distribution of rows over codes, in bits.
+    bytes : int
+        Memory of codes, row lists and ids.
+    table_bytes : int
+        Memory of the tables that radius queries have built, in addition to ``bytes``.
+    warnings : tuple of str
+        Problems of the codes, with advice.
+
+    Examples
+    --------
+    >>> from manihash import HammingIndex, pack
+    >>> stats = HammingIndex(pack([[0, 0, 1], [0, 1, 0], [0, 1, 0]]), n_bits=3).stats()
+    >>> stats.rows, stats.distinct_codes, stats.largest_bucket
+    (3, 2, 2)
+    >>> stats.constant_bits
+    (0,)
+    """
 
     rows: int
     n_bits: int
     distinct_codes: int
     largest_bucket: int
     mean_bucket: float
-    median_bucket: float  # of the bucket that a row finds itself in
+    median_bucket: float
     constant_bits: tuple[int, ...]
-    correlated_bits: tuple[tuple[int, int], ...]  # pairs with |correlation| of at least 0.95
-    effective_bits: (
-        float  # independent bits that would vary as much: (trace C)² / |C|², C the bits' correlation
-    )
-    entropy: float  # of the distribution of rows over codes, in bits
+    correlated_bits: tuple[tuple[int, int], ...]
+    effective_bits: float
+    entropy: float
     bytes: int
-    table_bytes: int  # of the tables that radius look-up made, on top of bytes
+    table_bytes: int
     warnings: tuple[str, ...]
 
 
-def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> Stats:
-    """Figures of all rows of the buckets, of which there is at least one."""
+def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> IndexStats:
+    """Statistics of the rows of buckets, at least one; ``held`` and ``tables`` are numbers of bytes."""
     count = buckets.counts(np.arange(len(buckets.codes)))
     n, u = int(count.sum()), len(count)
     share = count / n
@@ -49,7 +87,7 @@ def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> Stats:
     ordered = np.sort(count)
     median = float(ordered[np.searchsorted(np.cumsum(ordered), (n + 1) // 2)])
     constants, correlated = tuple(constant.tolist()), tuple((int(i), int(j)) for i, j in pairs)
-    return Stats(
+    return IndexStats(
         rows=n,
         n_bits=n_bits,
         distinct_codes=u,
@@ -66,10 +104,8 @@ def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> Stats:
     )
 
 
-def _correlation(
-    buckets: Buckets, count: NDArray[np.int64], n_bits: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Correlation (r, r) of the bits over the rows, zero for bits that never change; and which these are."""
+def _correlation(buckets: Buckets, count: Ints, n_bits: int) -> tuple[NDArray[np.float64], Ints]:
+    """Correlation (r, r) of the bits over the rows, zero for constant bits; and the constant bits."""
     both, ones = np.zeros((n_bits, n_bits)), np.zeros(n_bits)
     for i in range(0, len(count), _BLOCK):
         bits = unpack(buckets.codes[i : i + _BLOCK, : n_bytes(n_bits)], n_bits).astype(np.float64)
@@ -87,25 +123,26 @@ def _correlation(
 def _warnings(
     n: int, n_bits: int, largest: int, constant: int, correlated: int, effective: float
 ) -> tuple[str, ...]:
-    said = []
+    """One sentence per problem of the codes, with advice."""
+    texts = []
     if n > 1 and largest > max(1, _COLLAPSED * n):
-        said.append(
-            f"the codes have collapsed: one code holds {largest:,} of {n:,} rows. Fit with more base points, "
-            "with a rotation (ITQRotation), or with more bits; look for vectors that are equal"
+        texts.append(
+            f"the codes have collapsed: {largest:,} of {n:,} rows have the same code. Fit with more base "
+            "points, with a rotation (ITQRotation) or with more bits, and check for equal vectors"
         )
     if n > 1 and constant:
-        said.append(
-            f"{constant} of {n_bits} bits are the same in every row and tell nothing: fit with a rotation, "
+        texts.append(
+            f"{constant} of {n_bits} bits are the same in every row: fit with a rotation, "
             f"or with at most {max(1, n_bits - constant)} bits"
         )
     if correlated:
-        said.append(
-            f"{correlated} pairs of bits say nearly the same (correlation of 0.95 and more): "
+        texts.append(
+            f"{correlated} pairs of bits are strongly correlated (0.95 or more): "
             "fit with a rotation, or with fewer bits"
         )
     if n > n_bits and effective < _FEW_EFFECTIVE * n_bits:
-        said.append(
-            f"{n_bits} bits vary as {effective:.1f} independent ones would: shorter codes would do as well, "
-            "or a larger base set would use them better"
+        texts.append(
+            f"{n_bits} bits carry as much variance as {effective:.1f} independent bits: shorter codes are "
+            "enough, or a larger base set uses the bits better"
         )
-    return tuple(said)
+    return tuple(texts)

@@ -11,7 +11,7 @@ from manihash.evaluation.metrics import f1, precision_at_recall
 from manihash.evaluation.truth import LabelTruth, Truth
 from manihash.paper.run.cache import TrialCache
 from manihash.paper.run.trial import Figures, Outcome, Trial
-from manihash.search.rescore import asymmetric_distances
+from manihash.search.asymmetric import asymmetric_distances
 from manihash.types import Floats
 
 RADIUS = 2

@@ -1,4 +1,4 @@
-"""Rows that come and go, filters, and threads that read."""
+"""Added, removed and updated rows, filters, and concurrent queries."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,26 +9,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from manihash.codes import pack
-from manihash.search import HammingIndex, living
+from manihash.search import HammingIndex, row_set
 
 N_BITS = 13
-# Few different codes, as learned ones are.
+# Few distinct codes, as learned codes have.
 CODE = st.integers(0, 9).map(lambda i: tuple(int(b) for b in f"{(i * 2654435761) % 2**N_BITS:013b}"))
 ROWS = st.lists(CODE, min_size=1, max_size=6)
 
 
-class LivingIndex(RuleBasedStateMachine):
-    """An index beside a dictionary from id to bits: after any changes it answers as brute force does."""
+class ChangingIndex(RuleBasedStateMachine):
+    """An index and a dictionary from id to bits: after any changes the index agrees with brute force."""
 
     @initialize(rows=ROWS, recent=st.sampled_from([0, 1, 16]), shuffled=st.booleans())
     def start(self, rows, recent, shuffled):
-        self.recent, living._RECENT = living._RECENT, recent
+        self.recent, row_set._RECENT = row_set._RECENT, recent
         ids = np.random.default_rng(len(rows)).permutation(50)[: len(rows)] - 20 if shuffled else None
         self.index = HammingIndex(pack(np.array(rows)), N_BITS, ids)
         self.rows = dict(zip(range(len(rows)) if ids is None else ids.tolist(), rows, strict=True))
 
     def teardown(self):
-        living._RECENT = getattr(self, "recent", living._RECENT)
+        row_set._RECENT = getattr(self, "recent", row_set._RECENT)
 
     @rule(rows=ROWS)
     def add(self, rows):
@@ -40,7 +40,7 @@ class LivingIndex(RuleBasedStateMachine):
     def add_under_ids(self, rows, start):
         ids = [start + 3 * i for i in range(len(rows))]
         if set(ids) & set(self.rows):
-            with pytest.raises(ValueError, match="in the index already"):
+            with pytest.raises(ValueError, match="already in the index"):
                 self.index.add(pack(np.array(rows)), ids)
         else:
             self.index.add(pack(np.array(rows)), ids)
@@ -86,7 +86,7 @@ class LivingIndex(RuleBasedStateMachine):
             assert len(self.index) == len(self.rows)
 
     def filtered(self, choice):
-        """Some of the rows, and the filter that keeps them, in one of its forms."""
+        """Some of the rows, and a filter that selects them, in one of its forms."""
         ids = sorted(self.rows)
         if not ids or choice.draw(st.booleans()):
             return self.rows, None
@@ -99,8 +99,8 @@ class LivingIndex(RuleBasedStateMachine):
         return sorted((sum(a != b for a, b in zip(query, code, strict=True)), i) for i, code in rows.items())
 
 
-TestLivingIndex = LivingIndex.TestCase
-TestLivingIndex.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestChangingIndex = ChangingIndex.TestCase
+TestChangingIndex.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 def random_codes(n, n_bits, seed, distinct=None):
@@ -109,19 +109,19 @@ def random_codes(n, n_bits, seed, distinct=None):
     return pack(bits if distinct is None else bits[rng.integers(0, distinct, n)])
 
 
-def test_a_new_id_is_never_one_that_was_removed():
+def test_a_new_id_is_never_that_of_a_removed_row():
     index = HammingIndex(random_codes(5, 8, 0), n_bits=8)
     index.remove([4])
     assert index.add(random_codes(2, 8, 1)).tolist() == [5, 6]
 
 
-def test_an_index_that_was_emptied_has_no_answers_and_takes_new_rows(caplog):
+def test_an_emptied_index_returns_nothing_and_accepts_new_rows(caplog):
     codes = random_codes(3, 8, 0)
     index = HammingIndex(codes, n_bits=8)
     index.remove([0, 1, 2])
     assert len(index) == 0
     assert [a.shape for a in index.search(codes, 2)] == [(3, 0), (3, 0)]
-    assert "2 nearest asked of an index of 0 codes" in caplog.text
+    assert "k=2 exceeds the 0 rows of the index" in caplog.text
     assert index.within(codes, 8)[0].tolist() == [0, 0, 0, 0]
     assert index.explain(radius=2).estimates
     assert index.explain(k=2).estimates
@@ -134,7 +134,7 @@ def test_an_index_that_was_emptied_has_no_answers_and_takes_new_rows(caplog):
     [
         (lambda i: i.add(random_codes(2, 16, 0)), "2 bytes per row, but codes of 8 bits have 1"),
         (lambda i: i.add(random_codes(2, 8, 0), [9, 9]), "ids must be distinct"),
-        (lambda i: i.add(random_codes(2, 8, 0), [9, 1]), "id 1 is in the index already: use update"),
+        (lambda i: i.add(random_codes(2, 8, 0), [9, 1]), "id 1 is already in the index: use update"),
         (
             lambda i: i.add(random_codes(1, 8, 0), np.array([2**64 - 1], np.uint64)),
             "ids must fit into a signed 64-bit",
@@ -143,14 +143,17 @@ def test_an_index_that_was_emptied_has_no_answers_and_takes_new_rows(caplog):
         (lambda i: i.remove([1, 1]), "ids must be distinct"),
         (lambda i: i.update(random_codes(2, 8, 0), [1, 77]), "id 77 is not in the index"),
         (lambda i: i.update(random_codes(2, 8, 0), [1]), "ids must be 2 integers"),
-        (lambda i: i.search(random_codes(1, 8, 0), 1, filter=[True]), "a filter of shape \\(1,\\) came for"),
+        (
+            lambda i: i.search(random_codes(1, 8, 0), 1, filter=[True]),
+            "got a boolean filter of shape \\(1,\\) for",
+        ),
         (
             lambda i: i.within(random_codes(1, 8, 0), 1, filter=[0.5]),
-            "a filter is a set of ids or one boolean",
+            "filter must be a set of ids or one boolean",
         ),
     ],
 )
-def test_a_change_that_makes_no_sense_is_refused_whole(change, message):
+def test_an_invalid_change_is_refused_and_changes_nothing(change, message):
     codes = random_codes(5, 8, 0)
     index = HammingIndex(codes, n_bits=8)
     with pytest.raises(ValueError, match=message):
@@ -159,27 +162,27 @@ def test_a_change_that_makes_no_sense_is_refused_whole(change, message):
     np.testing.assert_array_equal(index.search(codes, 5)[1], HammingIndex(codes, 8).search(codes, 5)[1])
 
 
-def test_no_free_ids_after_the_largest_asks_for_ids():
+def test_without_free_ids_the_caller_must_pass_ids():
     index = HammingIndex(random_codes(1, 8, 0), n_bits=8, ids=[2**63 - 1])
     with pytest.raises(ValueError, match="no free ids are left"):
         index.add(random_codes(1, 8, 1))
     assert index.search(random_codes(1, 8, 0), 1)[1].tolist() == [[2**63 - 1]]
 
 
-def test_a_filter_with_unknown_ids_keeps_the_others_and_says_so(caplog):
+def test_unknown_ids_of_a_filter_are_ignored_with_a_warning(caplog):
     codes = random_codes(5, 8, 0)
     assert HammingIndex(codes, 8).search(codes[:1], 5, filter={1, 3, 99, -1})[1].shape == (1, 2)
     assert "2 of 4 ids of the filter are not in the index" in caplog.text
 
 
-def test_a_filter_that_keeps_nothing_finds_nothing():
+def test_an_empty_filter_finds_nothing():
     codes = random_codes(5, 8, 0)
     index = HammingIndex(codes, 8)
     assert index.search(codes, 3, filter=[])[1].shape == (5, 0)
     assert index.count(codes, 8, filter=np.zeros(5, bool)).tolist() == [0] * 5
 
 
-def test_threads_that_read_at_once_get_the_answers_of_one():
+def test_concurrent_queries_have_the_results_of_sequential_ones():
     codes, queries = random_codes(20_000, 64, 0, distinct=3000), random_codes(200, 64, 1)
     expected = HammingIndex(codes, 64)
     index = HammingIndex(codes, 64)
@@ -195,7 +198,7 @@ def test_threads_that_read_at_once_get_the_answers_of_one():
             np.testing.assert_array_equal(a, b)
 
 
-def test_codes_are_those_of_the_ids_after_changes():
+def test_codes_are_in_the_order_of_the_ids_after_changes():
     rng = np.random.default_rng(3)
     codes = pack((rng.random((30, 13)) < 0.5)[rng.integers(0, 30, 300)])
     index = HammingIndex(codes, 13)

@@ -1,4 +1,4 @@
-"""Groups of near-duplicates against a plain search through all pairs."""
+"""Groups of near-duplicates agree with a search through all pairs."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from manihash.search import dedup
 RNG = np.random.default_rng(0)
 
 
-def groups_by_hand(codes, radius, ids):
+def brute_force_groups(codes, radius, ids):
     near = hamming(codes, codes) <= radius
     left, groups = set(range(len(codes))), []
     while left:
@@ -28,14 +28,14 @@ def groups_by_hand(codes, radius, ids):
 
 @settings(deadline=None)
 @given(st.integers(1, 70), st.integers(1, 90), st.integers(0, 9), st.booleans(), st.integers(0, 99))
-def test_groups_are_those_that_chains_of_near_rows_make(n_bits, n, radius, own_ids, seed):
+def test_groups_are_the_chains_of_near_rows(n_bits, n, radius, own_ids, seed):
     rng = np.random.default_rng(seed)
     bits = rng.random((n, n_bits)) < 0.5
     bits = bits[rng.integers(0, max(1, n // 3), n)] ^ (rng.random((n, n_bits)) < 1 / n_bits)
     ids = rng.permutation(1000)[:n] - 300 if own_ids else None
     names = np.arange(n) if ids is None else ids
     found = dedup(pack(bits), n_bits, radius, ids)
-    expected = groups_by_hand(pack(bits), radius, names.tolist())
+    expected = brute_force_groups(pack(bits), radius, names.tolist())
     assert [group.tolist() for group in found] == [group for group in expected if len(group) > 1]
     assert len(found) == sum(len(group) > 1 for group in expected)
     first = {i: group[0] for group in expected for i in group}
@@ -43,8 +43,10 @@ def test_groups_are_those_that_chains_of_near_rows_make(n_bits, n, radius, own_i
     assert found.extra.tolist() == sorted(i for group in expected for i in group[1:])
 
 
-def test_a_long_chain_is_one_group(monkeypatch):
+@pytest.mark.parametrize("pairs", [0, 2**22])
+def test_a_long_chain_is_one_group(monkeypatch, pairs):
     monkeypatch.setattr("manihash.search.duplicates._BLOCK", 7)
+    monkeypatch.setattr("manihash.search.duplicates._PAIRS", pairs)
     bits = np.tril(np.ones((64, 64), bool))[RNG.permutation(64)]
     assert [len(group) for group in dedup(pack(bits), 64, 1)] == [64]
     assert len(dedup(pack(bits), 64, 0)) == 0
@@ -55,10 +57,10 @@ def test_a_long_chain_is_one_group(monkeypatch):
     [
         ({"radius": -1}, "radius must be a whole number of at least 0"),
         ({"n_bits": 3}, "bits set beyond the first 3"),
-        ({"codes": np.empty((0, 1), np.uint8)}, "no codes came"),
+        ({"codes": np.empty((0, 1), np.uint8)}, "codes are empty"),
         ({"ids": [1, 1]}, "ids must be distinct"),
     ],
 )
-def test_duplicates_that_make_no_sense_are_refused(arguments, message):
+def test_invalid_arguments_of_dedup_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         dedup(**{"codes": np.full((2, 1), 255, np.uint8), "n_bits": 8} | arguments)

@@ -1,7 +1,7 @@
-"""What finds codes near codes: FAISS where it is installed, numpy alone where it is not.
+"""Scanners compare queries with all codes: FAISS's kernels if FAISS is installed, numpy otherwise.
 
-This is the one file that imports FAISS. Its kernels are handed the bytes where they lie, in memory or in a
-mapped file, so that a scan holds no second copy of the codes.
+This is the only file that imports FAISS. Its kernels read the codes in place, in memory or in a mapped file,
+so that a scan makes no copy of the codes.
 """
 
 import importlib
@@ -16,59 +16,77 @@ from numpy.typing import NDArray
 
 from manihash.codes import hamming
 from manihash.evaluation.truth import query_block, smallest
-from manihash.types import Codes
+from manihash.types import Codes, Ints
 
-Ints = NDArray[np.int64]
-# lims (q + 1,), distances, positions: the answers of query i are those from lims[i] to lims[i + 1].
-Found = tuple[Ints, Ints, Ints]
+# lims (q + 1,), distances and positions of codes: those of query i are at lims[i] to lims[i + 1].
+Matches = tuple[Ints, Ints, Ints]
 
-# FAISS counts answers in an array of k numbers for each distance and query: as much of it is made at once;
-# where one query needs more, numpy is asked.
+# FAISS counts answers in an array of k numbers per distance and query. At most this much is allocated at
+# once; if a single query needs more, numpy scans.
 _COUNTER_BYTES = 2**26
-# So few pairs are compared by one thread: waking another takes as long, and much longer on a busy machine.
+# Up to this many pairs are compared by one thread: waking a second one takes as long as the work.
 _FEW_PAIRS = 2**20
 
 
-class Engine(Protocol):
+class Scanner(Protocol):
     """Finds the codes (u, b) near queries (q, b), both contiguous, q at least 1."""
 
     name: str
 
     def nearest(self, queries: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
-        """Distances and positions (q, k) of the k nearest codes, ties and cuts through ties by position."""
+        """Distances and positions (q, k) of the k nearest codes, ties by position."""
 
-    def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
+    def within(self, queries: Codes, codes: Codes, radius: int) -> Matches:
         """All codes within the radius."""
 
     def threads(self, pairs: int) -> int:
-        """How many threads share the work of so many comparisons."""
+        """Number of threads that compare this many pairs."""
 
 
-def engine() -> Engine:
-    """FAISS if it is installed and keeps the first codes of a tie, otherwise numpy."""
+def default_scanner() -> Scanner:
+    """FAISS if it is installed and breaks ties by position, otherwise numpy."""
     faiss = faiss_library()
-    return NumpyEngine() if faiss is None else FaissEngine(faiss)
+    return NumpyScanner() if faiss is None else FaissScanner(faiss)
 
 
 @cache
 def faiss_library() -> ModuleType | None:
-    """FAISS, if it is installed and its counting scan cuts a tie as promised here."""
+    """The faiss module, or None if it is not installed or does not break ties by position."""
     try:
         faiss = importlib.import_module("faiss")
     except ImportError:
         return None
-    return faiss if _cuts_ties_by_position(FaissEngine(faiss)) else None
+    return faiss if _breaks_ties_by_position(FaissScanner(faiss)) else None
 
 
-def _cuts_ties_by_position(found: Engine) -> bool:
-    """FAISS's documentation does not promise it, so each installation is asked once."""
+def _breaks_ties_by_position(scanner: Scanner) -> bool:
+    """Whether ``nearest`` breaks ties as numpy does: FAISS does not document it, so it is tested once."""
     codes = np.random.default_rng(0).integers(0, 256, (600, 1), np.uint8).repeat(8, axis=1)
-    distance, position = found.nearest(codes[:20], codes, 50)
-    expected = NumpyEngine().nearest(codes[:20], codes, 50)
+    distance, position = scanner.nearest(codes[:20], codes, 50)
+    expected = NumpyScanner().nearest(codes[:20], codes, 50)
     return bool((distance == expected[0]).all() and (position == expected[1]).all())
 
 
-class NumpyEngine:
+class HammingQueries:
+    """Query codes (q, b) that rank codes by Hamming distance; levels are distances."""
+
+    def __init__(self, queries: Codes, scanner: Scanner) -> None:
+        self._queries, self._scanner = queries, scanner
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
+        """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
+        return self._scanner.nearest(self._queries[which], codes, m)
+
+    @staticmethod
+    def distances(level: Ints) -> NDArray[np.int32]:
+        """Distances for levels."""
+        return level.astype(np.int32)
+
+
+class NumpyScanner:
     """Distances of all pairs, in blocks."""
 
     name = "numpy"
@@ -83,7 +101,7 @@ class NumpyEngine:
             distance[i : i + block] = np.take_along_axis(pairs, position[i : i + block], axis=1)
         return distance, position
 
-    def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
+    def within(self, queries: Codes, codes: Codes, radius: int) -> Matches:
         """All codes within the radius."""
         counts, distances, positions = [np.zeros(1, np.int64)], [], []
         block = query_block(len(codes))
@@ -96,11 +114,11 @@ class NumpyEngine:
         return np.cumsum(np.concatenate(counts)), np.concatenate(distances), np.concatenate(positions)
 
     def threads(self, pairs: int) -> int:
-        """One."""
+        """Always one."""
         return 1
 
 
-class FaissEngine:
+class FaissScanner:
     """FAISS's counting scan and range search."""
 
     name = "faiss"
@@ -113,23 +131,23 @@ class FaissEngine:
         (u, width), pointer = codes.shape, self._faiss.swig_ptr
         block = _COUNTER_BYTES // (8 * k * (8 * width + 1))
         if not block:
-            return NumpyEngine().nearest(queries, codes, k)
+            return NumpyScanner().nearest(queries, codes, k)
         distance, position = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
         for i in range(0, len(queries), block):
-            part = queries[i : i + block]
+            some = queries[i : i + block]
             out = distance[i : i + block], position[i : i + block]
-            with self._shared(u * len(part)):
+            with self._threads_for(u * len(some)):
                 self._faiss.hammings_knn_mc(
-                    pointer(part), pointer(codes), len(part), u, k, width, pointer(out[0]), pointer(out[1])
+                    pointer(some), pointer(codes), len(some), u, k, width, pointer(out[0]), pointer(out[1])
                 )
         return distance.astype(np.int64), position
 
-    def within(self, queries: Codes, codes: Codes, radius: int) -> Found:
-        """All codes within the radius (FAISS's own bound is strict)."""
+    def within(self, queries: Codes, codes: Codes, radius: int) -> Matches:
+        """All codes within the radius (FAISS's bound is exclusive)."""
         faiss, q = self._faiss, len(queries)
         found = faiss.RangeSearchResult(q)
         given = faiss.swig_ptr(queries), faiss.swig_ptr(codes), q, len(codes), radius + 1, codes.shape[1]
-        with self._shared(q * len(codes)):
+        with self._threads_for(q * len(codes)):
             faiss.hamming_range_search(*given, found)
         lims = faiss.rev_swig_ptr(found.lims, q + 1).astype(np.int64)
         total = int(lims[-1])
@@ -139,12 +157,12 @@ class FaissEngine:
         return lims, distance, faiss.rev_swig_ptr(found.labels, total).copy()
 
     def threads(self, pairs: int) -> int:
-        """As many as FAISS may use, or one."""
+        """FAISS's number of threads, or one for few pairs."""
         return int(self._faiss.omp_get_max_threads()) if pairs > _FEW_PAIRS else 1
 
     @contextmanager
-    def _shared(self, pairs: int) -> Iterator[None]:
-        """Work done by so many threads; the setting is OpenMP's, and that of the calling thread alone."""
+    def _threads_for(self, pairs: int) -> Iterator[None]:
+        """Limit OpenMP's threads for this many pairs; OpenMP keeps the setting per calling thread."""
         before = self._faiss.omp_get_max_threads()
         self._faiss.omp_set_num_threads(self.threads(pairs))
         try:

@@ -1,0 +1,103 @@
+"""From distinct codes near a query to their rows, nearest first, ties by id.
+
+A row found for a query is one integer, ``level << 32 | rank``: sorted integers are rows sorted by distance
+and then by id. The level is the Hamming distance, or the bits of a distance in float32 that is at least 0:
+these bits order as the numbers do.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from manihash.search.buckets import Buckets
+from manihash.search.scanners import Matches
+from manihash.types import Codes, Ints, Mask
+
+_LAST = np.iinfo(np.int64).max
+_RANK_BITS = 32
+_RANK = 2**_RANK_BITS - 1
+# Queries, levels and ranks share one integer of 63 bits while rows within a radius are sorted.
+QUERY_BITS = 15
+LEVEL_BITS = 16
+# Answers requested at once, and sorted at once: these stay in the cache.
+_REQUESTED = 2**22
+_SORTED = 2**17
+
+
+class Queries(Protocol):
+    """Queries that rank codes by a distance."""
+
+    def __len__(self) -> int: ...
+
+    def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
+        """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
+
+
+def nearest_rows(queries: Queries, buckets: Buckets, k: int) -> tuple[Ints, Ints]:
+    """Levels and ranks (q, k) of the k rows nearest to each query; k is at most the number of rows.
+
+    The k nearest codes always contain the answer, because codes are ordered by their lowest rank. If codes
+    repeat, fewer are enough in most cases, so fewer are requested first.
+    """
+    q = len(queries)
+    keys = np.empty((q, k), np.int64)
+    u, most = len(buckets.codes), min(k, len(buckets.codes))
+    few = min(most, 4 + -(-2 * k * u // len(buckets)))
+    block = max(1, min(4096, _REQUESTED // (4 * k)))
+    for i in range(0, q, block):
+        which = np.arange(i, min(i + block, q))
+        keys[which], complete = _k_smallest(*queries.nearest(which, buckets.codes, few), buckets, k)
+        if few < most and not complete.all():
+            again = which[~complete]
+            keys[again], _ = _k_smallest(*queries.nearest(again, buckets.codes, most), buckets, k)
+    rank = keys & _RANK
+    buckets.check_ranks(rank)
+    return keys >> _RANK_BITS, rank
+
+
+def _k_smallest(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, Mask]:
+    """``_k_smallest_block`` in blocks of queries."""
+    step = max(1, _SORTED // (4 * k))
+    starts = range(0, len(level), step)
+    some = [_k_smallest_block(level[i : i + step], position[i : i + step], buckets, k) for i in starts]
+    keys, complete = (np.concatenate(column) for column in zip(*some, strict=True))
+    return keys, complete
+
+
+def _k_smallest_block(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, Mask]:
+    """The k smallest keys (q, k) of the rows of codes (q, m), and whether no other code has a smaller one."""
+    q, m = level.shape
+    count = buckets.counts(position)
+    before = np.cumsum(np.minimum(count, k), axis=1) - np.minimum(count, k)
+    new = np.ones((q, m), np.bool_)
+    new[:, 1:] = level[:, 1:] != level[:, :-1]
+    nearer = np.maximum.accumulate(np.where(new, before, 0), axis=1)  # number of rows at smaller distances
+    take = np.clip(k - nearer, 0, count)
+    which, rank = buckets.expand(position.ravel(), take.ravel())
+    width = take.sum(axis=1)
+    column = np.arange(len(which)) - np.repeat(np.cumsum(width) - width, width)
+    table = np.full((q, max(k, int(width.max()))), _LAST)
+    table[which // m, column] = level.ravel()[which] << _RANK_BITS | rank
+    table.sort(axis=1)
+    lowest = buckets.lowest_ranks(position[:, -1])
+    return table[:, :k], table[:, k - 1] <= (level[:, -1] << _RANK_BITS | lowest)
+
+
+def rows_of_matches(matches: Matches, buckets: Buckets) -> tuple[Ints, Ints, Ints]:
+    """Query, distance and rank of every row of the matching codes, sorted in this order.
+
+    The rows of one code are sorted already. Only rows of several codes at one distance need sorting.
+    """
+    lims, distance, position = matches
+    query = np.repeat(np.arange(len(lims) - 1), np.diff(lims))
+    keys = np.sort((query << LEVEL_BITS | distance) << _RANK_BITS | position)
+    level, position = keys >> _RANK_BITS, keys & _RANK
+    which, rank = buckets.expand(position)
+    several = np.zeros(len(level), np.bool_)
+    several[1:] = level[1:] == level[:-1]
+    several[:-1] |= several[1:]
+    level = level[which]
+    if several.any():
+        mixed = several[which]
+        rank[mixed] = np.sort(level[mixed] << _RANK_BITS | rank[mixed]) & _RANK
+    return level >> LEVEL_BITS, level & (2**LEVEL_BITS - 1), rank
