@@ -1,4 +1,4 @@
-"""BRE: each weight at its exact optimum, an objective that never rises, codes that keep the distances."""
+"""BRE: each weight at its exact optimum, an objective that never increases, codes that keep distances."""
 
 import logging
 from pathlib import Path
@@ -36,11 +36,11 @@ def objective_of(descent):
 
 
 def brute_force(weight, values, kernel, pairs, cost):
-    """The least cost over every interval between thresholds, each tried by itself."""
+    """The smallest cost over all intervals between thresholds, by exhaustive search."""
     moves = kernel != 0
     t = np.sort(weight - values[moves] / kernel[moves])
-    tried = [weight, t[0] - 1, t[-1] + 1, *((t[1:] + t[:-1]) / 2)[np.diff(t) > 1e-6]]
-    return min(cost_at(w, weight, values, kernel, pairs, cost) for w in tried)
+    candidates = [weight, t[0] - 1, t[-1] + 1, *((t[1:] + t[:-1]) / 2)[np.diff(t) > 1e-6]]
+    return min(cost_at(w, weight, values, kernel, pairs, cost) for w in candidates)
 
 
 def cost_at(new, weight, values, kernel, pairs, cost):
@@ -61,7 +61,7 @@ def test_a_weight_is_set_to_the_best_of_all_intervals(seed):
     assert cost_at(best_weight(*problem), *problem) == pytest.approx(brute_force(*problem), abs=1e-9)
 
 
-def test_a_weight_stays_where_nothing_can_be_gained():
+def test_an_optimal_weight_does_not_change():
     rng = np.random.default_rng(0)
     pairs = random_pairs(20, 0.5, rng)
     values, kernel = rng.standard_normal((2, 20))
@@ -76,7 +76,7 @@ def test_the_objective_never_rises_and_is_that_of_the_paper():
     assert descent.objective() == pytest.approx(objective_of(descent))
     before = descent.objective()
     for p in 3 * list(range(len(descent.W))):
-        descent.visit(p)
+        descent.optimize_bit(p)
         assert descent.objective() <= before + 1e-9
         before = descent.objective()
     assert descent.objective() == pytest.approx(objective_of(descent))
@@ -94,7 +94,7 @@ def test_at_the_end_no_single_weight_can_lower_the_objective():
         descent.W[p, q] = kept
 
 
-def test_no_point_is_paired_with_itself_and_no_pair_comes_twice():
+def test_no_point_is_paired_with_itself_and_no_pair_is_duplicated():
     pairs = random_pairs(40, 0.1, np.random.default_rng(0))
     assert (pairs.i < pairs.j).all()
     assert len(set(zip(pairs.i, pairs.j, strict=True))) == len(pairs) <= 160
@@ -116,19 +116,19 @@ def test_codes_do_not_depend_on_the_scale_of_the_rows():
     assert np.array_equal(first, second)
 
 
-def test_progress_is_shown_for_each_round(caplog):
+def test_progress_is_reported_for_each_iteration(caplog):
     caplog.set_level(logging.DEBUG, "manihash.progress")
     hasher = BRE(5, n_train=100, random_state=0).fit(load_digits().data)
     stages = {record.stage: record.done for record in caplog.records if record.stage.startswith("BRE")}
-    assert stages == {f"BRE, round {i}": 5 for i in range(1, hasher.n_iter_ + 1)}
+    assert stages == {f"BRE, iteration {i}": 5 for i in range(1, hasher.n_iter_ + 1)}
 
 
-def test_rounds_stop_at_max_iter():
+def test_iterations_stop_at_max_iter():
     assert BRE(8, n_train=200, max_iter=2, tol=0, random_state=0).fit(load_digits().data).n_iter_ == 2
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_equal_rows_and_wrong_options_are_refused():
+def test_equal_rows_and_invalid_options_raise_an_error():
     with pytest.raises(ValueError, match=r"equal.*give rows that differ"):
         BRE(4).fit(np.ones((30, 5)))
     X = load_digits().data[:50]

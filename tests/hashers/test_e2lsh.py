@@ -1,4 +1,4 @@
-"""p-stable LSH against its paper: how often bins are shared, what the fold to parities keeps of that."""
+"""p-stable LSH against its paper: the probability of equal bins, and of equal parities of bins."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import EuclideanTruth
-from manihash.hashers.e2lsh import E2LSH, to_border
+from manihash.hashers.e2lsh import E2LSH, distance_to_border
 
 WIDTH = 3.0
 DISTANCES = np.array([0.1, 0.5, 1.0, 2.0, 3.0, 6.0, 15.0])
@@ -21,7 +21,7 @@ def X():
 
 
 @pytest.fixture(scope="module", params=[1, 2])
-def drawn(request):
+def sampled(request):
     """p, a model of 20,000 bits, and points x, y at the distances above."""
     p, rng = request.param, np.random.default_rng(0)
     step = rng.standard_normal((len(DISTANCES), 5))
@@ -55,20 +55,20 @@ def test_the_closed_form_is_the_integral_that_defines_it(p):
         assert same_bin(c, WIDTH, p) == pytest.approx(integral, abs=1e-7)
 
 
-def test_bins_are_shared_with_the_probability_of_the_paper(drawn):
-    p, hasher, x, y = drawn
+def test_bins_agree_with_the_probability_of_the_paper(sampled):
+    p, hasher, x, y = sampled
     share = (hasher.bins(x) == hasher.bins(y)).mean(axis=1)
     assert np.abs(share - same_bin(DISTANCES, WIDTH, p)).max() < 0.015
 
 
-def test_bits_differ_with_the_probability_of_their_parities(drawn):
-    p, hasher, x, y = drawn
+def test_bits_differ_with_the_probability_of_their_parities(sampled):
+    p, hasher, x, y = sampled
     share = (hasher.transform(x) != hasher.transform(y)).mean(axis=1)
     assert np.abs(share - parity_differs(DISTANCES, WIDTH, p)).max() < 0.015
 
 
-def test_the_fold_keeps_the_order_of_distances(drawn):
-    p = drawn[0]
+def test_parities_keep_the_order_of_distances(sampled):
+    p = sampled[0]
     c = np.linspace(0.05, 4, 200)
     assert np.all(np.diff(parity_differs(c, WIDTH, p)) > 0)
     assert np.all(parity_differs(c, WIDTH, p) <= 1 - same_bin(c, WIDTH, p) + 1e-6)
@@ -85,10 +85,10 @@ def test_a_bit_is_one_where_its_bin_is_even(X, p, dtype):
 
 
 def test_the_real_value_is_the_distance_to_the_nearest_border_of_a_bin():
-    places = np.array([0.5, 0.1, 0.9, 1.5, 1.2, -0.3, -1.2, 7.25, 0, 1, -3])
-    assert np.allclose(to_border(places), [0.5, 0.1, 0.1, -0.5, -0.2, -0.3, 0.2, -0.25, 0, 0, 0])
+    scaled = np.array([0.5, 0.1, 0.9, 1.5, 1.2, -0.3, -1.2, 7.25, 0, 1, -3])
+    assert np.allclose(distance_to_border(scaled), [0.5, 0.1, 0.1, -0.5, -0.2, -0.3, 0.2, -0.25, 0, 0, 0])
     fine = np.linspace(-5, 5, 100_001)
-    assert np.abs(np.diff(to_border(fine))).max() < 1.001e-4
+    assert np.abs(np.diff(distance_to_border(fine))).max() < 1.001e-4
 
 
 @pytest.mark.parametrize(("p", "metric"), [(1, "cityblock"), (2, "euclidean")])
@@ -109,18 +109,18 @@ def test_codes_find_euclidean_neighbors_in_digits(X):
 
 
 @pytest.mark.parametrize("options", [{"p": 3}, {"p": "a"}, {"width": 0}, {"width": -1.0}])
-def test_options_out_of_range_are_errors(X, options):
+def test_options_out_of_range_raise_an_error(X, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         E2LSH(4, **options).fit(X)
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_rows_that_are_all_equal_are_an_error():
+def test_equal_rows_raise_an_error():
     with pytest.raises(ValueError, match="all equal"):
         E2LSH(4).fit(np.ones((10, 3)))
 
 
-def test_a_row_that_is_not_drawn_is_checked_all_the_same(X):
+def test_nan_in_a_row_that_is_not_sampled_raises_an_error(X):
     bad = X.copy()
     bad[1234, 5] = np.nan
     with pytest.raises(ValueError, match="row is 1234"):

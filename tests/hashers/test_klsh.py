@@ -1,4 +1,4 @@
-"""Kernelized LSH against its paper: hyperplanes of equal variance in the span, angles, its own formula."""
+"""Kernelized LSH against its paper: hyperplanes of equal variance in the span, angles, the formula."""
 
 import numpy as np
 import pytest
@@ -79,14 +79,14 @@ def test_real_values_are_the_papers_sum_over_the_centered_kernel(X, kernel):
     assert np.allclose(hasher.embed(queries), tilde @ W, atol=1e-6)
 
 
-def test_the_inverse_root_of_a_centered_kernel_leaves_the_constant_out(X):
+def test_the_inverse_root_of_a_centered_kernel_removes_the_constant(X):
     K = centered(rbf_kernel(X[:80], gamma=0.001))
     root = inverse_root(K)
     assert np.allclose(root @ K @ root, np.eye(80) - 1 / 80, atol=1e-6)
     assert np.allclose(root.sum(axis=0), 0, atol=1e-6)
 
 
-def test_each_subset_has_its_number_of_points():
+def test_each_subset_has_the_given_size():
     e_S = subsets(12, 5, 300, np.random.default_rng(0))
     assert np.all(e_S.sum(axis=0) == 5)
     assert np.abs(e_S.mean(axis=1) - 5 / 12).max() < 0.15
@@ -100,21 +100,21 @@ def test_a_function_that_is_the_linear_kernel_gives_the_same_codes(X):
     assert np.mean(named.transform(X) == function.transform(X)) > 0.999
 
 
-def test_any_kernel_will_do(X):
+def test_any_kernel_function_works(X):
     hasher = KLSH(16, kernel=lambda A, Z: polynomial_kernel(A, Z, degree=2), random_state=0).fit(X)
     assert 0.2 < hasher.transform(X).mean() < 0.8
 
 
-def test_a_model_file_without_its_function_says_how_to_go_on(X):
+def test_a_model_file_without_its_kernel_function_says_how_to_set_it(X):
     hasher = KLSH(4, kernel=lambda A, Z: A @ Z.T, random_state=0).fit(X)
     codes, function = hasher.encode(X), hasher.kernel
-    hasher.kernel = ForeignPart("<function f>")  # what load() finds in the file
-    with pytest.raises(ValueError, match=r"give it back with set_params\(kernel="):
+    hasher.kernel = ForeignPart("<function f>")  # what load() reads from the file
+    with pytest.raises(ValueError, match=r"set it again with set_params\(kernel="):
         hasher.encode(X)
     assert np.array_equal(hasher.set_params(kernel=function).encode(X), codes)
 
 
-def test_more_points_summed_than_half_of_the_sample_are_half_of_it(X):
+def test_subsets_are_limited_to_half_of_the_sample(X):
     bits = KLSH(8, n_train=20, n_summed=1000, random_state=0).fit(X).transform(X)
     assert np.all((bits.mean(axis=0) > 0) & (bits.mean(axis=0) < 1))
 
@@ -127,24 +127,24 @@ def test_codes_find_euclidean_neighbors_in_digits(X):
 
 @pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_rows_that_are_all_equal_are_an_error(kernel):
+def test_equal_rows_raise_an_error(kernel):
     with pytest.raises(ValueError, match="all equal"):
         KLSH(4, kernel=kernel).fit(np.ones((10, 3)))
 
 
 @pytest.mark.usefixtures("seed_of_zero")
 def test_a_kernel_of_the_wrong_shape_is_an_error(X):
-    with pytest.raises(ValueError, match=r"the kernel gave \(300, 64\)"):
+    with pytest.raises(ValueError, match=r"the kernel returned an array of shape \(300, 64\)"):
         KLSH(4, kernel=lambda A, Z: A).fit(X)
 
 
 @pytest.mark.parametrize("options", [{"kernel": "cubic"}, {"gamma": -1}, {"n_train": 1}, {"n_summed": 0}])
-def test_options_out_of_range_are_errors(X, options):
+def test_options_out_of_range_raise_an_error(X, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         KLSH(4, **options).fit(X)
 
 
-def test_a_row_that_is_not_drawn_is_checked_all_the_same(X):
+def test_nan_in_a_row_that_is_not_sampled_raises_an_error(X):
     bad = X.copy()
     bad[1234, 5] = np.nan
     with pytest.raises(ValueError, match="row is 1234"):

@@ -1,4 +1,4 @@
-"""KSH: the objective of its paper, an eigenvector and a gradient by other routes, codes that know labels."""
+"""KSH: the objective of the paper, its eigenproblem and gradient, and codes that follow the labels."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.hashers._labels import Labeled
+from manihash.hashers._labels import LabeledRows
 from manihash.hashers.itq import ITQ
-from manihash.hashers.ksh import KSH, Greedy, Residue, descend, whitener
+from manihash.hashers.ksh import KSH, GreedyBits, Residual, descend, whitener
 
 X, y = load_digits(return_X_y=True)
 
@@ -25,7 +25,7 @@ def similarity(labels):
 
 def greedy_on(n=150, m=30, r=6, ridge=0.0):
     K = rbf_kernel(X[:n], X[-m:], gamma=1e-3)
-    return Greedy(K - K.mean(axis=0), Labeled(np.arange(n), y[:n]), r, ridge), K - K.mean(axis=0)
+    return GreedyBits(K - K.mean(axis=0), LabeledRows(np.arange(n), y[:n]), r, ridge), K - K.mean(axis=0)
 
 
 def test_the_objective_is_that_of_the_paper_and_falls_with_every_bit():
@@ -38,17 +38,17 @@ def test_the_objective_is_that_of_the_paper_and_falls_with_every_bit():
     assert (np.diff(hasher.objectives_) < 0).all()
 
 
-def test_products_with_the_residue_need_no_matrix():
+def test_products_with_the_residual_equal_those_with_the_full_matrix():
     rng = np.random.default_rng(0)
-    labeled = Labeled(np.arange(40), y[:40])
-    residue, R = Residue(labeled, 5), 5 * similarity(y[:40])
+    labeled = LabeledRows(np.arange(40), y[:40])
+    residual, R = Residual(labeled, 5), 5 * similarity(y[:40])
     for _ in range(3):
         h = rng.choice([-1.0, 1.0], 40)
-        assert residue.gain(h) == pytest.approx(h @ R @ h)
-        residue.subtract(h)
+        assert residual.gain(h) == pytest.approx(h @ R @ h)
+        residual.subtract(h)
         R -= np.outer(h, h)
     B = rng.standard_normal((40, 3))
-    assert residue.times(B) == pytest.approx(R @ B)
+    assert residual.times(B) == pytest.approx(R @ B)
 
 
 def test_the_relaxed_bit_solves_the_papers_generalized_eigenproblem():
@@ -63,7 +63,7 @@ def test_the_relaxed_bit_solves_the_papers_generalized_eigenproblem():
         R -= np.outer(h, h)
 
 
-def test_whitened_coefficients_meet_the_constraint():
+def test_whitened_coefficients_satisfy_the_constraint():
     _, K = greedy_on()
     A = whitener(K, ridge=0.3)
     C = K.T @ K
@@ -72,7 +72,7 @@ def test_whitened_coefficients_meet_the_constraint():
     )
 
 
-def test_the_gradient_of_the_smooth_objective_is_right():
+def test_the_gradient_of_the_smooth_objective_equals_finite_differences():
     greedy, _ = greedy_on()
     greedy.next_bit(n_iter=5)
     z = np.random.default_rng(0).standard_normal(greedy.U.shape[1]) / 3
@@ -80,16 +80,16 @@ def test_the_gradient_of_the_smooth_objective_is_right():
     assert greedy._smooth(z)[1]() == pytest.approx(numeric, abs=1e-5)
 
 
-def test_smoothing_never_raises_the_smooth_objective_nor_the_true_one():
+def test_gradient_steps_never_worsen_the_smooth_objective_or_the_true_one():
     greedy, _ = greedy_on(r=12)
     for _ in range(12):
         start = eigh(greedy.M)[1][:, -1]
         values = [greedy._smooth(descend(greedy._smooth, start, n))[0] for n in (0, 1, 2, 5, 10, 40)]
         assert (np.diff(values) <= 0).all()
-        spectral = greedy.residue.gain(greedy._bits(start))
+        spectral = greedy.residual.gain(greedy._bits(start))
         z = greedy.next_bit(n_iter=40)
         h = greedy._bits(z)
-        gained = greedy.residue.gain(h) + len(h) ** 2  # h hᵀ is off the residue by now
+        gained = greedy.residual.gain(h) + len(h) ** 2  # h hᵀ is already subtracted from the residual
         assert gained >= spectral - 1e-6
 
 
@@ -103,14 +103,14 @@ def test_descent_finds_the_minimum_of_a_quadratic_and_stays_there():
     assert descend(f, b / np.diag(A), 5000) == pytest.approx(b / np.diag(A))
 
 
-def test_more_anchors_and_labels_than_rows_are_all_rows():
+def test_more_anchors_and_labels_than_rows_use_all_rows():
     hasher = KSH(3, n_anchors=500, n_labels=500, random_state=0).fit(X[:60], y[:60])
     assert hasher.points_.shape == (60, 64)
     assert hasher.n_labels_ == 60
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_wrong_options_and_equal_rows_are_refused():
+def test_invalid_options_and_equal_rows_raise_an_error():
     for params in ({"n_anchors": 0}, {"n_labels": 1}, {"gamma": 0}, {"ridge": -1}, {"n_iter": -1}):
         with pytest.raises(ValueError, match=next(iter(params))):
             KSH(4, **params).fit(X, y)

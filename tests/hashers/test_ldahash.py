@@ -12,9 +12,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.hashers._labels import Labeled
+from manihash.hashers._labels import LabeledRows
 from manihash.hashers.itq import ITQ
-from manihash.hashers.ldahash import LDAHash, best_threshold, differences, pair_moments
+from manihash.hashers.ldahash import LDAHash, best_threshold, dif_directions, pair_moments
 
 X, y = load_digits(return_X_y=True)
 
@@ -27,21 +27,21 @@ def pairs_of(labels):
 def error_rate(t, values, labels):
     """False negative + false positive rate of a threshold, pair by pair."""
     (i, j), like = pairs_of(labels)[0].T, pairs_of(labels)[1]
-    parted = (values[i] > t) != (values[j] > t)
-    return parted[like].mean() + (~parted[~like]).mean()
+    separated = (values[i] > t) != (values[j] > t)
+    return separated[like].mean() + (~separated[~like]).mean()
 
 
 def test_moments_are_means_over_all_pairs():
     Z, labels = X[:60, 10:20], y[:60]
     pairs, like = pairs_of(labels)
     D = Z[pairs[:, 0]] - Z[pairs[:, 1]]
-    found = pair_moments(Z, Labeled(np.arange(60), labels))
+    found = pair_moments(Z, LabeledRows(np.arange(60), labels))
     assert found[0] == pytest.approx(D[like].T @ D[like] / like.sum())
     assert found[1] == pytest.approx(D[~like].T @ D[~like] / (~like).sum())
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_threshold_is_the_best_of_all(seed):
+def test_the_threshold_has_the_smallest_error_rate(seed):
     rng = np.random.default_rng(seed)
     labels = rng.integers(3, size=25)
     values = np.round(rng.standard_normal(25) + labels, 1)  # some coincide
@@ -50,7 +50,7 @@ def test_the_threshold_is_the_best_of_all(seed):
     assert rate == pytest.approx(min(error_rate(s, values, labels) for s in np.linspace(-4, 6, 401)))
 
 
-def test_equal_values_are_cut_nowhere():
+def test_equal_values_are_not_separated():
     assert best_threshold(np.full(6, 2.5), np.array([0, 0, 1, 1, 2, 2])) == (2.5, 1.0)
 
 
@@ -66,9 +66,9 @@ def test_the_directions_span_the_space_of_linear_discriminant_analysis():
         assert abs(a @ b) / np.linalg.norm(a) / np.linalg.norm(b) == pytest.approx(1, abs=1e-6)
 
 
-def test_bits_beyond_the_classes_are_turns_of_one_subspace_with_one_ratio():
+def test_bits_beyond_the_number_of_classes_are_rotations_of_one_subspace():
     hasher = LDAHash(25, ridge=1.0, n_labels=None, random_state=0).fit(X, y)
-    like, unlike = pair_moments(X, Labeled(np.arange(len(X)), y))
+    like, unlike = pair_moments(X, LabeledRows(np.arange(len(X)), y))
     I = np.trace(like) / 64 * np.eye(64)
     first, second = hasher.projection_[:, :9], hasher.projection_[:, 9:18]
     assert np.abs(subspace_angles(first, second)).max() < 1e-6
@@ -78,15 +78,15 @@ def test_bits_beyond_the_classes_are_turns_of_one_subspace_with_one_ratio():
     assert len(np.unique(hasher.transform(X), axis=1).T) == 25
 
 
-def test_differences_have_the_least_value_among_orthogonal_directions():
-    like, unlike = pair_moments(X, Labeled(np.arange(len(X)), y))
-    P = differences(like, unlike, 3.0, 6)
+def test_dif_directions_minimize_the_trace_among_orthogonal_directions():
+    like, unlike = pair_moments(X, LabeledRows(np.arange(len(X)), y))
+    P = dif_directions(like, unlike, 3.0, 6)
     M = 3.0 * like - unlike
     assert pytest.approx(np.eye(6), abs=1e-9) == P.T @ P
     assert np.trace(P.T @ M @ P) == pytest.approx(np.linalg.eigvalsh(M)[:6].sum())
 
 
-def test_thresholds_are_part_of_the_codes():
+def test_error_rates_are_those_of_the_codes():
     hasher = LDAHash(12, n_labels=None, random_state=0).fit(X[:300], y[:300])
     bits = hasher.transform(X[:300])
     for j in (0, 5, 11):
@@ -94,7 +94,7 @@ def test_thresholds_are_part_of_the_codes():
     assert (hasher.error_rates_ < 1).all()
 
 
-def test_two_classes_are_one_cut():
+def test_two_classes_give_equal_bits():
     hasher = LDAHash(3, random_state=0).fit(X[y < 2], y[y < 2])
     bits = hasher.transform(X[y < 2])
     assert (bits == bits[:, :1]).all()
@@ -102,12 +102,12 @@ def test_two_classes_are_one_cut():
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_what_cannot_be_learned_is_refused():
-    with pytest.raises(ValueError, match="no two of the 50 rows"):
+def test_unusable_input_raises_an_error():
+    with pytest.raises(ValueError, match="no two of the 50 labeled rows"):
         LDAHash(4).fit(X[:50], np.arange(50))
     with pytest.raises(ValueError, match="all equal"):
         LDAHash(4).fit(np.ones((20, 3)), np.arange(20) % 2)
-    with pytest.raises(ValueError, match=r"80 bits.*64"):
+    with pytest.raises(ValueError, match=r"n_bits=80 exceeds the 64 columns"):
         LDAHash(80, alpha=1.0).fit(X, y)
     for params in ({"alpha": 0}, {"ridge": -1}, {"n_labels": 1}):
         with pytest.raises(ValueError, match=next(iter(params))):

@@ -1,4 +1,4 @@
-"""LSH, PCAH, ITQ, SH and sign quantization against their own papers and independent implementations."""
+"""LSH, PCAH, ITQ, SH and sign quantization against their papers and independent implementations."""
 
 import numpy as np
 import pytest
@@ -54,10 +54,8 @@ def test_pcah_embeds_as_scikit_learns_pca_up_to_sign(digits):
 
 @pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("method", [PCAH, ITQ])
-def test_more_bits_than_dimensions_are_refused_with_a_way_out(digits, method):
-    with pytest.raises(
-        ValueError, match=r"65 bits asked of principal components of 64 dimensions.*lower n_bits"
-    ):
+def test_more_bits_than_columns_raise_an_error_with_alternatives(digits, method):
+    with pytest.raises(ValueError, match=r"n_bits=65 exceeds the 64 columns of X: lower n_bits"):
         method(65).fit(digits)
 
 
@@ -92,12 +90,12 @@ def test_itq_quantizes_as_well_as_faiss(digits):
     assert error(ours) <= 1.02 * error(Z)
 
 
-def test_sh_takes_the_smoothest_modes_over_all_components():
+def test_sh_uses_the_smoothest_modes_over_all_components():
     component, mode = smoothest_modes(np.array([4.0, 1.9, 0.9]), 6)
     assert list(zip(component, mode, strict=True)) == [(0, 1), (0, 2), (1, 1), (0, 3), (0, 4), (1, 2)]
 
 
-def test_sh_passes_over_components_of_no_length():
+def test_sh_skips_components_of_zero_length():
     component, _ = smoothest_modes(np.array([0.0, 2.0]), 3)
     assert set(component) == {1}
 

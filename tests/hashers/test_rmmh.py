@@ -1,4 +1,4 @@
-"""Random maximum margin hashing: its machines against scikit-learn's and against their own objective."""
+"""Random maximum margin hashing: its SVMs against scikit-learn's and against their objective."""
 
 import numpy as np
 import pytest
@@ -22,28 +22,28 @@ def X(digits):
 
 
 def rows_of_bits(n, M, bits, seed):
-    """The rows that each bit draws; the first half of them is labeled +1."""
+    """The rows that each bit samples; the first half has the label +1."""
     rng = np.random.default_rng(seed)
     return [rng.choice(n, M, replace=False) for _ in range(bits)]
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_real_values_are_the_decisions_of_scikit_learns_machines(X, kernel):
+def test_real_values_are_the_decisions_of_scikit_learns_svms(X, kernel):
     hasher = RMMH(5, n_train=32, kernel=kernel, random_state=4).fit(X)
     for bit, rows in enumerate(rows_of_bits(len(X), 32, 5, 4)):
         Z = X[rows]
         if kernel == "linear":
-            machine, variance = SVC(kernel="linear", tol=1e-8), Z.var(axis=0).sum()
+            svm, variance = SVC(kernel="linear", tol=1e-8), Z.var(axis=0).sum()
         else:
-            machine = SVC(kernel="rbf", gamma=hasher.gamma_, tol=1e-8)
+            svm = SVC(kernel="rbf", gamma=hasher.gamma_, tol=1e-8)
             squared = ((Z[:, None] - Z) ** 2).sum(axis=2)
             variance = 1 - np.exp(-hasher.gamma_ * squared).mean()
-        machine.set_params(C=1 / variance).fit(Z, np.arange(32) < 16)
-        assert np.allclose(hasher.embed(X)[:, bit], machine.decision_function(X), atol=0.02)
+        svm.set_params(C=1 / variance).fit(Z, np.arange(32) < 16)
+        assert np.allclose(hasher.embed(X)[:, bit], svm.decision_function(X), atol=0.02)
 
 
-def test_the_machine_meets_its_dual(X):
-    """½ w² + C Σ max(0, 1 - y f) is at least Σ α - ½ w² for any machine, and equal for the best one only."""
+def test_the_svm_closes_the_duality_gap(X):
+    """½ w² + C Σ max(0, 1 - y f) is at least Σ α - ½ w² for any SVM, and equal only for the best one."""
     Z = (X[:40] - X[:40].mean(axis=0)) / np.sqrt(X[:40].var(axis=0).sum())
     K = Z @ Z.T
     for C in 0.03, 1.0, 30.0:
@@ -58,7 +58,7 @@ def test_the_machine_meets_its_dual(X):
         assert primal - dual < 0.005 * primal
 
 
-def test_a_costly_error_parts_the_halves_of_every_bit(X):
+def test_a_large_penalty_separates_the_halves_of_every_bit(X):
     hasher = RMMH(20, C=1e4, random_state=0).fit(X)
     for bit, rows in enumerate(rows_of_bits(len(X), 32, 20, 0)):
         assert np.array_equal(hasher.transform(X[rows])[:, bit], np.arange(32) < 16)
@@ -72,7 +72,7 @@ def test_the_scale_of_the_rows_does_not_matter(X, kernel):
     assert np.mean(one == other) > 0.999
 
 
-def test_the_place_of_the_rows_does_not_matter(X):
+def test_a_shift_of_the_rows_does_not_matter(X):
     one, other = (RMMH(16, random_state=0).fit(X + shift).transform(X + shift) for shift in (0, 100))
     assert np.mean(one == other) > 0.99
 
@@ -97,17 +97,17 @@ def test_codes_find_digits_better_than_random_projections_do(digits):
     assert scores[RMMH] > scores[LSH] + 0.03
 
 
-def test_fewer_rows_than_a_bit_draws_are_all_taken(X):
+def test_a_sample_larger_than_the_rows_uses_all_rows(X):
     bits = RMMH(8, n_train=1000, random_state=0).fit(X[:11]).transform(X[:11])
     assert np.all((bits.sum(axis=0) > 0) & (bits.sum(axis=0) < 11))
 
 
-def test_a_row_drawn_by_several_bits_is_kept_once(X):
+def test_a_row_sampled_by_several_bits_is_stored_once(X):
     hasher = RMMH(8, n_train=10, kernel="rbf", random_state=0).fit(X[:20])
     assert len(hasher.points_) == len(np.unique(hasher.points_, axis=0)) <= 20
 
 
-def test_a_bit_that_draws_equal_rows_is_always_zero():
+def test_a_bit_whose_sample_is_constant_is_always_zero():
     X = np.zeros((200, 3))
     X[:3] = np.eye(3)
     bits = RMMH(64, n_train=4, random_state=0).fit(X).transform(X)
@@ -117,18 +117,18 @@ def test_a_bit_that_draws_equal_rows_is_always_zero():
 
 @pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_rows_that_are_all_equal_are_an_error(kernel):
+def test_equal_rows_raise_an_error(kernel):
     with pytest.raises(ValueError, match="all equal"):
         RMMH(4, kernel=kernel).fit(np.ones((10, 3)))
 
 
 @pytest.mark.parametrize("options", [{"kernel": None}, {"gamma": 0}, {"n_train": 1}, {"C": 0}])
-def test_options_out_of_range_are_errors(X, options):
+def test_options_out_of_range_raise_an_error(X, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         RMMH(4, **options).fit(X)
 
 
-def test_a_row_that_is_not_drawn_is_checked_all_the_same(X):
+def test_nan_in_a_row_that_is_not_sampled_raises_an_error(X):
     bad = X.copy()
     bad[1234, 5] = np.nan
     with pytest.raises(ValueError, match="row is 1234"):

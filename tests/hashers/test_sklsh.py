@@ -1,4 +1,4 @@
-"""SKLSH against its paper: how often bits differ, the bounds on that, and scikit-learn's Fourier features."""
+"""SKLSH against its paper: the probability of different bits, its bounds, and scikit-learn's features."""
 
 import numpy as np
 import pytest
@@ -54,11 +54,11 @@ def test_the_probability_lies_within_the_bounds_of_the_paper(shares):
     assert np.all(shares <= high + 0.015)
 
 
-def test_bits_of_points_far_apart_differ_in_four_of_pi_squared(shares):
+def test_bits_of_distant_points_differ_with_probability_four_over_pi_squared(shares):
     assert shares[-1] == pytest.approx(4 / np.pi**2, abs=0.015)
 
 
-def test_real_values_less_thresholds_are_scikit_learns_fourier_features(X):
+def test_real_values_minus_thresholds_are_scikit_learns_fourier_features(X):
     sampler = RBFSampler(gamma=0.003, n_components=40, random_state=0).fit(X)
     hasher = SKLSH(40, gamma=0.003, random_state=0).fit(X)
     hasher.projection_, hasher.phases_ = sampler.random_weights_, sampler.random_offset_
@@ -66,27 +66,27 @@ def test_real_values_less_thresholds_are_scikit_learns_fourier_features(X):
     assert np.allclose(features, sampler.transform(X), atol=1e-9)
 
 
-def test_features_multiply_to_the_kernel(X):
+def test_products_of_features_approximate_the_kernel(X):
     hasher = SKLSH(20_000, random_state=0).fit(X)
     features = hasher.embed(X[:30]) - hasher.thresholds_
     kernel = np.exp(-hasher.gamma_ * cdist(X[:30], X[:30], "sqeuclidean"))
     assert np.abs(2 * features @ features.T / 20_000 - kernel).max() < 0.05
 
 
-def test_gamma_comes_from_the_distance_to_the_50th_nearest(X):
+def test_the_default_gamma_follows_from_the_distance_to_the_50th_nearest(X):
     few = X[:400]
     sigma = np.sort(cdist(few, few), axis=1)[:, 50].mean()
     assert SKLSH(8, random_state=0).fit(few).gamma_ == pytest.approx(1 / (2 * sigma**2))
 
 
-def test_gamma_of_many_rows_is_measured_on_a_sample_and_near_that_of_all():
+def test_the_default_gamma_of_a_sample_is_close_to_that_of_all_rows():
     X = np.random.default_rng(0).standard_normal((8_000, 4))
     found = SKLSH(8, random_state=0).fit(X).gamma_
     sigma = np.sort(cdist(X[:500], X), axis=1)[:, 8_000 // 40].mean()
     assert found == pytest.approx(1 / (2 * sigma**2), rel=0.1)
 
 
-def test_the_gamma_found_when_given_makes_the_same_codes(X):
+def test_passing_the_default_gamma_explicitly_gives_the_same_codes(X):
     found = SKLSH(16, random_state=0).fit(X)
     given = SKLSH(16, gamma=found.gamma_, random_state=0).fit(X)
     assert np.array_equal(given.encode(X), found.encode(X))
@@ -99,18 +99,18 @@ def test_codes_find_euclidean_neighbors_in_digits(X):
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_rows_that_are_all_equal_are_an_error():
+def test_equal_rows_raise_an_error():
     with pytest.raises(ValueError, match="all equal"):
         SKLSH(4).fit(np.ones((10, 3)))
 
 
 @pytest.mark.parametrize("gamma", [0, -1, np.nan, "a"])
-def test_a_gamma_out_of_range_is_an_error(X, gamma):
+def test_a_gamma_out_of_range_raises_an_error(X, gamma):
     with pytest.raises(ValueError, match="gamma"):
         SKLSH(4, gamma=gamma).fit(X)
 
 
-def test_a_row_that_is_not_drawn_is_checked_all_the_same(X):
+def test_nan_in_a_row_that_is_not_sampled_raises_an_error(X):
     bad = X.copy()
     bad[1234, 5] = np.nan
     with pytest.raises(ValueError, match="row is 1234"):

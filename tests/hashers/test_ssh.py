@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.hashers._labels import Labeled
+from manihash.hashers._labels import LabeledRows
 from manihash.hashers.itq import ITQ
 from manihash.hashers.pcah import PCAH
 from manihash.hashers.ssh import SSH, sequential
@@ -50,11 +50,11 @@ def test_with_a_large_weight_on_variance_the_directions_are_the_principal_ones()
 
 
 @pytest.mark.parametrize("step", [0.3, 1.0, 4.0])
-def test_the_sequential_form_is_that_of_the_matrices_of_pairs(step):
+def test_the_sequential_form_equals_explicit_updates_of_the_pair_matrix(step):
     n = 120
     Z, labels = X[:n] - X[:n].mean(axis=0), y[:n]
     variance = 0.1 * Z.T @ Z / n
-    W = sequential(Z, Labeled(np.arange(n), labels), variance, step, 9)
+    W = sequential(Z, LabeledRows(np.arange(n), labels), variance, step, 9)
     S = similarity(labels)
     for w in W.T:
         M = Z.T @ S @ Z + variance
@@ -65,19 +65,19 @@ def test_the_sequential_form_is_that_of_the_matrices_of_pairs(step):
         variance = leave @ variance @ leave
 
 
-def test_bits_are_cut_at_the_mean_of_the_rows():
+def test_the_real_values_have_zero_mean():
     hasher = SSH(6, random_state=0).fit(X, y)
     assert hasher.embed(X).mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-12)
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_the_sequential_form_goes_past_the_width_and_the_orthogonal_one_says_that_it_cannot():
+def test_only_the_sequential_form_gives_more_bits_than_columns():
     assert SSH(80, n_labels=100).fit(X, y).transform(X).shape == (1797, 80)
-    with pytest.raises(ValueError, match=r"80 bits.*64"):
+    with pytest.raises(ValueError, match=r"n_bits=80 exceeds the 64 columns"):
         SSH(80, step=None).fit(X, y)
 
 
-def test_wrong_options_are_refused():
+def test_invalid_options_raise_an_error():
     for params in ({"eta": -0.1}, {"step": 0}, {"n_labels": 1}):
         with pytest.raises(ValueError, match=next(iter(params))):
             SSH(4, **params).fit(X, y)

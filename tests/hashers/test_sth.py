@@ -44,7 +44,7 @@ def test_the_graph_has_no_self_loops_even_among_equal_rows():
     assert ((W > 0).sum(axis=1) >= 4).all()
 
 
-def test_cosines_below_zero_weigh_nothing():
+def test_negative_cosines_have_zero_weight():
     Z = np.array([[1.0, 0], [0.6, 0.8], [-1, 0]])
     assert np.allclose(cosine_graph(Z, 2).toarray(), [[0, 0.6, 0], [0.6, 0, 0], [0, 0, 0]])
 
@@ -57,14 +57,14 @@ def test_the_vectors_solve_the_generalized_eigenproblem(W, dense_points, monkeyp
     L = D - W.toarray()
     values, vectors = eigh(L, D)
     assert values[0] == pytest.approx(0, abs=1e-10)
-    assert values[1] > 1e-3  # one piece, so the first alone is trivial
+    assert values[1] > 1e-3  # connected, so only the first is trivial
     assert np.allclose(L @ Y, D @ Y * values[1:13], atol=1e-7)
     assert np.allclose(np.abs(np.diag(Y.T @ D @ vectors[:, 1:13])), 1, atol=1e-6)
     assert np.allclose(Y.T @ D @ np.ones(len(L)), 0, atol=1e-8)
 
 
 @pytest.mark.parametrize("dense_points", [0, 10**6], ids=["sparse", "dense"])
-def test_a_graph_in_two_pieces_is_told_apart_by_the_first_bit(W, dense_points, monkeypatch):
+def test_the_first_bit_separates_two_connected_components(W, dense_points, monkeypatch):
     monkeypatch.setattr(sth, "_DENSE_POINTS", dense_points)
     two = sp.block_diag([W, W], format="csr")
     first = above_median(smoothest_vectors(two, 3, np.random.default_rng(0)))[:, 0]
@@ -84,7 +84,7 @@ def test_bits_are_balanced_among_equal_values_too():
     assert np.array_equal(above_median(Y), np.array([[0, 0], [0, 0], [0, 0], [1, 1], [1, 1]], bool))
 
 
-def test_each_bit_is_the_optimum_of_its_svm_as_another_solver_finds_it(Z):
+def test_each_bit_is_the_optimum_of_its_svm_found_by_another_solver(Z):
     hasher = STH(6, n_neighbors=10, random_state=0).fit(Z)
     order = np.random.default_rng(0).choice(600, 600, replace=False)
     bits = above_median(smoothest_vectors(cosine_graph(Z[order], 10), 6, np.random.default_rng(1)))
@@ -115,7 +115,7 @@ def test_codes_do_not_depend_on_the_length_of_rows():
     assert np.allclose(plain.projection_, unit.projection_)
 
 
-def test_rows_of_zeros_do_no_harm():
+def test_rows_of_zeros_have_finite_embeddings():
     X = load_digits().data[:100].copy()
     X[:40] = 0
     assert np.isfinite(STH(4, n_neighbors=5, random_state=0).fit(X).embed(X)).all()
@@ -129,11 +129,11 @@ def test_progress_is_shown_for_each_svm(caplog):
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_too_few_rows_are_refused_with_a_remedy():
+def test_too_few_rows_raise_an_error_with_a_remedy():
     X = load_digits().data
-    with pytest.raises(ValueError, match=r"25 neighbors asked of 20 training rows.*lower n_neighbors"):
+    with pytest.raises(ValueError, match=r"n_neighbors=25 exceeds the 19 other rows.*lower n_neighbors"):
         STH(4).fit(X[:20])
-    with pytest.raises(ValueError, match=r"40 bits asked of a graph of 40 training rows.*lower n_bits"):
+    with pytest.raises(ValueError, match=r"n_bits=40 exceeds the 39 eigenvectors.*lower n_bits"):
         STH(40, n_train=40).fit(X)
     with pytest.raises(ValueError, match="C must be above zero"):
         STH(4, C=0).fit(X)

@@ -1,4 +1,4 @@
-"""The one base class of all hashers: a real-valued Y, then the sign."""
+"""The base class of all hashers: real values Y, then their sign."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -17,18 +17,67 @@ from manihash.types import Codes, Floats
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
-    """Binary codes of vectors: a subclass writes ``_fit(rows, y, rng)`` and ``_embed(block)``.
+    """Base class of all hashers: binary codes of vectors.
 
-    Checking, blocks of rows, unit length (``normalize``), the sign, packing and model files are written here,
-    once. A bit is 1 where the real value is above zero. A row's code is the same whatever batch it comes in.
-    Of a dask array, ``encode``, ``transform`` and ``embed`` give a dask array.
+    A hasher maps a row x to real values y(x) of length ``n_bits``, and bit j of its code is 1 if
+    y_j(x) > 0, otherwise 0. A subclass implements two methods: ``_fit(rows, y, rng)``, which sets the
+    fitted attributes, and ``_embed(X)``, which returns the real values of a block of rows. This class
+    validates the input, visits the rows in blocks, scales them to unit length if ``normalize`` is set,
+    takes the sign, packs the bits and writes model files.
+
+    The code of a row does not depend on the batch that contains it. All methods accept numpy arrays, scipy
+    sparse matrices, memory maps, dask arrays and torch tensors; for a dask array, ``encode``, ``transform``
+    and ``embed`` return a dask array.
+
+    Attributes
+    ----------
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the rows seen by ``fit``.
+
+    Examples
+    --------
+    A method is one subclass; this one compares each column with its mean:
+
+    >>> import numpy as np
+    >>> from manihash import Hasher
+    >>> class AboveMean(Hasher):
+    ...     def __init__(self, n_bits=4, normalize=False, random_state=None):
+    ...         self.n_bits = n_bits
+    ...         self.normalize = normalize
+    ...         self.random_state = random_state
+    ...
+    ...     def _fit(self, rows, y, rng):
+    ...         self.mean_ = rows.take(np.arange(len(rows))).mean(axis=0)
+    ...
+    ...     def _embed(self, X):
+    ...         return X - self.mean_
+    >>> X = np.arange(12.0).reshape(3, 4)
+    >>> AboveMean(n_bits=4).fit(X).transform(X)
+    array([[0, 0, 0, 0],
+           [0, 0, 0, 0],
+           [1, 1, 1, 1]], dtype=uint8)
     """
 
     n_bits: int
     normalize: bool
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the rows of X (n, d); ``n_bits_`` keeps the length of the codes."""
+        """Learn the hash functions from rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Training rows, at least two.
+        y : array-like of shape (n,) or None, default=None
+            Labels. Only supervised methods use them; all others ignore them.
+
+        Returns
+        -------
+        Hasher
+            The fitted hasher itself.
+        """
         super().fit(X, y)
         self.n_bits_ = int(self.n_bits)
         return self
@@ -38,7 +87,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     def _embed(self, X: Floats) -> Floats:
         """Real values (b, r) of a block of prepared rows (b, d)."""
-        raise TypeError(f"{type(self).__name__} embeds nothing")
+        raise TypeError(f"{type(self).__name__} does not implement _embed")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -46,36 +95,84 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         return tags
 
     def embed(self, X: Any) -> Floats:
-        """Real values (n, r) of the rows of X (n, d), before the sign."""
+        """Compute the real values of rows, before the sign.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows with as many columns as those of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n, n_bits)
+            Real values; bit j of a row is 1 where column j is positive.
+        """
         rows = self._by_kernel(self._rows_to_map(X), pack=False)
-        return rows.map_blocks(self._now()._embed, self._n_features_out, rows.dtype, "embed")
+        return rows.map_blocks(self._snapshot()._embed, self._n_features_out, rows.dtype, "embed")
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
-        """Bits (n, r) of 0 and 1."""
-        model = self._now()
+        """Compute the bits of rows, one per column.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows with as many columns as those of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n, n_bits) and dtype uint8
+            The bits, 0 or 1.
+        """
+        model = self._snapshot()
         return self._rows_to_map(X).map_blocks(
             lambda block: model._embed(block) > 0, self._n_features_out, np.uint8, "transform"
         )
 
     def encode(self, X: Any) -> Codes:
-        """Packed codes (n, ceil(r / 8)): one byte holds eight bits, in the order of ``np.packbits``."""
+        """Compute the packed codes of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows with as many columns as those of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n, ceil(n_bits / 8)) and dtype uint8
+            The codes. One byte holds eight bits in the order of ``numpy.packbits``; unused bits of the last
+            byte are 0.
+        """
         rows, width = self._by_kernel(self._rows_to_map(X), pack=True), codes.n_bytes(self._n_features_out)
-        return rows.map_blocks(self._now()._code, width, np.uint8, "encode")
+        return rows.map_blocks(self._snapshot()._encode_block, width, np.uint8, "encode")
 
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
-        """The codes of ``encode``, some rows at a time, from row ``start`` on: all of them are never held."""
-        rows = self._by_kernel(self._rows_to_map(X), pack=True)
-        return rows.stream(self._now()._code, "encode", start=start)
+        """Compute the packed codes of rows block by block, so that not all of them are in memory.
 
-    def _now(self) -> Self:
-        """The model as it is now, for what is computed later: another ``fit`` does not change it."""
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows with as many columns as those of ``fit``.
+        start : int, default=0
+            Number of the first row to encode.
+
+        Returns
+        -------
+        iterator of ndarray
+            Codes of consecutive rows; together they equal ``encode(X)[start:]``.
+        """
+        rows = self._by_kernel(self._rows_to_map(X), pack=True)
+        return rows.stream(self._snapshot()._encode_block, "encode", start=start)
+
+    def _snapshot(self) -> Self:
+        """A shallow copy: what is computed later is not changed by another ``fit``."""
         return copy(self)
 
-    def _code(self, block: Floats) -> Codes:
-        return backend(block).pack(self._embed(block) > 0)
+    def _encode_block(self, X: Floats) -> Codes:
+        """Packed codes (b, ceil(r / 8)) of a block of prepared rows (b, d)."""
+        return backend(X).pack(self._embed(X) > 0)
 
     def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
-        """The rows, to be embedded or encoded by one kernel where a subclass has one."""
+        """The rows, to be embedded or encoded by one fused kernel if a subclass has one."""
         return rows
 
     def _check(self) -> None:
@@ -84,3 +181,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     @property
     def _n_features_out(self) -> int:
         return self.n_bits_
+
+
+def check_all_rows(rows: Rows) -> None:
+    """Read all rows, so that a NaN raises an error even in a row that is not sampled."""
+    for _ in rows.map(len):
+        pass

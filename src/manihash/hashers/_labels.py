@@ -1,7 +1,7 @@
-"""What hashers that learn from labels share: which rows have one, which are used, and S of their pairs.
+"""The base class of the hashers that learn from labels: which rows have a label, and which of them are used.
 
-y is one label a row: whole numbers or strings. A row without a label has -1 (numbers) or None. Of the rows
-that have one, ``n_labels`` are used, drawn so that the classes take turns.
+y has one label per row: integers or strings. The label -1 (integers) or None marks a row without a label.
+``n_labels`` of the labeled rows are used, sampled with balanced classes.
 """
 
 from dataclasses import dataclass
@@ -20,33 +20,36 @@ from manihash.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Labeled:
-    """The rows whose labels are used: their places ``index`` (l,) and classes ``number`` (l,), 0 … c - 1."""
+class LabeledRows:
+    """The rows whose labels are used: their indices ``index`` (l,) and their ``classes`` (l,), 0 … c - 1."""
 
     index: Ints
-    number: Ints
+    classes: Ints
 
     def __len__(self) -> int:
         return len(self.index)
 
     @cached_property
-    def members(self) -> sp.csr_array:
-        """G (l, c): 1 where a row is of a class."""
-        l = len(self.number)
-        return sp.csr_array((np.ones(l), self.number, np.arange(l + 1)))
+    def indicator(self) -> sp.csr_array:
+        """G (l, c): G_ij is 1 if row i belongs to class j, otherwise 0."""
+        l = len(self.classes)
+        return sp.csr_array((np.ones(l), self.classes, np.arange(l + 1)))
 
     @cached_property
-    def counts(self) -> Ints:
-        """How many rows each class has, (c,)."""
-        return np.bincount(self.number)
+    def class_counts(self) -> Ints:
+        """The number of rows of each class, (c,)."""
+        return np.bincount(self.classes)
 
     def similarity_times(self, B: Floats) -> Floats:
-        """S B for B (l, q); S_ij is 1 for a pair of one class, else -1: S = 2 G Gᵀ - 1 1ᵀ, never held."""
-        return 2 * (self.members @ (self.members.T @ B)) - B.sum(axis=0)
+        """S B for B (l, q), where S_ij is 1 if rows i and j have the same class and -1 otherwise.
+
+        S = 2 G Gᵀ - 1 1ᵀ, so S (l, l) is not computed.
+        """
+        return 2 * (self.indicator @ (self.indicator.T @ B)) - B.sum(axis=0)
 
 
 class LabeledHasher(Hasher):
-    """A hasher that ``fit(X, y)`` teaches: it wants y, and uses ``n_labels`` of its labels (None: all)."""
+    """A hasher whose ``fit(X, y)`` requires y and uses ``n_labels`` of the labels (None: all)."""
 
     n_labels: int | None
 
@@ -60,73 +63,79 @@ class LabeledHasher(Hasher):
         if self.n_labels is not None:
             checks.positive_int(self.n_labels, "n_labels", least=2)
 
-    def _labeled(self, rows: Rows, y: Any, rng: np.random.Generator) -> Labeled:
-        index, number = labels(y, len(rows))
-        taken = in_turns(number, rng)[: self.n_labels]
-        used = Labeled(index[taken], np.unique(number[taken], return_inverse=True)[1])
-        self.n_labels_ = len(used)
-        return used
+    def _sample_labels(self, rows: Rows, y: Any, rng: np.random.Generator) -> LabeledRows:
+        """The labeled rows to learn from; ``n_labels_`` is set to their number."""
+        index, classes = parse_labels(y, len(rows))
+        used = balanced_order(classes, rng)[: self.n_labels]
+        labeled = LabeledRows(index[used], np.unique(classes[used], return_inverse=True)[1])
+        self.n_labels_ = len(labeled)
+        return labeled
 
 
-def labels(y: Any, n: int) -> tuple[Ints, Ints]:
-    """The rows that have a label, and the numbers of their classes: two (l,)."""
+def parse_labels(y: Any, n: int) -> tuple[Ints, Ints]:
+    """The indices of the rows that have a label, and their classes 0 … c - 1: two arrays (l,)."""
     if y is None:
         raise ValueError(
-            "this method requires y to be passed, but the target y is None: give fit(X, y) one label a row "
-            "(--labels FILE on the command line), or take a method that learns without, such as imh-tsne"
+            "this method requires y to be passed, but the target y is None: call fit(X, y) with one label "
+            "per row, or use an unsupervised method"
         )
-    # A list as objects: as strings, a NaN among names would be one more name.
-    given = np.asarray(y, None if hasattr(y, "dtype") else object)
-    if given.shape != (n,):
+    # A list becomes an array of objects: in an array of strings, NaN would become the string "nan".
+    labels = np.asarray(y, None if hasattr(y, "dtype") else object)
+    if labels.shape != (n,):
         raise ValueError(
-            f"y must be one label a row, shape ({n},), not {given.shape}: give the labels of the rows "
-            "of X in their order, -1 or None for a row without a label"
+            f"y must have one label per row, shape ({n},), got shape {labels.shape}: give the labels in the "
+            "order of the rows of X, with -1 or None for a row without a label"
         )
-    index, names = _named(given)
-    classes, number = np.unique(names, return_inverse=True)
-    if len(classes) < 2:
-        what = f"one class only ({classes[0]})" if len(classes) else "no class at all"
+    index, known = _known_labels(labels)
+    names, classes = np.unique(known, return_inverse=True)
+    if len(names) < 2:
+        what = f"only one class ({names[0]})" if len(names) else "no class"
         raise ValueError(
-            f"y names {what}, and {n - len(index)} of {n} rows have no label (-1 or None): "
+            f"y contains {what}, and {n - len(index)} of {n} rows have no label (-1 or None): "
             "give labels of at least two classes"
         )
-    return index, number
+    return index, classes
 
 
-def _named(y: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
-    """The rows that have a label, and their labels as whole numbers or strings."""
+def _known_labels(y: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """The indices of the rows that have a label, and their labels as integers or strings: two arrays (l,)."""
     if y.dtype.kind == "O":
-        held = np.flatnonzero([label is not None for label in y])
-        if any(isinstance(label, float) and label != label for label in y):
-            raise ValueError("y contains NaN: give None to a row without a label, or leave the row out")
-        own = np.array(y[held].tolist())
-        if own.dtype.kind == "O" or own.ndim != 1:
-            raise ValueError("y must hold whole numbers or strings, and None for a row without a label")
-        inner, names = _named(own)
-        return held[inner], names
+        return _known_objects(y)
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError(
-                "y contains NaN or infinity: give -1 to a row without a label, or leave the row out"
+                "y contains NaN or infinity: use -1 for a row without a label, or remove the row"
             )
         if (y != np.rint(y)).any():
-            raise ValueError("y holds numbers that are not whole, so they are no labels: give classes")
+            raise ValueError("y contains numbers that are not integers: give class labels")
     elif y.dtype.kind not in "iubUS":
-        raise ValueError(f"y holds values of type {y.dtype}: give whole numbers or strings")
+        raise ValueError(f"y has the dtype {y.dtype}: give integers or strings")
     index = np.flatnonzero(y != -1) if y.dtype.kind in "if" else np.arange(len(y))
     return index, y[index]
 
 
-def in_turns(number: Ints, rng: np.random.Generator) -> Ints:
-    """The rows at random, but so that classes take turns until they run out: any start of it is balanced."""
-    shuffled = rng.permutation(len(number))
-    return shuffled[np.argsort(turn(number[shuffled]), kind="stable")]
+def _known_objects(y: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """As ``_known_labels``, for an array of Python objects."""
+    if any(isinstance(label, float) and label != label for label in y):
+        raise ValueError("y contains NaN: use None for a row without a label, or remove the row")
+    given = np.flatnonzero([label is not None for label in y])
+    labels = np.array(y[given].tolist())
+    if labels.dtype.kind == "O" or labels.ndim != 1:
+        raise ValueError("y must contain integers or strings, and None for a row without a label")
+    index, known = _known_labels(labels)
+    return given[index], known
 
 
-def turn(number: Ints) -> Ints:
-    """How many rows of its own class stand before each row, (l,)."""
-    order = np.argsort(number, kind="stable")
-    grouped = number[order]
-    before = np.empty(len(number), np.intp)
-    before[order] = np.arange(len(number)) - np.searchsorted(grouped, grouped)
-    return before
+def balanced_order(classes: Ints, rng: np.random.Generator) -> Ints:
+    """A random order (l,) of the rows in which every prefix has balanced classes, as far as rows suffice."""
+    shuffled = rng.permutation(len(classes))
+    return shuffled[np.argsort(rank_in_class(classes[shuffled]), kind="stable")]
+
+
+def rank_in_class(classes: Ints) -> Ints:
+    """For each row the number of earlier rows of the same class, (l,)."""
+    order = np.argsort(classes, kind="stable")
+    grouped = classes[order]
+    rank = np.empty(len(classes), np.intp)
+    rank[order] = np.arange(len(classes)) - np.searchsorted(grouped, grouped)
+    return rank

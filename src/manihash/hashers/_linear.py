@@ -1,4 +1,4 @@
-"""What the linear hashers share: the moments of the rows, and codes from a projection."""
+"""The base class of the linear hashers, and the mean and covariance of rows."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,12 @@ import numpy as np
 
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
-from manihash.linalg import leading_eigenvectors
 from manihash.rows import Rows
 from manihash.types import Floats
 
 
 class LinearHasher(Hasher):
-    """Bits sign(xᵀP - b): a subclass's ``_fit`` sets ``projection_`` P (d, r) and ``offset_`` b (r,)."""
+    """Bits sign(Pᵀx - b): the ``_fit`` of a subclass sets ``projection_`` P (d, r) and ``offset_`` b (r,)."""
 
     projection_: Floats
     offset_: Floats
@@ -25,7 +24,7 @@ class LinearHasher(Hasher):
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean (d,) and covariance (d, d) of rows, divided by n."""
+    """The mean (d,) and the covariance (d, d) of n rows, normalized by n."""
 
     mean: Floats
     covariance: Floats
@@ -38,7 +37,10 @@ def mean_of(rows: Rows) -> Floats:
 
 
 def moments(rows: Rows) -> Moments:
-    """Mean and covariance, summed over blocks in float64; about the mean, so large offsets do no harm."""
+    """Mean and covariance of the rows, summed over blocks in float64.
+
+    The mean is subtracted before squaring, so that a large mean costs no precision.
+    """
     mean = mean_of(rows)
     center = mean.astype(rows.dtype)
 
@@ -50,13 +52,7 @@ def moments(rows: Rows) -> Moments:
     return Moments(mean, total / len(rows))
 
 
-def principal_directions(covariance: Floats, r: int) -> tuple[Floats, Floats]:
-    """The r directions (d, r) of largest variance, and their variances (r,), largest first; signs fixed."""
-    d = len(covariance)
-    if r > d:
-        raise ValueError(
-            f"{r} bits asked of principal components of {d} dimensions, which are {d} at most: "
-            "lower n_bits, or take a method that is not bound by the width, such as imh-tsne or lsh"
-        )
-    values, vectors = leading_eigenvectors(covariance, r)
-    return vectors, values
+def check_n_bits(n_bits: int, d: int, alternative: str) -> None:
+    """Raise if a method that derives one bit from each of d orthogonal directions is asked for more bits."""
+    if n_bits > d:
+        raise ValueError(f"n_bits={n_bits} exceeds the {d} columns of X: lower n_bits, or {alternative}")

@@ -6,20 +6,64 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
-from manihash.hashers._linear import LinearHasher, moments, principal_directions
+from manihash.hashers._linear import LinearHasher, check_n_bits, moments
+from manihash.linalg import leading_eigenvectors
 from manihash.progress import note
 from manihash.rotation import ITQRotation
 from manihash.rows import Rows
 
-# Of more rows than this a sample of so many learns the rotation.
+# The rotation is learned from at most this many rows.
 _ROTATION_ROWS = 2**20
 
 
 class ITQ(LinearHasher):
-    """Bits sign(Rᵀ Pᵀ (x - mean)): PCA to r dimensions, then the rotation R of ``n_iter`` rounds.
+    """Iterative quantization: principal components, rotated so that the sign loses less.
 
-    ``quantization_error_`` is the mean squared error of the last round. Of more than a million rows, a
-    million drawn evenly learn the rotation.
+        h(x) = sign(Rᵀ Pᵀ (x - mean))
+
+    The columns of P are the ``n_bits`` directions of largest variance. The rotation R minimizes the
+    quantization error |sign(V R) - V R|² of the projected rows V by alternating minimization
+    (``ITQRotation``). If there are more than 2^20 rows, R is learned from a stratified sample of 2^20 rows.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes, at most the number of columns d.
+    n_iter : int, default=50
+        Number of iterations of the rotation.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the initial rotation. The same seed gives the same codes.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (d, n_bits)
+        The directions P R, one per column.
+    offset_ : ndarray of shape (n_bits,)
+        Rᵀ Pᵀ mean, which is subtracted from Rᵀ Pᵀ x.
+    variances_ : ndarray of shape (n_bits,)
+        Variance of the rows along each principal direction, descending.
+    quantization_error_ : float
+        Mean squared quantization error in the last iteration.
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    References
+    ----------
+    .. [1] Y. Gong and S. Lazebnik, "Iterative quantization: a Procrustean approach to learning binary codes",
+       CVPR 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import ITQ
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = ITQ(n_bits=16, random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 2)
     """
 
     def __init__(
@@ -31,9 +75,10 @@ class ITQ(LinearHasher):
         self.random_state = random_state
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as LSH or IMH")
         rows = rows.cached()
         found = moments(rows)
-        P, self.variances_ = principal_directions(found.covariance, self.n_bits)
+        self.variances_, P = leading_eigenvectors(found.covariance, self.n_bits)
         directions, center = P.T.astype(rows.dtype), (found.mean @ P).astype(rows.dtype)
         if len(rows) > _ROTATION_ROWS:
             note(f"ITQ learns its rotation from {_ROTATION_ROWS:,} of {len(rows):,} rows")

@@ -6,30 +6,75 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.hashers._kernel import KernelHasher, drawn, look_through
+from manihash.hashers._hasher import check_all_rows
+from manihash.hashers._kernel_hasher import KernelHasher, training_points
 from manihash.linalg import inverse_square_root
 from manihash.rows import Rows
 from manihash.types import Floats
 
-# Of the directions that the sampled points span, those of less than this share of the largest are rounding.
+# Eigenvalues below this share of the largest one are rounding errors.
 _ROUNDING = 1e-10
 
 
 class KLSH(KernelHasher):
-    """Bits Σ_i w_i κ(x, z_i) > 0 over p sampled rows z_i, w = K^-1/2 e_S, K and κ centered in feature space.
+    """Kernelized LSH: random hyperplanes in the feature space of a kernel.
 
-    e_S is 1 at t of the p rows. By the central limit theorem the hyperplane is then nearly Gaussian, of equal
-    variance in all directions that the z_i span, so two points differ in a bit with probability angle / π,
-    their angle seen from the mean of the φ(z_i). After ``fit``: ``points_`` z (p, d), ``weights_`` w (p, r)
-    (``points_`` None and Σ_i z_i w_i (d, r) for the linear kernel), ``offset_``, ``gamma_``.
+        h_S(x) = sign(Σ_i w_i κ(x, z_i)),   w = K^-1/2 e_S
+
+    The z_i are p sampled rows, K (p, p) contains their kernel values, and e_S is 1 for t of the p rows and 0
+    for the others; K and κ are centered in feature space. By the central limit theorem the hyperplane is
+    nearly Gaussian, with equal variance in all directions that the z_i span. Two rows therefore differ in a
+    bit with probability of about θ / π, where θ is their angle as seen from the mean of the φ(z_i).
 
     Parameters
     ----------
-    kernel: "rbf", exp(-γ |x - z|²); "linear"; or a function of X (b, d) and Z (s, d) that gives (b, s), each
-        row by itself. Model files keep no functions: after ``load`` give it back by ``set_params``.
-    gamma: None for 1 / (2 σ²), σ the mean distance of a row to its 50th nearest in a sample of 2,000 rows.
-    n_train: p; all rows where there are fewer. (p, p) is held.
-    n_summed: t; at most p / 2, since a sum over S and one over the rest differ in sign only.
+    n_bits : int, default=64
+        Length of the codes.
+    kernel : {"rbf", "linear"} or callable, default="rbf"
+        "rbf" is exp(-γ |x - z|²) and "linear" is xᵀz. A function takes X of shape (b, d) and Z of shape (s,
+        d) and returns κ of shape (b, s); each row of its result must depend on the same row of X only. Model
+        files do not contain functions: after ``load``, set it again with ``set_params(kernel=...)``.
+    gamma : float or None, default=None
+        Width parameter γ of the Gaussian kernel. None means 1 / (2 σ²), where σ is the mean distance of a row
+        to its 50th nearest neighbor in a sample of 2,000 rows.
+    n_train : int, default=300
+        Number p of sampled rows; all rows if there are fewer. A matrix of shape (p, p) is computed.
+    n_summed : int, default=30
+        Number t of rows in each subset S, at most p / 2: complementary subsets give the same bit up to its
+        sign.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of sampled rows and subsets. The same seed gives the same codes.
+
+    Attributes
+    ----------
+    points_ : ndarray of shape (s, d) or None
+        The sampled rows z_i; None for the linear kernel.
+    weights_ : ndarray of shape (s, n_bits) or (d, n_bits)
+        The weights w_i, one column per bit; for the linear kernel the sums Σ_i z_i w_i.
+    offset_ : ndarray of shape (n_bits,)
+        The offset that centers the kernel values.
+    gamma_ : float or None
+        The γ used; None for a kernel other than "rbf".
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    References
+    ----------
+    .. [1] B. Kulis and K. Grauman, "Kernelized locality-sensitive hashing for scalable image search", ICCV
+       2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import KLSH
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = KLSH(n_bits=64, random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 8)
     """
 
     def __init__(
@@ -56,19 +101,19 @@ class KLSH(KernelHasher):
         checks.positive_int(self.n_summed, "n_summed")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        look_through(rows)
+        check_all_rows(rows)
         p = min(self.n_train, len(rows))
-        Z = drawn(rows, rng.choice(len(rows), p, replace=False))
+        Z = training_points(rows, rng.choice(len(rows), p, replace=False))
         e_S = subsets(p, min(self.n_summed, p // 2), self.n_bits, rng)
-        self._scale(rows, rng)
+        self._set_gamma(rows, rng)
         K = self._kernel(Z, Z)
         W = inverse_root(centered(K)) @ e_S
-        # Columns of W sum to zero, so of the centering of κ(x, z_i) only the means over the sample remain.
+        # The columns of W sum to zero, so centering κ(x, z_i) only subtracts its mean over the sample.
         self._expand(rows, Z, W, K.mean(axis=0) @ W)
 
 
 def subsets(p: int, t: int, r: int, rng: np.random.Generator) -> Floats:
-    """e_S (p, r): in each column t ones, at random."""
+    """e_S (p, r): t ones at random positions in each column, zeros elsewhere."""
     e_S = np.zeros((p, r))
     for column in e_S.T:
         column[rng.choice(p, t, replace=False)] = 1
@@ -76,11 +121,11 @@ def subsets(p: int, t: int, r: int, rng: np.random.Generator) -> Floats:
 
 
 def centered(K: Floats) -> Floats:
-    """Kernel values (p, p) of φ(z) less their mean."""
+    """The kernel values (p, p) after centering φ(z) in feature space."""
     means = K.mean(axis=0)
     return K - means - K.mean(axis=1)[:, None] + means.mean()
 
 
 def inverse_root(K: Floats) -> Floats:
-    """K^-1/2 (p, p), in the directions in which K is not zero."""
+    """K^-1/2 (p, p) on the directions in which K is not zero."""
     return inverse_square_root(*eigh(K), _ROUNDING)

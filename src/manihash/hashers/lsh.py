@@ -9,9 +9,47 @@ from manihash.rows import Rows
 
 
 class LSH(LinearHasher):
-    """Bits sign(pᵀ(x - mean)) with Gaussian p: two points differ in a bit with probability angle / π.
+    """Locality-sensitive hashing for angles: the signs of random projections.
 
-    ``center=False`` leaves the mean in. For several tables see ``LSHTables``.
+        h_j(x) = sign(p_jᵀ (x - mean)),   p_j ~ N(0, I)
+
+    Two rows differ in a bit with probability θ / π, where θ is the angle between them as seen from the mean.
+    ``LSHTables`` searches several tables of such codes.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    center : bool, default=True
+        Subtract the mean of the training rows before the projection.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random projections. The same seed gives the same codes.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (d, n_bits)
+        The directions p_j, one per column.
+    offset_ : ndarray of shape (n_bits,)
+        p_jᵀ mean, which is subtracted from p_jᵀ x.
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    References
+    ----------
+    .. [1] M. S. Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import LSH
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = LSH(n_bits=64, random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 8)
     """
 
     def __init__(

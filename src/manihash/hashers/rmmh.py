@@ -6,31 +6,72 @@ import numpy as np
 from sklearn.svm import SVC
 
 from manihash import checks
-from manihash.hashers._kernel import KernelHasher, drawn, look_through
+from manihash.hashers._hasher import check_all_rows
+from manihash.hashers._kernel_hasher import KernelHasher, training_points
 from manihash.progress import advance
 from manihash.rows import Rows
 from manihash.types import Floats
 
-# A variance below this share of the mean square is rounding.
+# A variance below this share of the mean square is a rounding error.
 _ROUNDING = 1e-12
 
 
 class RMMH(KernelHasher):
-    """Bits Σ_i α_i y_i κ(x, z_i) + b > 0: a support vector machine that parts M random rows z_i in halves.
+    """Random maximum margin hashing: SVMs that separate random halves of a few rows.
 
-    The labels y_i are +1 for a random half and -1 for the other: a bit is not taught to keep neighbors
-    together but to be independent of the other bits, and the margin lets it generalize. A bit whose M rows
-    are all equal is always 0. After ``fit``: ``points_`` z (s, d), all rows drawn, each once; ``weights_``
-    (s, r), the α_i y_i of each bit (for the linear kernel ``points_`` is None and ``weights_`` their sums
-    Σ_i z_i α_i y_i, (d, r)); ``offset_`` -b; ``gamma_``.
+        h(x) = sign(Σ_i α_i y_i κ(x, z_i) + b)
+
+    For each bit, M rows z_i are sampled; a random half has the label y_i = 1 and the other half -1, and a
+    support vector machine separates them. The bits are thus nearly independent of each other, and the wide
+    margins make them generalize. A bit whose M rows are all equal is always 0.
 
     Parameters
     ----------
-    n_train: M, rows drawn for each bit; all rows where there are fewer.
-    kernel: "linear"; "rbf", exp(-γ |x - z|²); or a function of X (b, d) and Z (s, d) that gives (b, s), each
-        row by itself. Model files keep no functions: after ``load`` give it back by ``set_params``.
-    gamma: None for 1 / (2 σ²), σ the mean distance of a row to its 50th nearest in a sample of 2,000 rows.
-    C: what errors cost, where the M rows are scaled to variance one in the kernel's space.
+    n_bits : int, default=64
+        Length of the codes.
+    n_train : int, default=32
+        Number M of rows sampled for each bit; all rows if there are fewer.
+    kernel : {"rbf", "linear"} or callable, default="linear"
+        "rbf" is exp(-γ |x - z|²) and "linear" is xᵀz. A function takes X of shape (b, d) and Z of shape (s,
+        d) and returns κ of shape (b, s); each row of its result must depend on the same row of X only. Model
+        files do not contain functions: after ``load``, set it again with ``set_params(kernel=...)``.
+    gamma : float or None, default=None
+        Width parameter γ of the Gaussian kernel. None means 1 / (2 σ²), where σ is the mean distance of a row
+        to its 50th nearest neighbor in a sample of 2,000 rows.
+    C : float, default=1.0
+        Penalty of the errors of the SVMs, where the M rows are scaled to variance 1 in feature space.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of sampled rows and halves. The same seed gives the same codes.
+
+    Attributes
+    ----------
+    points_ : ndarray of shape (s, d) or None
+        The sampled rows z_i of all bits, without duplicates; None for the linear kernel.
+    weights_ : ndarray of shape (s, n_bits) or (d, n_bits)
+        The coefficients α_i y_i, one column per bit; for the linear kernel the sums Σ_i z_i w_i.
+    offset_ : ndarray of shape (n_bits,)
+        The negated intercepts -b.
+    gamma_ : float or None
+        The γ used; None for a kernel other than "rbf".
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    References
+    ----------
+    .. [1] A. Joly and O. Buisson, "Random maximum margin hashing", CVPR 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import RMMH
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = RMMH(n_bits=64, random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 8)
     """
 
     def __init__(
@@ -57,12 +98,12 @@ class RMMH(KernelHasher):
         checks.positive_number(self.C, "C")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        look_through(rows)
+        check_all_rows(rows)
         n, M = len(rows), min(self.n_train, len(rows))
         chosen = np.stack([rng.choice(n, M, replace=False) for _ in range(self.n_bits)])
-        self._scale(rows, rng)
+        self._set_gamma(rows, rng)
         index, place = np.unique(chosen, return_inverse=True)
-        Z = drawn(rows, index)
+        Z = training_points(rows, index)
         W, b = np.zeros((len(index), self.n_bits)), np.zeros(self.n_bits)
         for bit, some in enumerate(place.reshape(chosen.shape)):
             advance("RMMH, margins", bit, self.n_bits)
@@ -72,7 +113,7 @@ class RMMH(KernelHasher):
 
 
 def widest_margin(K: Floats, C: float) -> tuple[Floats, float]:
-    """α_i y_i (M,) and b of the machine that parts the first half of the points from the rest; K (M, M)."""
+    """α_i y_i (M,) and b of the SVM that separates the first half of the points from the rest; K (M, M)."""
     M = len(K)
     variance = K.diagonal().mean() - K.mean()
     weights = np.zeros(M)

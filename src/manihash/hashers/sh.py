@@ -6,16 +6,55 @@ import numpy as np
 
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
-from manihash.hashers._linear import moments, principal_directions
+from manihash.hashers._linear import moments
+from manihash.linalg import leading_eigenvectors
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
 
 class SH(Hasher):
-    """Bits sin(π/2 + ω z_i): the smoothest eigenfunctions of boxes along the principal components z.
+    """Spectral hashing: the signs of smooth waves along the principal components.
 
-    The box of a component reaches from its least to its largest training value. Of the functions
-    ω = π mode / length, mode = 1, 2, …, over all components, the ``n_bits`` of least ω are taken.
+        h_j(x) = sign(sin(π/2 + ω_j (z_i - low_i))),   ω_j = π mode / length_i
+
+    z_i is the i-th principal component of x; it ranges from low_i to low_i + length_i on the training rows.
+    Of the functions for all components i and mode = 1, 2, …, the ``n_bits`` with the smallest ω are used:
+    these are the smoothest eigenfunctions of a uniform distribution on a box.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Not used: the method has no randomness.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (d, n_bits)
+        The principal direction that each bit uses.
+    offset_ : ndarray of shape (n_bits,)
+        The smallest training value low_i along that direction.
+    frequencies_ : ndarray of shape (n_bits,)
+        The frequencies ω_j, ascending.
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    References
+    ----------
+    .. [1] Y. Weiss, A. Torralba and R. Fergus, "Spectral hashing", NIPS 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import SH
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = SH(n_bits=64).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 8)
     """
 
     def __init__(self, n_bits: int = 64, normalize: bool = False, random_state: Any = None) -> None:
@@ -26,7 +65,7 @@ class SH(Hasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         rows = rows.cached()
         found = moments(rows)
-        P, _ = principal_directions(found.covariance, min(self.n_bits, rows.width))
+        P = leading_eigenvectors(found.covariance, self.n_bits)[1]
         directions = P.T.astype(rows.dtype)
         parts = list(rows.map(lambda X: _range(numpy_backend.product(X, directions))))
         low = np.min([part[0] for part in parts], axis=0).astype(np.float64)
@@ -45,11 +84,12 @@ class SH(Hasher):
 
 
 def _range(Z: Floats) -> tuple[Floats, Floats]:
+    """The minimum and the maximum of each column of Z (b, r): two arrays (r,)."""
     return Z.min(axis=0), Z.max(axis=0)
 
 
 def smoothest_modes(lengths: Floats, r: int) -> tuple[Ints, Ints]:
-    """Component and mode (r,) of the r eigenfunctions with the least ω = π mode / length."""
+    """Component and mode (r,) of the r eigenfunctions with the smallest ω = π mode / length."""
     held = np.flatnonzero(lengths > 0)
     if not len(held):
         raise ValueError("the rows are all equal, so there is nothing to hash: give rows that differ")

@@ -1,4 +1,4 @@
-"""Untrained sign quantization, the "binary quantization" of vector databases."""
+"""Sign quantization without training, the "binary quantization" of vector databases."""
 
 from typing import Any
 
@@ -13,10 +13,45 @@ from manihash.types import Floats
 
 
 class SignQuantizer(Hasher):
-    """The sign of each centered coordinate where n_bits is the width; otherwise of a random rotation.
+    """Sign quantization: the sign of each coordinate, or of a random rotation.
 
-    A rotation to fewer bits keeps n_bits of its d orthonormal directions; for more bits than dimensions,
-    further rotations follow. ``center=False`` leaves the mean in, as most databases do.
+        h(x) = sign(x - mean)         if n_bits = d
+        h(x) = sign(Rᵀ (x - mean))    otherwise
+
+    For fewer bits than columns, R consists of ``n_bits`` of the d orthonormal directions of a random
+    rotation. For more bits, further random rotations are appended. Only the mean is learned; vector databases
+    call this binary quantization, most of them with ``center=False``.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the codes.
+    center : bool, default=True
+        Subtract the mean of the training rows before the sign.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random rotation. The same seed gives the same codes.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (d,)
+        Mean of the training rows; zeros if ``center=False``.
+    rotation_ : ndarray of shape (d, n_bits) or None
+        The directions R; None if n_bits = d.
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import SignQuantizer
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = SignQuantizer(n_bits=32, random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 4)
     """
 
     def __init__(
@@ -40,6 +75,6 @@ class SignQuantizer(Hasher):
 
 
 def random_directions(d: int, r: int, rng: np.random.Generator) -> Floats:
-    """r directions (d, r), orthonormal within each d of them."""
+    """r random directions (d, r); each group of d columns is orthonormal."""
     rotations = [random_rotation(d, rng) for _ in range(-(-r // d))]
     return np.hstack(rotations)[:, :r]

@@ -6,22 +6,61 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
-from manihash.hashers._hasher import Hasher
-from manihash.hashers._kernel import gamma_of, look_through
+from manihash.hashers._hasher import Hasher, check_all_rows
+from manihash.hashers._kernel_hasher import default_gamma
 from manihash.rows import Rows
 from manihash.types import Floats
 
 
 class SKLSH(Hasher):
-    """Bits cos(wᵀx + b) + t > 0, with w normal of variance 2γ, b uniform in [0, 2π) and t in [-1, 1).
+    """Hashing for shift-invariant kernels: the signs of random Fourier features.
 
-    For the kernel κ(x, y) = exp(-γ |x - y|²) two points differ in a bit with the probability
-    8/π² Σ_{m ≥ 1} (1 - κ(mx, my)) / (4m² - 1), which rises with their distance from 0 to 4/π² and depends on
-    nothing else. After ``fit``: ``projection_`` w (d, r), ``phases_`` b, ``thresholds_`` t, ``gamma_``.
+        h_j(x) = sign(cos(w_jᵀ x + b_j) + t_j),   w_j ~ N(0, 2γ I),   b_j ~ U[0, 2π),   t_j ~ U[-1, 1)
+
+    For the kernel κ(x, y) = exp(-γ |x - y|²), two rows differ in a bit with probability 8/π² Σ_{m ≥ 1} (1 -
+    κ(mx, my)) / (4m² - 1). This probability depends on the distance of the rows only, and increases with it
+    from 0 to 4/π².
 
     Parameters
     ----------
-    gamma: None for 1 / (2 σ²), σ the mean distance of a row to its 50th nearest in a sample of 2,000 rows.
+    n_bits : int, default=64
+        Length of the codes.
+    gamma : float or None, default=None
+        Width parameter γ of the Gaussian kernel. None means 1 / (2 σ²), where σ is the mean distance of a row
+        to its 50th nearest neighbor in a sample of 2,000 rows.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random features. The same seed gives the same codes.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (d, n_bits)
+        The frequencies w_j, one per column.
+    phases_ : ndarray of shape (n_bits,)
+        The phases b_j.
+    thresholds_ : ndarray of shape (n_bits,)
+        The thresholds t_j.
+    gamma_ : float
+        The γ used.
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    References
+    ----------
+    .. [1] M. Raginsky and S. Lazebnik, "Locality-sensitive binary codes from shift-invariant kernels", NIPS
+       2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import SKLSH
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = SKLSH(n_bits=64, random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 8)
     """
 
     def __init__(
@@ -38,11 +77,11 @@ class SKLSH(Hasher):
             checks.positive_number(self.gamma, "gamma")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        look_through(rows)
+        check_all_rows(rows)
         w = rng.standard_normal((rows.width, self.n_bits))
         self.phases_ = rng.uniform(0, 2 * np.pi, self.n_bits)
         self.thresholds_ = rng.uniform(-1, 1, self.n_bits)
-        self.gamma_ = gamma_of(rows, rng) if self.gamma is None else float(self.gamma)
+        self.gamma_ = default_gamma(rows, rng) if self.gamma is None else float(self.gamma)
         self.projection_ = np.sqrt(2 * self.gamma_) * w
 
     def _embed(self, X: Floats) -> Floats:

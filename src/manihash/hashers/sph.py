@@ -17,24 +17,66 @@ from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
-_POINTS_OF_A_CENTRE = 5
+_ROWS_PER_CENTER = 5
 
 
 class SpH(Hasher):
-    """Bits t_i - |x - p_i| > 0: is x inside the sphere of center p_i and radius t_i?
+    """Spherical hashing: inside or outside of balanced spheres.
 
-    Each sphere holds half of the training rows, and any two of them share about a quarter: centers are moved
-    until the overlaps o_ij have mean |o_ij - n/4| <= ``tolerance`` n/4 and deviation <= ``deviation`` n/4.
-    The real values are signed distances to the surfaces of the spheres.
+        h_i(x) = sign(t_i - |x - p_i|)
 
-    After ``fit``: ``centers_`` p (r, d), ``radii_`` t (r,), ``n_iter_``, and ``overlap_error_`` and
-    ``overlap_deviation_``, the two numbers above as shares of n/4, for the centers kept.
+    Each sphere with center p_i and radius t_i contains half of the training rows. The centers are moved until
+    two spheres share about a quarter of the n training rows: the overlaps o_ij have a mean |o_ij - n/4| of at
+    most ``tolerance`` n/4 and a standard deviation of at most ``deviation`` n/4. The real values are signed
+    distances to the surfaces of the spheres.
 
     Parameters
     ----------
-    n_train: rows drawn to learn from, or None for all. An overlap is then known to 1.2 % of n/4 (one standard
-        error for the default), far within the tolerance; memory is n_train x n_bits numbers.
-    max_iter: rounds after which the centers are taken as they are; a warning is logged.
+    n_bits : int, default=64
+        Length of the codes.
+    n_train : int or None, default=20_000
+        Number of training rows, sampled at random; None means all. With 20,000 rows the standard error of an
+        overlap is 1.2 % of n/4, well below the tolerance. n_train × n_bits numbers are kept in memory.
+    tolerance : float, default=0.10
+        Accepted mean deviation of the overlaps from n/4, as a share of n/4.
+    deviation : float, default=0.15
+        Accepted standard deviation of the overlaps, as a share of n/4.
+    max_iter : int, default=100
+        Maximum number of moves. If the tolerances are not reached, a warning is logged.
+    normalize : bool, default=False
+        Scale every row to unit length before hashing.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of training rows and initial centers. The same seed gives the same codes.
+
+    Attributes
+    ----------
+    centers_ : ndarray of shape (n_bits, d)
+        The centers p_i.
+    radii_ : ndarray of shape (n_bits,)
+        The radii t_i.
+    n_iter_ : int
+        Number of moves.
+    overlap_error_ : float
+        Mean |o_ij - n/4| of the final centers, as a share of n/4.
+    overlap_deviation_ : float
+        Standard deviation of o_ij of the final centers, as a share of n/4.
+    n_bits_ : int
+        Length of the codes.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    References
+    ----------
+    .. [1] J.-P. Heo, Y. Lee, J. He, S.-F. Chang and S.-E. Yoon, "Spherical hashing", CVPR 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import SpH
+    >>> X = np.random.default_rng(0).standard_normal((500, 32))
+    >>> hasher = SpH(n_bits=16, random_state=0).fit(X)
+    >>> hasher.encode(X).shape
+    (500, 2)
     """
 
     def __init__(
@@ -70,25 +112,25 @@ class SpH(Hasher):
         first = rows.block(0, 1)
         if all(rows.map(lambda X: bool((first == X).all()))):
             raise ValueError("the rows are all equal, so there is nothing to hash: give rows that differ")
-        drawn = rng.integers(len(rows), size=(self.n_bits, _POINTS_OF_A_CENTRE))
-        start = rows.take(drawn.ravel()).reshape(*drawn.shape, -1).mean(axis=1, dtype=np.float64)
+        sampled = rng.integers(len(rows), size=(self.n_bits, _ROWS_PER_CENTER))
+        start = rows.take(sampled.ravel()).reshape(*sampled.shape, -1).mean(axis=1, dtype=np.float64)
         A = self._move(_squared_distances(rows, start))
         self.centers_ = (A @ start).astype(rows.dtype)
-        self.radii_ = middle(np.sqrt(_squared_distances(rows, self.centers_)))
+        self.radii_ = middles(np.sqrt(_squared_distances(rows, self.centers_)))
 
     def _move(self, squared: Floats) -> Floats:
-        """A (r, r): the centers sought are A P, where ``squared`` (r, n) holds |x - p|² of rows x to P.
+        """A (r, r) such that A P are the final centers; ``squared`` (r, n) is |x - p|² of the initial P.
 
-        A move adds differences of centers, so rows of A sum to one, and |x - Σ_j a_j p_j|² is
-        Σ_j a_j |x - p_j|² less a number that does not depend on x. Which half of the rows is nearer is thus
-        known from the first distances: a round costs n r², not n r d.
+        A move adds differences of centers, so the rows of A sum to one, and |x - Σ_j a_j p_j|² equals
+        Σ_j a_j |x - p_j|² minus a number that does not depend on x. The half of the rows that is closer to a
+        center thus follows from the initial distances, and an iteration costs n r² instead of n r d.
         """
         A = np.eye(len(squared))
         for done in range(self.max_iter + 1):
             advance("spheres", done, self.max_iter)
             self.n_iter_ = done
             with single_blas_thread():
-                overlap = shared(A.astype(squared.dtype) @ squared)
+                overlap = overlaps(A.astype(squared.dtype) @ squared)
             self.overlap_error_, self.overlap_deviation_ = imbalance(overlap)
             if self.overlap_error_ <= self.tolerance and self.overlap_deviation_ <= self.deviation:
                 advance("spheres", self.max_iter, self.max_iter)
@@ -96,8 +138,8 @@ class SpH(Hasher):
             if done < self.max_iter:
                 A += forces(A, overlap)
         _log.warning(
-            "after %d rounds spheres' overlaps are off n/4 by %.2f (deviation %.2f) of it, where %.2f (%.2f) "
-            "was wanted: raise max_iter or the tolerances",
+            "SpH: after %d iterations the overlaps differ from n/4 by %.2f (standard deviation %.2f) of n/4, "
+            "expected at most %.2f (%.2f): raise max_iter, tolerance or deviation",
             *(self.max_iter, self.overlap_error_, self.overlap_deviation_, self.tolerance, self.deviation),
         )
         return A
@@ -108,32 +150,32 @@ class SpH(Hasher):
 
 
 def _squared_distances(rows: Rows, centers: Floats) -> Floats:
-    """|x - p|² of all rows to all centers, (r, n)."""
+    """|x - p|² between all centers (r, d) and all n rows, (r, n)."""
     C = centers.astype(rows.dtype, copy=False)
     by_row = rows.stack(lambda X: numpy_backend.squared_distances(X, C), len(C), rows.dtype)
     return np.ascontiguousarray(by_row.T)
 
 
-def middle(values: Floats) -> Floats:
-    """Of each row of values the mean of the two between which half of them end, (r,)."""
+def middles(values: Floats) -> Floats:
+    """The middle (r,) of each row of values (r, n): half of the values are below it."""
     half = values.shape[1] // 2
     parted = np.partition(values, half, axis=1)
     return (parted[:, :half].max(axis=1) + parted[:, half]) / 2
 
 
-def shared(values: Floats) -> NDArray[np.float64]:
-    """o_ij / (n/4): how many columns lie within the medians of both row i and row j, (r, r)."""
-    inside = (values < middle(values)[:, None]).astype(np.float32)
+def overlaps(values: Floats) -> NDArray[np.float64]:
+    """o_ij / (n/4) (r, r): o_ij counts the columns below the middles of rows i and j of values (r, n)."""
+    inside = (values < middles(values)[:, None]).astype(np.float32)
     return (inside @ inside.T).astype(np.float64) * 4 / values.shape[1]
 
 
 def imbalance(overlap: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean of |o_ij / (n/4) - 1| over the pairs i < j, and the deviation of o_ij / (n/4)."""
+    """The mean of |o_ij / (n/4) - 1| over the pairs i < j, and the standard deviation of o_ij / (n/4)."""
     pairs = overlap[np.triu_indices(len(overlap), 1)]
     return (float(np.abs(pairs - 1).mean()), float(pairs.std())) if len(pairs) else (0.0, 0.0)
 
 
 def forces(P: Floats, overlap: NDArray[np.float64]) -> Floats:
-    """f_i = 1/r Σ_j ½ (o_ij / (n/4) - 1) (p_i - p_j): away from those that share too much with it."""
+    """f_i = 1/r Σ_j ½ (o_ij / (n/4) - 1) (p_i - p_j) (r, d): away from spheres with too large an overlap."""
     push = (overlap - 1) / (2 * len(P))
     return push.sum(axis=1)[:, None] * P - push @ P

@@ -130,7 +130,7 @@ class SupervisedIMH(LabeledHasher):
         checks.positive_number(self.label_weight, "label_weight", zero=True)
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        labeled = self._labeled(rows, y, rng)
+        labeled = self._sample_labels(rows, y, rng)
         B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
         find = finding(self.finder_)
         sigma = bandwidth(rows, B, k, find)
@@ -139,7 +139,7 @@ class SupervisedIMH(LabeledHasher):
         with single_blas_thread():
             taken = LocalRows(rows.take(labeled.index))
             W_l = sp.csr_array(sp.vstack(list(taken.map(lambda X: sparse_weights(X, B, k, sigma, find)))))
-            L = base_labels(W_l, labeled.members, _SMOOTHNESS * len(labeled) / len(rows) * T)
+            L = base_labels(W_l, labeled.indicator, _SMOOTHNESS * len(labeled) / len(rows) * T)
             part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
             beside = np.hstack([B, (self.label_weight * sigma * L).astype(B.dtype)])
             Y_B = embed_base(part, beside, self.n_bits, checks.seed(rng), lambda: T)

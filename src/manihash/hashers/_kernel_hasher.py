@@ -1,4 +1,4 @@
-"""What the kernel hashers share: kernels, the scale of the rows that sets them, bits from an expansion."""
+"""The base class of the kernel hashers, and the kernel widths that they derive from the data."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from manihash.hashers._hasher import Hasher
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
-# The scale of the rows is measured from some of a sample of them to all of the sample.
+# Distances are measured from the first _MEASURED rows of a sample of _SAMPLE rows to the whole sample.
 _SAMPLE, _MEASURED, _NEIGHBORS = 2000, 500, 50
 
 
 class KernelHasher(Hasher):
-    """Bits Σ_i w_i κ(x, z_i) - b > 0: a subclass's ``_fit`` calls ``_expand``.
+    """Bits Σ_i w_i κ(x, z_i) - b > 0; the ``_fit`` of a subclass calls ``_expand``.
 
     For the linear kernel the sum is one projection: ``points_`` is None and ``weights_`` is Σ_i z_i w_i.
     """
@@ -32,18 +32,18 @@ class KernelHasher(Hasher):
         super()._check()
         if self.kernel not in ("rbf", "linear") and not callable(self.kernel):
             raise ValueError(
-                f"kernel must be 'rbf', 'linear' or a function of X (b, d) and Z (s, d) that gives (b, s), "
-                f"not {self.kernel!r}"
+                "kernel must be 'rbf', 'linear' or a function that maps X (b, d) and Z (s, d) to an array "
+                f"(b, s), got {self.kernel!r}"
             )
         if self.gamma is not None:
             checks.positive_number(self.gamma, "gamma")
 
-    def _scale(self, rows: Rows, rng: np.random.Generator) -> None:
-        """Set ``gamma_``, as given or by the rule of ``gamma_of``."""
+    def _set_gamma(self, rows: Rows, rng: np.random.Generator) -> None:
+        """Set ``gamma_`` to ``gamma``, or to ``default_gamma`` if it is None."""
         if self.kernel != "rbf":
             self.gamma_ = None
         else:
-            self.gamma_ = gamma_of(rows, rng) if self.gamma is None else float(self.gamma)
+            self.gamma_ = default_gamma(rows, rng) if self.gamma is None else float(self.gamma)
 
     def _expand(self, rows: Rows, Z: Floats, W: Floats, b: Floats) -> None:
         """Keep the points Z (s, d) in the precision of the rows, weights W (s, r) and offsets b (r,)."""
@@ -54,21 +54,21 @@ class KernelHasher(Hasher):
             self.points_, self.weights_ = Z.astype(rows.dtype), W
 
     def _kernel(self, X: Floats, Z: Floats) -> Floats:
-        """κ(x, z) of every pair, (b, s)."""
+        """κ(x, z) for every pair of X (b, d) and Z (s, d), as (b, s)."""
         if self.kernel == "linear":
             return numpy_backend.product(X, Z)
         if self.kernel == "rbf":
             return gaussian(numpy_backend.squared_distances(X, Z), self.gamma_)
         if not callable(self.kernel):
             raise ValueError(
-                f"this model was made with the kernel {self.kernel!r}, a function, which model files do not "
-                "carry: give it back with set_params(kernel=...)"
+                f"the kernel of this model is the function {self.kernel!r}, and model files do not contain "
+                "functions: set it again with set_params(kernel=...)"
             )
         K = np.asarray(self.kernel(X, Z), X.dtype)
         if K.shape != (len(X), len(Z)) or not np.isfinite(K).all():
             raise ValueError(
-                f"the kernel gave {K.shape} for {len(X)} rows and {len(Z)} points: "
-                f"it must give finite numbers ({len(X)}, {len(Z)})"
+                f"the kernel returned an array of shape {K.shape} for {len(X)} rows and {len(Z)} points: "
+                f"expected finite numbers of shape ({len(X)}, {len(Z)})"
             )
         return K
 
@@ -79,36 +79,30 @@ class KernelHasher(Hasher):
         return Y
 
 
-def look_through(rows: Rows) -> None:
-    """Visit all rows, so that NaN is an error in whichever row it is, not only in those drawn."""
-    for _ in rows.map(len):
-        pass
-
-
-def drawn(rows: Rows, index: Ints) -> Floats:
-    """The rows at the given places in float64, if they are not all equal."""
+def training_points(rows: Rows, index: Ints) -> Floats:
+    """The rows (s, d) at the given indices, in float64; raises if they are all equal."""
     Z = rows.take(index).astype(np.float64)
     if not np.ptp(Z, axis=0).any():
-        raise ValueError("the rows drawn are all equal, so there is nothing to hash: give rows that differ")
+        raise ValueError("the sampled rows are all equal, so there is nothing to hash: give rows that differ")
     return Z
 
 
 def gaussian(squared: Floats, gamma: float) -> Floats:
-    """κ = exp(-γ |x - z|²), in place of the squared distances."""
+    """κ = exp(-γ |x - z|²) of squared distances (b, s), which are overwritten."""
     squared *= squared.dtype.type(-gamma)
     return np.exp(squared, out=squared)
 
 
-def gamma_of(rows: Rows, rng: np.random.Generator) -> float:
-    """γ = 1 / (2 σ²), σ the mean distance of a row to its 50th nearest in a sample of 2,000."""
+def default_gamma(rows: Rows, rng: np.random.Generator) -> float:
+    """γ = 1 / (2 σ²), where σ is the mean distance to the 50th nearest neighbor (``neighbor_distance``)."""
     return 1 / (2 * neighbor_distance(rows, rng) ** 2)
 
 
 def neighbor_distance(rows: Rows, rng: np.random.Generator, p: int = 2) -> float:
-    """Mean l_p distance of 500 rows to their 50th nearest other row, all in a sample of 2,000.
+    """Mean l_p distance of 500 rows to their 50th nearest neighbor in a sample of 2,000 rows.
 
-    So one row in forty lies nearer than that, however many rows there are. Fewer rows are all taken; where
-    there are no 50 others, the farthest counts.
+    One sampled row in forty is closer than that, for any number of rows. If there are fewer than 2,000 rows,
+    all are used; if there are fewer than 50 neighbors, the farthest one counts.
     """
     n = min(_SAMPLE, len(rows))
     S = rows.take(rng.choice(len(rows), n, replace=False)).astype(np.float64)
@@ -117,7 +111,7 @@ def neighbor_distance(rows: Rows, rng: np.random.Generator, p: int = 2) -> float
     mean = float(np.partition(distance, k, axis=1)[:, k].mean())
     if mean <= 0:
         raise ValueError(
-            f"rows coincide with their {k} nearest, so the rows have no scale: "
-            "they are all equal, or hold too few distinct values; give rows that differ"
+            f"the mean distance of rows to their {k} nearest neighbors is 0: the rows are all equal or "
+            "have too few distinct values; give rows that differ"
         )
     return mean
