@@ -5,7 +5,7 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.hashers.recipes import RECIPES
+from manihash.hashers.recipe_table import RECIPES
 from manihash.report.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
 
 MADE_UP = "Made-up values, to look at the page: nothing here was measured."

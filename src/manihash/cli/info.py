@@ -114,7 +114,7 @@ def _in_words(held: dict[str, Any]) -> dict[str, str]:
 
 def _installation() -> dict[str, Any]:
     from manihash.datasets.locations import cache_folder, data_folder
-    from manihash.hashers.recipes import RECIPES
+    from manihash.hashers.recipe_table import RECIPES
 
     folder = data_folder()
     return {

@@ -160,7 +160,7 @@ def _names(text: str, option: str) -> list[str]:
 def _filter(methods: str | None, data: str | None) -> Any:
     """Whether a trial is of the methods and sets asked for; an unknown name lists the known ones."""
     from manihash.datasets import CATALOG
-    from manihash.hashers.recipes import RECIPES
+    from manihash.hashers.recipe_table import RECIPES
 
     def known(text: str | None, option: str, names: "Mapping[str, Any]") -> set[str] | None:
         if text is None:

@@ -16,7 +16,8 @@ from manihash.datasets import CATALOG, Dataset, load_dataset
 from manihash.evaluation.harness import evaluate, evaluate_scan, measure, relevant_answers
 from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
-from manihash.hashers.recipes import RECIPES, recipe
+from manihash.hashers.recipe_table import RECIPES
+from manihash.hashers.recipes import recipe
 from manihash.induction import InductiveEmbedding
 from manihash.rows.local import LocalRows
 from manihash.search import HammingIndex

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from manihash import __version__
 from manihash.codes import n_bytes
 from manihash.demo.measure import DEPTHS, RADIUS, Demo, Found, Material, Score
-from manihash.hashers.recipes import RECIPES
+from manihash.hashers.recipe_table import RECIPES
 from manihash.report import page, pictures, plots
 from manihash.report.page import Html, Page, paragraph, tag
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from manihash.hashers.recipes import RECIPES
+from manihash.hashers.recipe_table import RECIPES
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.settings import RunSettings
 from manihash.report.section import Curve, Plot, Value

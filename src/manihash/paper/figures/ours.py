@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from manihash.hashers.recipes import RECIPES
+from manihash.hashers.recipe_table import RECIPES
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.figures.large_sets import BASE_SIZE, NEIGHBORS, SIFT_SETS
 from manihash.paper.run.trial import Results, Trial
