@@ -36,5 +36,5 @@ def inverse_square_root(values: Floats, vectors: Floats, tolerance: float) -> Fl
 
     Directions with an eigenvalue of at most ``tolerance`` times the largest are mapped to zero.
     """
-    held = values > tolerance * values[-1]
-    return vectors[:, held] / np.sqrt(values[held]) @ vectors[:, held].T
+    kept = values > tolerance * values[-1]
+    return vectors[:, kept] / np.sqrt(values[kept]) @ vectors[:, kept].T

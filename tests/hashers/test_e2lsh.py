@@ -112,16 +112,3 @@ def test_codes_find_euclidean_neighbors_in_digits(X):
 def test_options_out_of_range_raise_an_error(X, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         E2LSH(4, **options).fit(X)
-
-
-@pytest.mark.usefixtures("seed_of_zero")
-def test_equal_rows_raise_an_error():
-    with pytest.raises(ValueError, match="all equal"):
-        E2LSH(4).fit(np.ones((10, 3)))
-
-
-def test_nan_in_a_row_that_is_not_sampled_raises_an_error(X):
-    bad = X.copy()
-    bad[1234, 5] = np.nan
-    with pytest.raises(ValueError, match="row is 1234"):
-        E2LSH(4, width=1.0, random_state=0).fit(bad)

@@ -119,12 +119,6 @@ def test_a_negative_regularization_raises_an_error(cloud):
         MahalanobisLSH(4, regularization=-1).fit(cloud)
 
 
-@pytest.mark.usefixtures("seed_of_zero")
-def test_equal_rows_raise_an_error():
-    with pytest.raises(ValueError, match="all equal"):
-        MahalanobisLSH(4).fit(np.ones((10, 3)))
-
-
 def test_a_metric_learned_from_labels_ranks_digits_better(X):
     y = load_digits().target
     truth = LabelTruth(y[:300], y[300:])

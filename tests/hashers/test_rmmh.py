@@ -115,21 +115,7 @@ def test_a_bit_whose_sample_is_constant_is_always_zero():
     assert np.any(~bits.any(axis=0))
 
 
-@pytest.mark.usefixtures("seed_of_zero")
-@pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_equal_rows_raise_an_error(kernel):
-    with pytest.raises(ValueError, match="all equal"):
-        RMMH(4, kernel=kernel).fit(np.ones((10, 3)))
-
-
 @pytest.mark.parametrize("options", [{"kernel": None}, {"gamma": 0}, {"n_train": 1}, {"C": 0}])
 def test_options_out_of_range_raise_an_error(X, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         RMMH(4, **options).fit(X)
-
-
-def test_nan_in_a_row_that_is_not_sampled_raises_an_error(X):
-    bad = X.copy()
-    bad[1234, 5] = np.nan
-    with pytest.raises(ValueError, match="row is 1234"):
-        RMMH(4, n_train=5, random_state=0).fit(bad)

@@ -98,20 +98,7 @@ def test_codes_find_euclidean_neighbors_in_digits(X):
     assert evaluate(hasher.encode(X[:200]), hasher.encode(X[200:]), truth, 256).map > 0.35
 
 
-@pytest.mark.usefixtures("seed_of_zero")
-def test_equal_rows_raise_an_error():
-    with pytest.raises(ValueError, match="all equal"):
-        SKLSH(4).fit(np.ones((10, 3)))
-
-
 @pytest.mark.parametrize("gamma", [0, -1, np.nan, "a"])
 def test_a_gamma_out_of_range_raises_an_error(X, gamma):
     with pytest.raises(ValueError, match="gamma"):
         SKLSH(4, gamma=gamma).fit(X)
-
-
-def test_nan_in_a_row_that_is_not_sampled_raises_an_error(X):
-    bad = X.copy()
-    bad[1234, 5] = np.nan
-    with pytest.raises(ValueError, match="row is 1234"):
-        SKLSH(4, gamma=1.0, random_state=0).fit(bad)

@@ -77,9 +77,9 @@ class ITQ(LinearHasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as LSH or IMH")
         rows = rows.cached()
-        found = moments(rows)
-        self.variances_, P = leading_eigenvectors(found.covariance, self.n_bits)
-        directions, center = P.T.astype(rows.dtype), (found.mean @ P).astype(rows.dtype)
+        stats = moments(rows)
+        self.variances_, P = leading_eigenvectors(stats.covariance, self.n_bits)
+        directions, center = P.T.astype(rows.dtype), (stats.mean @ P).astype(rows.dtype)
         if len(rows) > _ROTATION_ROWS:
             note(f"ITQ learns its rotation from {_ROTATION_ROWS:,} of {len(rows):,} rows")
             rows = rows.sample(_ROTATION_ROWS, rng)
@@ -87,4 +87,4 @@ class ITQ(LinearHasher):
         rotation = ITQRotation(self.n_iter, random_state=checks.seed(rng)).fit(V)
         self.quantization_error_ = float(rotation.errors_[-1])
         self.projection_ = P @ rotation.rotation_
-        self.offset_ = found.mean @ self.projection_
+        self.offset_ = stats.mean @ self.projection_

@@ -133,12 +133,12 @@ class Residual:
     """R = r S - Σ_t h_t h_tᵀ (l, l) over the bits found so far; only its products are computed."""
 
     def __init__(self, labeled: LabeledRows, r: int) -> None:
-        self.labeled, self.r, self.found = labeled, r, 0
+        self.labeled, self.r, self.n_found = labeled, r, 0
         self.H = np.zeros((len(labeled), r))
 
     def times(self, B: Floats) -> Floats:
         """R B for B (l,) or (l, q)."""
-        H = self.H[:, : self.found]
+        H = self.H[:, : self.n_found]
         return self.r * self.labeled.similarity_times(B) - H @ (H.T @ B)
 
     def gain(self, h: Floats) -> float:
@@ -147,8 +147,8 @@ class Residual:
 
     def subtract(self, h: Floats) -> None:
         """Replace R by R - h hᵀ."""
-        self.H[:, self.found] = h
-        self.found += 1
+        self.H[:, self.n_found] = h
+        self.n_found += 1
 
 
 class GreedyBits:
@@ -170,17 +170,17 @@ class GreedyBits:
     def run(self, n_iter: int) -> Floats:
         """The coefficients of all bits, (m, r)."""
         r = self.residual.r
-        found = np.empty((len(self.whitener), r))
+        A = np.empty((len(self.whitener), r))
         for k in range(r):
             advance("KSH", k, r)
-            found[:, k] = self.whitener @ self.next_bit(n_iter)
+            A[:, k] = self.whitener @ self.next_bit(n_iter)
         advance("KSH", r, r)
         _log.info("KSH: objective %.4f after %d bits", self.objectives[-1], r)
-        return found
+        return A
 
     def next_bit(self, n_iter: int) -> Floats:
         """z (q,) of the next bit, which is subtracted from the residual."""
-        residual, l, k = self.residual, len(self.U), self.residual.found
+        residual, l, k = self.residual, len(self.U), self.residual.n_found
         start = _leading(self.M)
         candidates = start, descend(self._smooth, start, n_iter)
         gains = [residual.gain(self._bits(z)) for z in candidates]
@@ -208,13 +208,13 @@ def whitener(K: Floats, ridge: float) -> Floats:
     """A (m, q) with Aᵀ (KᵀK + ridge tr(KᵀK) / m) A = l I, on the directions in which rows differ."""
     C = K.T @ K
     values, vectors = eigh(C + ridge * np.trace(C) / len(C) * np.eye(len(C)))
-    held = values > 1e-10 * values[-1]
-    if not held.any():
+    kept = values > 1e-10 * values[-1]
+    if not kept.any():
         raise ValueError(
             "the kernel values of all labeled rows are equal, so there is nothing to hash: "
             "give rows that differ, or change gamma"
         )
-    return vectors[:, held] * np.sqrt(len(K) / values[held])
+    return vectors[:, kept] * np.sqrt(len(K) / values[kept])
 
 
 def _leading(M: Floats) -> Floats:
@@ -228,7 +228,7 @@ def descend(f: Callable[[Floats], tuple[float, Callable[[], Floats]]], z: Floats
     f returns its value and a function that returns its gradient. The value never increases: a momentum step
     that would increase it is rejected, and the momentum is reset.
     """
-    least, v, t, steepness = f(z)[0], z, 1.0, 1.0
+    lowest, v, t, steepness = f(z)[0], z, 1.0, 1.0
     for _ in range(n_iter):
         value, gradient = f(v)
         g = gradient()
@@ -237,10 +237,10 @@ def descend(f: Callable[[Floats], tuple[float, Callable[[], Floats]]], z: Floats
         steepness /= 2
         while (ahead := f(v - g / steepness)[0]) > value - g @ g / (2 * steepness):
             steepness *= 2
-        if ahead > least:
+        if ahead > lowest:
             v, t = z, 1.0
             continue
-        before, z, least = z, v - g / steepness, ahead
+        before, z, lowest = z, v - g / steepness, ahead
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
         v, t = z + (t - 1) / t_next * (z - before), t_next
     return z

@@ -89,8 +89,8 @@ class MahalanobisLSH(LinearHasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         r = rng.standard_normal((rows.width, self.n_bits))
         if self.metric is None:
-            found = moments(rows)
-            mean, G = found.mean, whitening(found.covariance, self.regularization)
+            stats = moments(rows)
+            mean, G = stats.mean, whitening(stats.covariance, self.regularization)
         else:
             mean, G = mean_of(rows), metric_root(self.metric, rows.width)
         self.projection_ = G.T @ r

@@ -58,6 +58,6 @@ class PCAH(LinearHasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as LSH or IMH")
-        found = moments(rows)
-        self.variances_, self.projection_ = leading_eigenvectors(found.covariance, self.n_bits)
-        self.offset_ = found.mean @ self.projection_
+        stats = moments(rows)
+        self.variances_, self.projection_ = leading_eigenvectors(stats.covariance, self.n_bits)
+        self.offset_ = stats.mean @ self.projection_

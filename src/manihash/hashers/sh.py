@@ -64,12 +64,12 @@ class SH(Hasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         rows = rows.cached()
-        found = moments(rows)
-        P = leading_eigenvectors(found.covariance, self.n_bits)[1]
+        stats = moments(rows)
+        P = leading_eigenvectors(stats.covariance, self.n_bits)[1]
         directions = P.T.astype(rows.dtype)
-        parts = list(rows.map(lambda X: _range(numpy_backend.product(X, directions))))
-        low = np.min([part[0] for part in parts], axis=0).astype(np.float64)
-        high = np.max([part[1] for part in parts], axis=0).astype(np.float64)
+        ranges = list(rows.map(lambda X: _range(numpy_backend.product(X, directions))))
+        low = np.min([block[0] for block in ranges], axis=0).astype(np.float64)
+        high = np.max([block[1] for block in ranges], axis=0).astype(np.float64)
         component, mode = smoothest_modes(high - low, self.n_bits)
         self.frequencies_ = np.pi * mode / (high - low)[component]
         self.projection_ = P[:, component]
@@ -90,11 +90,11 @@ def _range(Z: Floats) -> tuple[Floats, Floats]:
 
 def smoothest_modes(lengths: Floats, r: int) -> tuple[Ints, Ints]:
     """Component and mode (r,) of the r eigenfunctions with the smallest ω = π mode / length."""
-    held = np.flatnonzero(lengths > 0)
-    if not len(held):
+    kept = np.flatnonzero(lengths > 0)
+    if not len(kept):
         raise ValueError("the rows are all equal, so there is nothing to hash: give rows that differ")
     modes = np.arange(1, r + 1)
-    omega = modes[:, None] / lengths[held]
-    least = np.argsort(omega, axis=None, kind="stable")[:r]
-    mode, component = np.unravel_index(least, omega.shape)
-    return held[component], modes[mode]
+    omega = modes[:, None] / lengths[kept]
+    smoothest = np.argsort(omega, axis=None, kind="stable")[:r]
+    mode, component = np.unravel_index(smoothest, omega.shape)
+    return kept[component], modes[mode]

@@ -98,17 +98,17 @@ class SSH(LabeledHasher, LinearHasher):
         if self.step is None:
             check_n_bits(self.n_bits, rows.width, "set step to use the sequential form")
         labeled = self._sample_labels(rows, y, rng)
-        found = moments(rows.cached())
-        Z = rows.take(labeled.index) - found.mean
+        stats = moments(rows.cached())
+        Z = rows.take(labeled.index) - stats.mean
         with single_blas_thread():
             Z /= np.sqrt(_largest(Z.T @ labeled.similarity_times(Z)))
-            variance = self.eta / _largest(found.covariance) * found.covariance
+            variance = self.eta / _largest(stats.covariance) * stats.covariance
             if self.step is None:
                 fitness = Z.T @ labeled.similarity_times(Z) + variance
                 self.projection_ = leading_eigenvectors(fitness, self.n_bits)[1]
             else:
                 self.projection_ = sequential(Z, labeled, variance, self.step, self.n_bits)
-        self.offset_ = found.mean @ self.projection_
+        self.offset_ = stats.mean @ self.projection_
 
 
 def _largest(M: Floats) -> float:

@@ -1,0 +1,43 @@
+"""Rows without any difference, and a NaN in a row that the method does not sample, raise an error."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from manihash import E2LSH, KLSH, RMMH, SKLSH, MahalanobisLSH
+
+
+@pytest.mark.usefixtures("seed_of_zero")
+@pytest.mark.parametrize(
+    "hasher",
+    [
+        E2LSH(4),
+        SKLSH(4),
+        MahalanobisLSH(4),
+        KLSH(4, kernel="rbf"),
+        KLSH(4, kernel="linear"),
+        RMMH(4, kernel="rbf"),
+        RMMH(4, kernel="linear"),
+    ],
+    ids=repr,
+)
+def test_equal_rows_raise_an_error(hasher):
+    with pytest.raises(ValueError, match="all equal"):
+        hasher.fit(np.ones((10, 3)))
+
+
+@pytest.mark.parametrize(
+    "hasher",
+    [
+        E2LSH(4, width=1.0, random_state=0),
+        SKLSH(4, gamma=1.0, random_state=0),
+        KLSH(4, n_train=5, random_state=0),
+        RMMH(4, n_train=5, random_state=0),
+    ],
+    ids=repr,
+)
+def test_nan_in_a_row_that_is_not_sampled_raises_an_error(hasher):
+    X = load_digits().data
+    X[1234, 5] = np.nan
+    with pytest.raises(ValueError, match="row is 1234"):
+        hasher.fit(X)
