@@ -44,8 +44,8 @@ OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # The files that compute with tensors; all others call a backend.
-TORCH_FILES = {"compute/torch.py", "compute/fused.py", "compute/triton.py", "rows/torch.py"}
-TORCH_FILES |= {"search/tensor_index.py", "embeddings/_tensor_tsne.py"}
+TORCH_FILES = {"compute/torch.py", "compute/cuda.py", "compute/fused.py", "compute/triton.py"}
+TORCH_FILES |= {"rows/torch.py", "search/tensor_index.py", "embeddings/_tensor_tsne.py"}
 # Methods of tensors that numpy arrays do not have, besides in-place methods, whose names end in _.
 TENSOR_METHODS = {
     "abs",

@@ -8,8 +8,6 @@ stay in numpy; ``like`` copies them to the device of a tensor.
 import logging
 import sys
 import weakref
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -45,8 +43,6 @@ Tensor = Any
 
 _copies: dict[tuple[int, str, str], tuple[weakref.ref[Any], Tensor]] = {}
 _MAX_COPIES = 32
-# Threads that copy a block into pinned memory: one thread alone is slower than the transfer to the GPU.
-_COPY_THREADS = 4
 
 
 def torch() -> Any:
@@ -218,7 +214,7 @@ def pack(bits: Tensor) -> Tensor:
 
 def on(device: Any, array: Any) -> Tensor:
     """The array as a tensor on a device."""
-    array = _supported(np.asarray(array))
+    array = supported(np.asarray(array))
     return torch().as_tensor(array if array.flags.writeable else array.copy()).to(device)
 
 
@@ -227,77 +223,9 @@ def dense(part: Any) -> NDArray[Any]:
     return np.asarray(part.toarray() if hasattr(part, "toarray") else part)
 
 
-def _supported(array: NDArray[Any]) -> NDArray[Any]:
+def supported(array: NDArray[Any]) -> NDArray[Any]:
     """The array in a type that torch supports: native floats, signed integers and bytes."""
     kind, size = array.dtype.kind, array.dtype.itemsize
     if array.dtype.isnative and (kind == "i" or (kind == "f" and size <= 8) or (kind in "ub" and size == 1)):
         return np.ascontiguousarray(array)
     return np.ascontiguousarray(array, np.float64 if kind == "f" and size == 8 else np.float32)
-
-
-def replayed(step: Callable[[], None], device: Any) -> Callable[[], None]:
-    """The step, to be called repeatedly; on a GPU it is recorded once as a CUDA graph and replayed."""
-    if device.type != "cuda":
-        return step
-    beside = torch().cuda.Stream(device)
-    beside.wait_stream(torch().cuda.current_stream(device))
-    graph, steps = torch().cuda.CUDAGraph(), [step]
-
-    def once() -> None:
-        if not steps:
-            graph.replay()
-            return
-        with torch().cuda.stream(beside):
-            steps.pop()()
-        torch().cuda.current_stream(device).wait_stream(beside)
-        with torch().cuda.graph(graph):
-            step()
-
-    return once
-
-
-def wait(device: Any) -> None:
-    """Wait until the device has finished its work."""
-    if device.type == "cuda":
-        torch().cuda.synchronize(device)
-
-
-class Sender:
-    """Copies blocks to a GPU on a separate stream, through two buffers of pinned memory."""
-
-    def __init__(self, device: Any) -> None:
-        self.device = device
-        self.stream = torch().cuda.Stream(device) if device.type == "cuda" else None
-        self.buffers: list[Tensor] = [None, None]
-        self.copied: list[Any] = [None, None]
-        self.turn = 0
-        self.pool = ThreadPoolExecutor(_COPY_THREADS)
-
-    def send(self, X: Any, which: slice) -> tuple[Tensor, Any]:
-        """The rows X[which] on the device, and the event that marks the end of the copy, None on the CPU."""
-        block = _supported(dense(X[which]))
-        if self.stream is None:
-            return on(self.device, block), None
-        i, self.turn = self.turn, 1 - self.turn
-        if self.copied[i] is not None:
-            self.copied[i].synchronize()
-        if self.buffers[i] is None or self.buffers[i].dtype != tensor_type(block.dtype):
-            self.buffers[i] = torch().empty(block.size, dtype=tensor_type(block.dtype), pin_memory=True)
-        buffer = self.buffers[i][: block.size].view(block.shape)
-        held, rows = buffer.numpy(), max(1, -(-len(block) // _COPY_THREADS))
-        cuts = [slice(start, start + rows) for start in range(0, len(block), rows)]
-        list(self.pool.map(lambda cut: np.copyto(held[cut], block[cut]), cuts))
-        with torch().cuda.stream(self.stream):
-            there = buffer.to(self.device, non_blocking=True)
-            self.copied[i] = torch().cuda.Event()
-            self.copied[i].record(self.stream)
-        return there, self.copied[i]
-
-    def receive(self, sent: tuple[Tensor, Any]) -> Tensor:
-        """The rows that were sent; later work on the current stream waits for the copy."""
-        block, event = sent
-        if event is not None:
-            current = torch().cuda.current_stream(self.device)
-            current.wait_event(event)
-            block.record_stream(current)
-        return block

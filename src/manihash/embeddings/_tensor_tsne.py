@@ -8,6 +8,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import torch as torch_backend
+from manihash.compute.cuda import replayed, wait
 from manihash.compute.torch import Tensor
 from manihash.embeddings import _descent
 from manihash.embeddings._descent import Schedule
@@ -78,11 +79,11 @@ class _Descent:
         return loss
 
     def _repeat(self, momentum: float, rounds: range, n_iter: int) -> None:
-        step = torch_backend.replayed(lambda: self._round(momentum), self.Y.device)
+        step = replayed(lambda: self._round(momentum), self.Y.device)
         for t in rounds:
             step()
             if (t + 1) % _descent.REPORT_EVERY == 0:
-                torch_backend.wait(self.Y.device)
+                wait(self.Y.device)
                 advance("t-SNE", t + 1, n_iter)
 
     def _round(self, momentum: float) -> None:

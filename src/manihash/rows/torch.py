@@ -10,6 +10,7 @@ import numpy as np
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
+from manihash.compute.cuda import Sender
 from manihash.compute.torch import Tensor
 from manihash.progress import advance
 from manihash.rows.local import Subset, read_rows
@@ -201,7 +202,7 @@ class TorchRows(Rows):
 
     def _copies(self, starts: range) -> Iterator[Tensor]:
         """Blocks of rows copied from main memory; the next is read and copied while one is computed with."""
-        sender = torch_backend.Sender(self.device)
+        sender = Sender(self.device)
         with ThreadPoolExecutor(1) as pool:
             waiting = None
             for start in starts:

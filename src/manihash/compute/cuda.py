@@ -1,0 +1,90 @@
+"""CUDA streams and graphs: copies that overlap with computation, and steps that are recorded and replayed.
+
+On other devices the same functions copy and compute directly.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from manihash.compute import torch as torch_backend
+from manihash.compute.torch import Tensor
+
+# Threads that copy a block into pinned memory: one thread alone is slower than the transfer to the GPU.
+_COPY_THREADS = 4
+
+
+def _cuda() -> Any:
+    return torch_backend.torch().cuda
+
+
+def replayed(step: Callable[[], None], device: Any) -> Callable[[], None]:
+    """The step, to be called repeatedly; on a GPU it is recorded once as a CUDA graph and replayed."""
+    if device.type != "cuda":
+        return step
+    cuda = _cuda()
+    beside = cuda.Stream(device)
+    beside.wait_stream(cuda.current_stream(device))
+    graph, steps = cuda.CUDAGraph(), [step]
+
+    def once() -> None:
+        if not steps:
+            graph.replay()
+            return
+        with cuda.stream(beside):
+            steps.pop()()
+        cuda.current_stream(device).wait_stream(beside)
+        with cuda.graph(graph):
+            step()
+
+    return once
+
+
+def wait(device: Any) -> None:
+    """Wait until the device has finished its work."""
+    if device.type == "cuda":
+        _cuda().synchronize(device)
+
+
+class Sender:
+    """Copies blocks to a GPU on a separate stream, through two buffers of pinned memory."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self.stream = _cuda().Stream(device) if device.type == "cuda" else None
+        self.buffers: list[Tensor] = [None, None]
+        self.copied: list[Any] = [None, None]
+        self.turn = 0
+        self.pool = ThreadPoolExecutor(_COPY_THREADS)
+
+    def send(self, X: Any, which: slice) -> tuple[Tensor, Any]:
+        """The rows X[which] on the device, and the event that marks the end of the copy, None on the CPU."""
+        block = torch_backend.supported(torch_backend.dense(X[which]))
+        if self.stream is None:
+            return torch_backend.on(self.device, block), None
+        i, self.turn = self.turn, 1 - self.turn
+        if self.copied[i] is not None:
+            self.copied[i].synchronize()
+        dtype = torch_backend.tensor_type(block.dtype)
+        if self.buffers[i] is None or self.buffers[i].dtype != dtype:
+            self.buffers[i] = torch_backend.torch().empty(block.size, dtype=dtype, pin_memory=True)
+        buffer = self.buffers[i][: block.size].view(block.shape)
+        held, rows = buffer.numpy(), max(1, -(-len(block) // _COPY_THREADS))
+        cuts = [slice(start, start + rows) for start in range(0, len(block), rows)]
+        list(self.pool.map(lambda cut: np.copyto(held[cut], block[cut]), cuts))
+        with _cuda().stream(self.stream):
+            there = buffer.to(self.device, non_blocking=True)
+            self.copied[i] = _cuda().Event()
+            self.copied[i].record(self.stream)
+        return there, self.copied[i]
+
+    def receive(self, sent: tuple[Tensor, Any]) -> Tensor:
+        """The rows that were sent; later work on the current stream waits for the copy."""
+        block, event = sent
+        if event is not None:
+            current = _cuda().current_stream(self.device)
+            current.wait_event(event)
+            block.record_stream(current)
+        return block
