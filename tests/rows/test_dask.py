@@ -273,7 +273,7 @@ def test_the_address_of_a_worker_is_no_scheduler(client, tmp_path, monkeypatch):
     np.save("x.npy", vectors())
     worker = next(iter(client.scheduler_info()["workers"]))
     said = stderr_line(run("fit", "x.npy", "--dask", worker, "-o", "m.mhash", code=2))
-    assert f"no Dask scheduler answered at {worker} (there is a Dask worker)" in said
+    assert f"no Dask scheduler answered at {worker} (it is the address of a Dask worker)" in said
 
 
 @contextmanager
