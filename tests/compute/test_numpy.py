@@ -1,4 +1,4 @@
-"""Operations on a block: right, and the same for a row in whatever batch and on however many threads."""
+"""Operations on a block are correct, and a row has the same result in any batch and on any thread."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ SHAPES = [  # (d, m): one column, one base point, tiny, odd, large, wide
     (784, 50),
     (960, 7),
     (5000, 3),
-    (64, 300),  # in float64 a kernel of 24 rows, and columns that fill none of its own
+    (64, 300),  # in float64 a kernel of 24 rows, with a remainder of columns
     (64, 500),
 ]
 TYPES = [np.float32, np.float64]
@@ -84,7 +84,7 @@ def test_k_nearest_finds_what_a_naive_search_finds(k, dtype):
 
 
 @pytest.mark.parametrize("k", [4, 20])
-def test_among_equal_base_points_the_first_comes_first(k):
+def test_equal_base_points_are_ordered_by_index(k):
     C = np.repeat(block(3, 10, np.float64), 2, axis=0)
     squared, index = numpy_backend.k_nearest(C[::2], C, k)
     assert np.array_equal(index[:, 0], np.arange(0, 20, 2))
@@ -94,14 +94,14 @@ def test_among_equal_base_points_the_first_comes_first(k):
 
 @pytest.mark.parametrize("m", [40, 5000])
 @pytest.mark.parametrize("k", [1, 5, 16, 17, 25])
-def test_of_equal_scores_the_lower_index_is_taken(k, m):
+def test_ties_go_to_the_lower_index(k, m):
     rng = np.random.default_rng(0)
     for levels in (1, 2, 7):
         scores = rng.integers(0, levels, (30, m)).astype(np.float32)
-        wanted = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         best, index = numpy_backend.k_largest(scores.copy(), k)
-        assert np.array_equal(index, wanted)
-        assert np.array_equal(best, np.take_along_axis(scores, wanted, axis=1))
+        assert np.array_equal(index, expected)
+        assert np.array_equal(best, np.take_along_axis(scores, expected, axis=1))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -117,7 +117,7 @@ def test_squared_distances_are_those_of_the_definition():
     assert np.allclose(numpy_backend.squared_distances(X, C), ((X[:, None] - C) ** 2).sum(axis=2))
 
 
-def test_arithmetic_follows_the_array():
+def test_the_type_of_the_array_decides_the_type_of_the_arithmetic():
     types = {"f8": "f8", ">f8": "f8", "f4": "f4", "f2": "f4", "i8": "f4", "u1": "f4", "?": "f4"}
     for given, expected in types.items():
         assert numpy_backend.float_type(np.zeros((1, 1), given)) == np.dtype(expected), given
@@ -132,7 +132,7 @@ def test_blocks_depend_on_the_width_alone_and_stay_small():
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("d", [1, 3, 31, 784, 10_000, 10_001, 40_000])
-def test_a_squared_norm_depends_on_neither_place_nor_threads(d, dtype):
+def test_a_squared_norm_does_not_depend_on_position_or_threads(d, dtype):
     rows = np.repeat(block(d, 1, dtype), 20, axis=0)
     with threadpool_limits(2, user_api="blas"):
         norms = numpy_backend.squared_norms(rows)

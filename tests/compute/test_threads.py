@@ -1,4 +1,4 @@
-"""BLAS on one thread while we use threads of our own."""
+"""BLAS is limited to one thread inside ``single_blas_thread``, and only there."""
 
 import threading
 
@@ -10,12 +10,12 @@ from manihash.compute.threads import single_blas_thread
 
 
 def blas_thread_counts():
-    """Of numpy's BLAS and scipy's; FAISS, where another test loaded it, brings one that nothing here uses."""
+    """The threads of the BLAS of numpy and scipy; FAISS, if another test loaded it, has a BLAS not used here."""
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
     return [library["num_threads"] for library in blas if "faiss" not in library["filepath"]]
 
 
-def test_single_blas_thread_nests_and_gives_the_threads_back():
+def test_single_blas_thread_nests_and_restores_the_threads():
     with threadpool_limits(2, user_api="blas"):
         before = blas_thread_counts()
         with single_blas_thread() as outer, single_blas_thread() as inner:
@@ -24,7 +24,7 @@ def test_single_blas_thread_nests_and_gives_the_threads_back():
         assert blas_thread_counts() == before
 
 
-def test_an_error_inside_single_blas_thread_gives_the_threads_back():
+def test_an_error_inside_single_blas_thread_restores_the_threads():
     with threadpool_limits(2, user_api="blas"):
         before = blas_thread_counts()
         with pytest.raises(KeyError), single_blas_thread():
@@ -32,7 +32,7 @@ def test_an_error_inside_single_blas_thread_gives_the_threads_back():
         assert blas_thread_counts() == before
 
 
-def test_concurrent_users_of_single_blas_thread_give_the_threads_back_when_the_last_leaves():
+def test_concurrent_users_of_single_blas_thread_restore_the_threads_when_the_last_leaves():
     inside, leave = threading.Barrier(3), threading.Event()
     seen = []
 

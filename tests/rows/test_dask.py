@@ -1,55 +1,23 @@
-"""Rows on a cluster: real worker processes, any chunks, a worker killed in the middle; never another bit."""
+"""Rows on a Dask cluster give the same bits as on one machine, for any chunks, even if a worker is killed."""
 
-import http.server
-import json
 import os
 import signal
-import socketserver
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command import run, stderr_line
+from command import run
+from dask_vectors import D, N, vectors
 from sklearn.datasets import load_digits
 
 from manihash import E2LSH, IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, ReducedBase, recipe
 from manihash.base import lloyd as lloyd_module
 from manihash.files.formats import write
-from manihash.files.resumable import ResumableFile
-from manihash.rows import dask_client, rows
 
-pytestmark = pytest.mark.extra
-
-N, D = 18_000, 16
-
-
-@pytest.fixture(scope="module")
-def client():
-    """A cluster of two worker processes."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
-        distributed.Client(local) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def small_spans(monkeypatch):
-    """Spans of one block of 2,048 rows, so that a small array has nine."""
-    monkeypatch.setattr(rows, "_SPAN_NUMBERS", 2**15)
-
-
-def vectors(dtype=np.float32):
-    rng = np.random.default_rng(0)
-    return (4 * rng.standard_normal((9, D))[rng.integers(9, size=N)] + rng.standard_normal((N, D))).astype(
-        dtype
-    )
+pytestmark = [pytest.mark.extra, pytest.mark.usefixtures("small_spans")]
 
 
 def chunked(X, chunks):
@@ -130,7 +98,7 @@ def test_directions_of_wide_rows_are_the_same_on_a_cluster(client, monkeypatch):
     assert vars_equal(*models)
 
 
-def test_a_classifier_of_rows_learns_from_labels_on_a_cluster(client):
+def test_a_supervised_method_learns_from_labels_on_a_cluster(client):
     X, y = load_digits(return_X_y=True)
     models = [recipe("ksh", n_bits=8, random_state=0).fit(rows_, y) for rows_ in (X, chunked(X, 400))]
     assert vars_equal(*models)
@@ -151,7 +119,7 @@ def test_without_a_cluster_dask_uses_threads():
 
 
 @pytest.mark.parametrize("method", ["encode", "transform", "embed", "bins"])
-def test_what_is_computed_later_is_of_the_model_that_was_asked(client, method):
+def test_a_lazy_result_belongs_to_the_model_that_was_asked_for_it(client, method):
     X, other = vectors(), vectors()[::-1] * 2 + 1
     model = E2LSH(8, random_state=0).fit(X)
     ask = getattr(model, method)
@@ -159,21 +127,6 @@ def test_what_is_computed_later_is_of_the_model_that_was_asked(client, method):
     model.fit(other)
     assert np.array_equal(later.compute(), now)
     assert not np.array_equal(ask(X), now)
-
-
-def test_workers_without_a_limit_share_the_memory_of_their_machine():
-    import distributed
-
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0, processes=False
-        ) as local,
-        distributed.Client(local),
-    ):
-        assert dask_client.memory() == pytest.approx(distributed.system.MEMORY_LIMIT / 2, rel=1e-6)
-
-
-# A worker that dies
 
 
 def kill_one(client):
@@ -215,15 +168,12 @@ def test_a_worker_killed_between_rounds_of_k_means_changes_nothing(client, monke
     assert np.array_equal(model.base_points_, wanted)
 
 
-# What is wrong with it
-
-
-def test_chunks_split_along_columns_are_refused(client):
+def test_chunks_split_along_columns_are_an_error(client):
     with pytest.raises(ValueError, match=r"split along its columns, \(8, 8\).*rechunk\(\{1: -1\}\)"):
         LSH(8).fit(chunked(vectors(), 3000).rechunk({1: 8}))
 
 
-def test_chunks_of_unknown_size_are_refused(client):
+def test_chunks_of_unknown_size_are_an_error(client):
     array = chunked(vectors(), 3000)
     unknown = array[array[:, 0] > 0]
     for method in (LSH(8).fit, LSH(8).fit(array).encode):
@@ -246,7 +196,7 @@ def test_nan_on_a_worker_is_named_by_its_row(client, row):
         list(hasher.encode_blocks(array))
 
 
-def test_other_widths_and_types_are_refused_as_of_an_array(client):
+def test_wrong_widths_and_types_are_errors_as_for_an_array(client):
     array = chunked(vectors(), 3000)
     hasher = LSH(8).fit(array)
     with pytest.raises(ValueError, match=r"5 features, but LSH is expecting 16.*Give vectors of the width"):
@@ -255,171 +205,6 @@ def test_other_widths_and_types_are_refused_as_of_an_array(client):
         hasher.fit(array[:1])
     with pytest.raises(ValueError, match="complex64: give real numbers"):
         hasher.fit(array + 1j)
-
-
-def test_a_cluster_that_does_not_answer_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 1)
-    np.save("x.npy", vectors())
-    for address in ("tcp://127.0.0.1:9", "nonsense://x"):
-        said = stderr_line(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
-        assert f"no Dask scheduler answered at {address}" in said
-        assert "start one with `dask scheduler`" in said
-    assert not Path("m.mhash").exists()
-
-
-def test_the_address_of_a_worker_is_no_scheduler(client, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("x.npy", vectors())
-    worker = next(iter(client.scheduler_info()["workers"]))
-    said = stderr_line(run("fit", "x.npy", "--dask", worker, "-o", "m.mhash", code=2))
-    assert f"no Dask scheduler answered at {worker} (it is the address of a Dask worker)" in said
-
-
-@contextmanager
-def greeting(text):
-    """The port of a server that takes every connection and says the text, or nothing."""
-
-    class Answer(socketserver.BaseRequestHandler):
-        def handle(self):
-            self.request.sendall(text)
-            self.request.recv(10**6)
-            self.request.recv(1)  # until the other side goes away
-
-    with serving(socketserver.ThreadingTCPServer, Answer) as port:
-        yield port
-
-
-@contextmanager
-def serving(kind, handler):
-    with kind(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
-
-
-@pytest.mark.parametrize(
-    ("server", "why"),
-    [
-        (lambda: greeting(b""), "a server accepted the connection but did not answer within 2 s"),
-        (
-            lambda: serving(http.server.ThreadingHTTPServer, http.server.SimpleHTTPRequestHandler),
-            "did not answer within",
-        ),
-        (lambda: greeting(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "the server there is not a Dask scheduler"),
-    ],
-    ids=["silent", "http", "talkative"],
-)
-def test_another_server_at_the_address_is_no_scheduler(server, why, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 1)
-    np.save("x.npy", vectors())
-    LSH(8, random_state=0).fit(vectors()).save("m.mhash")
-    before = set(tmp_path.iterdir())
-    with server() as port:
-        address = f"tcp://127.0.0.1:{port}"
-        for command in (["fit", "x.npy", "-o", "new.mhash"], ["encode", "m.mhash", "x.npy", "-o", "c.npy"]):
-            said = stderr_line(run(*command, "--dask", address, code=2))
-            assert f"no Dask scheduler answered at {address}" in said
-            assert why in said
-    assert set(tmp_path.iterdir()) == before
-
-
-@pytest.fixture
-def machines(tmp_path):
-    """A way to start a scheduler or a worker in a process of its own."""
-    processes = []
-
-    def start(module, *arguments, folder=tmp_path):
-        command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--no-dashboard"]
-        processes.append(
-            subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        )
-        return processes[-1]
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
-
-
-def scheduler(start, folder):
-    """A scheduler without workers: its process and its address."""
-    notes = folder / "scheduler.json"
-    process = start(
-        "dask_scheduler", "--port=0", "--host=127.0.0.1", f"--scheduler-file={notes}", folder=folder
-    )
-    until = time.monotonic() + 60
-    while not (notes.exists() and notes.read_text().strip().endswith("}")) and time.monotonic() < until:
-        time.sleep(0.1)
-    return process, json.loads(notes.read_text())["address"]
-
-
-def worker(start, address, folder):
-    return start("dask_worker", address, "--nthreads=1", "--no-nanny", folder=folder)
-
-
-@pytest.fixture
-def bare(tmp_path):
-    """A folder from which no manihash can be imported."""
-    package = tmp_path / "bare" / "manihash"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise ModuleNotFoundError('no manihash here')")
-    return package.parent
-
-
-def test_a_cluster_without_workers_or_without_manihash_is_refused(machines, bare, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    _, address = scheduler(machines, tmp_path)
-    np.save("x.npy", vectors())
-    fit = ["fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash"]
-    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 2)
-    assert f"has no workers: start one with `dask worker {address}`" in stderr_line(run(*fit, code=2))
-    worker(machines, address, bare)
-    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
-    said = stderr_line(run(*fit, code=2))
-    assert "has no manihash (no manihash here)" in said
-    assert "install it in the environment of the scheduler and of every worker" in said
-    assert not Path("m.mhash").exists()
-
-
-def test_a_scheduler_without_manihash_is_refused(machines, bare, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
-    _, address = scheduler(machines, bare)
-    worker(machines, address, tmp_path)
-    np.save("x.npy", vectors())
-    said = stderr_line(run("fit", "x.npy", "--recipe=lsh", "--dask", address, "-o", "m.mhash", code=2))
-    assert f"the Dask scheduler {address} has no manihash (no manihash here)" in said
-    assert not Path("m.mhash").exists()
-
-
-def test_a_cluster_that_is_lost_leaves_what_was_done_for_the_next_run(machines, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
-    process, address = scheduler(machines, tmp_path)
-    worker(machines, address, tmp_path)
-    np.save("x.npy", vectors())
-    hasher = LSH(64, random_state=0).fit(vectors())
-    hasher.save("m.mhash")
-    append = ResumableFile.append
-
-    def and_lose_the_cluster(self, rows_):
-        append(self, rows_)
-        process.kill()
-
-    encode = ["encode", "m.mhash", "x.npy", "-o", "c.npy"]
-    with monkeypatch.context() as patch:
-        patch.setattr(ResumableFile, "append", and_lose_the_cluster)
-        said = stderr_line(run(*encode, "--dask", address, code=2))
-    assert "the connection to the Dask cluster was lost" in said
-    assert "of 18,000 rows are kept in c.npy.part: run again to resume" in said
-    assert json.loads(run(*encode, "--json").stdout)["first_row"] > 0
-    assert np.array_equal(np.load("c.npy"), hasher.encode(vectors()))
-
-
-# The command
 
 
 def test_the_command_writes_the_same_files_on_a_cluster(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""How rows are visited: in order, in fixed blocks, checked, the same on one thread and on many."""
+"""Local rows are visited in order, in fixed blocks, checked, with the same result on any thread."""
 
 import threading
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from manihash.checks import BadRowsError
 from manihash.compute import numpy as numpy_backend
-from manihash.rows import far_origin
+from manihash.rows import far_origin, rows_of
 from manihash.rows import local as rows_module
 from manihash.rows.local import LocalRows
 
@@ -31,7 +32,7 @@ def test_blocks_are_the_rows_in_order(n, d):
     assert {len(part) for part in seen[:-1]} <= {numpy_backend.block_rows(d)}
 
 
-def test_stack_writes_one_block_below_the_other():
+def test_stack_concatenates_the_blocks():
     X = normal(LONG, 4)
     assert np.array_equal(LocalRows(X).stack(lambda part: part[:, :2] * 2, 2, np.float64), X[:, :2] * 2)
 
@@ -64,14 +65,14 @@ def test_a_row_is_the_same_in_the_first_block_the_last_block_and_alone(d, m, dty
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("row", [0, 2047, 2048, LONG - 1])
-def test_a_bad_value_is_named_by_its_row(bad, row):
+def test_the_error_for_an_invalid_value_names_its_row(bad, row):
     X = normal(LONG, 3)
     X[row, 1] = bad
     with pytest.raises(ValueError, match=rf"first such row is {row}\. Remove"):
         list(LocalRows(X).map(len))
 
 
-def test_rows_taken_here_and_there_are_named_by_their_own_number():
+def test_the_error_for_rows_taken_by_index_names_the_row_of_x():
     X = normal(LONG, 3)
     X[4000] = np.nan
     with pytest.raises(ValueError, match="first such row is 4000"):
@@ -86,7 +87,7 @@ def test_squares_that_overflow_are_an_error_that_names_the_row():
     assert len(LocalRows(X.astype(np.float64)).take(np.arange(LONG))) == LONG
 
 
-def test_no_row_that_is_let_in_has_a_distance_that_overflows():
+def test_distances_of_valid_rows_do_not_overflow():
     edge = np.float32(np.sqrt(float(np.finfo(np.float32).max) / 8) * 0.999)
     X = LocalRows(np.array([[edge], [-edge]])).take([0, 1])
     assert np.isfinite(numpy_backend.k_nearest(X, X.copy(), 2)[0]).all()
@@ -126,26 +127,26 @@ def test_a_read_only_memory_map_is_read_like_an_array(tmp_path, dtype, normalize
         assert np.array_equal(rows.take([4000, 3, 3]), plain.take([4000, 3, 3]))
 
 
-def test_a_plain_array_is_kept_as_it_is_and_not_copied():
+def test_a_plain_array_is_cached_without_a_copy():
     X = normal(LONG, 4)
     assert np.shares_memory(LocalRows(X).cached().block(0, 10), X)
 
 
-def test_rows_laid_out_by_column_give_the_same_blocks():
+def test_a_fortran_array_gives_the_same_blocks():
     X = normal(LONG, 4)
     fortran = LocalRows(np.asfortranarray(X))
     assert np.array_equal(fortran.block(2048, 4096), X[2048:4096])
     assert np.array_equal(fortran.cached().block(2048, 4096), X[2048:4096])
 
 
-def test_taken_rows_come_in_the_order_asked_for_repeats_and_none_among_them():
+def test_take_keeps_order_and_repeats_and_accepts_an_empty_index():
     X = normal(100, 3)
     index = [50, 2, 2, 99, 0]
     assert np.array_equal(LocalRows(X).take(index), X[index])
     assert LocalRows(X).take(np.array([], int)).shape == (0, 3)
 
 
-def test_an_error_in_the_mapped_function_comes_out_and_leaves_no_thread():
+def test_an_error_in_the_mapped_function_is_raised_and_leaves_no_thread():
     calls = []
 
     def fail_on_the_second(part):
@@ -163,7 +164,7 @@ def test_an_error_in_the_mapped_function_comes_out_and_leaves_no_thread():
     assert len(calls) < 30
 
 
-def test_a_visit_that_is_broken_off_leaves_no_thread_and_no_limit():
+def test_an_interrupted_visit_leaves_no_thread_and_no_limit():
     with threadpool_limits(2, user_api="blas"):
         before = threadpool_info()
         visit = LocalRows(normal(30 * 2048, 1)).map(len)
@@ -185,8 +186,8 @@ def test_stream_gives_the_blocks_of_map_and_leaves_no_limit_or_thread_between_th
             assert threadpool_info() == before
             assert pool_threads() == []
             made += blocks
-            wanted = list(LocalRows(X).map(np.copy, start=start))
-            assert [block.tobytes() for block in made] == [block.tobytes() for block in wanted]
+            expected = list(LocalRows(X).map(np.copy, start=start))
+            assert [block.tobytes() for block in made] == [block.tobytes() for block in expected]
 
 
 def test_rows_may_be_visited_inside_a_visit_and_from_several_threads():
@@ -208,7 +209,7 @@ def test_rows_may_be_visited_inside_a_visit_and_from_several_threads():
 
 
 @pytest.mark.parametrize("visit", ["map", "stream"])
-def test_progress_is_logged_from_nothing_to_all(caplog, visit):
+def test_progress_is_logged_up_to_the_last_row(caplog, visit):
     caplog.set_level("DEBUG", "manihash.progress")
     list(getattr(LocalRows(normal(LONG, 3)), visit)(len, "counting"))
     steps = [(r.done, r.total) for r in caplog.records if getattr(r, "stage", "") == "counting"]
@@ -216,7 +217,7 @@ def test_progress_is_logged_from_nothing_to_all(caplog, visit):
     assert steps[-1] == (LONG, LONG)
 
 
-def test_rows_far_from_zero_are_known_as_such_wherever_they_stand():
+def test_rows_far_from_zero_have_an_origin_wherever_they_are():
     rng = np.random.default_rng(0)
     X = (3000 + rng.standard_normal((20_000, 8))).astype(np.float32)
     X[:5000] = X[0]
@@ -225,11 +226,18 @@ def test_rows_far_from_zero_are_known_as_such_wherever_they_stand():
     assert far_origin(LocalRows(X[:1])) is None  # one row has no spread
 
 
-def test_a_row_too_long_is_refused_alone_and_among_others():
+def test_the_error_for_an_invalid_row_found_while_choosing_an_origin_names_the_first():
+    X = normal(LONG, 3, np.float32)
+    X[[1000, LONG - 1]] = np.nan  # only the last row is in the sample
+    with pytest.raises(BadRowsError, match="first such row is 1000"):
+        rows_of(X, by_distance=True)
+
+
+def test_a_row_that_is_too_long_is_an_error_alone_and_among_others():
     X = np.full((4, 16), 3e18, np.float32)
     for some in (X, X[:1]):
         with pytest.raises(ValueError, match="overflow"):
             LocalRows(some).block(0, len(some))
     X /= 10
-    for some in (np.repeat(X, 500, axis=0), X[:1]):  # their squares overflow only when they are added up
+    for some in (np.repeat(X, 500, axis=0), X[:1]):  # their squares overflow only in the sum
         assert np.array_equal(LocalRows(some).block(0, len(some)), some)

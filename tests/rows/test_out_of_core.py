@@ -1,4 +1,4 @@
-"""Rows that stay in files, sparse rows and samples: the same models and codes as of an array in memory."""
+"""Rows in files, sparse rows and samples give the same models and codes as an array in memory."""
 
 import errno
 import logging
@@ -30,16 +30,16 @@ def hasher(**options):
 
 
 @pytest.fixture
-def wanted():
+def expected():
     return hasher().fit(X).encode(X)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.fvecs", "x.bvecs", "x.idx", "x.hdf5", "x.parquet", "x.npz"])
-def test_every_format_gives_the_codes_of_the_array(name, tmp_path, wanted):
+def test_every_format_gives_the_codes_of_the_array(name, tmp_path, expected):
     write(tmp_path / name, X)
     vectors = open_vectors(tmp_path / name)
     assert vectors.shape == (N, D)
-    assert np.array_equal(hasher().fit(vectors).encode(vectors), wanted)
+    assert np.array_equal(hasher().fit(vectors).encode(vectors), expected)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.idx"])
@@ -68,18 +68,18 @@ def counted(lengths, read=StoredRows.__getitem__):
     return some
 
 
-def test_images_are_rows_of_pixels(tmp_path, wanted):
+def test_images_are_rows_of_pixels(tmp_path, expected):
     for name in ("x.npy", "x.hdf5"):
         write(tmp_path / name, X.reshape(N, 3, 4))
         vectors = open_vectors(tmp_path / name)
         assert vectors.shape == (N, D)
-        assert np.array_equal(hasher().fit(vectors).encode(vectors), wanted)
+        assert np.array_equal(hasher().fit(vectors).encode(vectors), expected)
 
 
-def test_an_h5py_dataset_is_taken_as_it_is(tmp_path, wanted):
+def test_an_h5py_dataset_is_accepted(tmp_path, expected):
     write(tmp_path / "x.hdf5", X)
     with h5py.File(tmp_path / "x.hdf5") as file:
-        assert np.array_equal(hasher().fit(file["train"]).encode(file["train"]), wanted)
+        assert np.array_equal(hasher().fit(file["train"]).encode(file["train"]), expected)
         with pytest.raises(ValueError, match="12 features, but IMH is expecting 7"):
             hasher().fit(X[:, :7]).encode(file["train"])
 
@@ -100,10 +100,10 @@ def test_rows_of_a_file_are_read_in_blocks_and_never_all_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize("layout", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array])
-def test_sparse_rows_give_the_codes_of_dense_ones(layout, wanted):
+def test_sparse_rows_give_the_codes_of_dense_ones(layout, expected):
     S = layout(X)
     model = hasher().fit(S)
-    assert np.array_equal(model.encode(S), wanted)
+    assert np.array_equal(model.encode(S), expected)
     assert np.array_equal(model.transform(S), hasher().fit(X).transform(X))
     assert np.array_equal(model.embed(S), hasher().fit(X).embed(X))
 
@@ -123,12 +123,12 @@ def test_every_hasher_takes_sparse_rows_and_rows_of_files(name, tmp_path):
     assert np.array_equal(codes[0], codes[2])
 
 
-def test_a_sparse_file_goes_through_the_command(tmp_path, monkeypatch, wanted):
+def test_a_sparse_file_goes_through_the_command(tmp_path, monkeypatch, expected):
     monkeypatch.chdir(tmp_path)
     sp.save_npz("x.npz", sp.csr_array(X))
     hasher().fit(X).save("model.mhash")
     run("encode", "model.mhash", "x.npz", "-o", "codes.npy")
-    assert np.array_equal(np.load("codes.npy"), wanted)
+    assert np.array_equal(np.load("codes.npy"), expected)
     run("fit", "x.npz", "--recipe=lsh", "--bits=8", "-o", "lsh.mhash")
 
 
@@ -139,18 +139,18 @@ def test_nan_in_a_sparse_matrix_is_named_by_its_row():
         hasher().fit(S)
 
 
-def test_encode_blocks_are_the_codes_from_any_row_on(wanted):
+def test_encode_blocks_are_the_codes_from_any_row_on(expected):
     model = hasher().fit(X)
     for start in (0, 1, 2048, 3000, N - 1, N):
         parts = list(model.encode_blocks(X, start))
-        assert np.array_equal(np.concatenate([wanted[:0], *parts]), wanted[start:])
+        assert np.array_equal(np.concatenate([expected[:0], *parts]), expected[start:])
 
 
-def test_encode_blocks_are_of_the_model_that_was_asked():
+def test_encode_blocks_belong_to_the_model_that_was_asked():
     model = LSH(8, random_state=0).fit(X)
-    wanted, blocks = model.encode(X), model.encode_blocks(X)
+    expected, blocks = model.encode(X), model.encode_blocks(X)
     model.set_params(random_state=1).fit(X)
-    assert np.array_equal(np.concatenate(list(blocks)), wanted)
+    assert np.array_equal(np.concatenate(list(blocks)), expected)
 
 
 def test_encode_blocks_check_their_input_at_once():
@@ -221,7 +221,7 @@ def test_a_gap_in_parquet_is_named_by_its_row(rows, message, tmp_path):
         LSH(n_bits=4).fit(open_vectors(tmp_path / "x.parquet"))
 
 
-def test_a_gap_in_the_first_row_of_parquet_is_no_damage(tmp_path):
+def test_a_gap_in_the_first_row_of_parquet_is_not_called_damage(tmp_path):
     pq.write_table(pa.table({"v": [None, [1.0, 2.0]]}), tmp_path / "x.parquet")
     with pytest.raises(DataFileError, match=r"row 0 of v is null"):
         open_vectors(tmp_path / "x.parquet")
@@ -238,7 +238,7 @@ def test_a_gap_in_the_first_row_of_parquet_is_no_damage(tmp_path):
         (":nowhere", "holds the arrays: v, uneven, id; got the key 'nowhere'"),
     ],
 )
-def test_a_parquet_column_of_something_else_is_told_as_such(key, message, tmp_path):
+def test_a_parquet_column_without_numbers_is_an_error_that_names_others(key, message, tmp_path):
     columns = {"caption": ["a", "b"], "words": [["a"], ["b"]], "id": [1, 2]}
     vectors = {"v": [[1.0, 2.0], [0.0, 1.0]], "uneven": [[1.0], [0.0, 1.0]]}
     pq.write_table(pa.table({**vectors, **columns}), tmp_path / "x.parquet")
@@ -246,14 +246,14 @@ def test_a_parquet_column_of_something_else_is_told_as_such(key, message, tmp_pa
         LSH(n_bits=4).fit(open_vectors(f"{tmp_path}/x.parquet{key}"))
 
 
-def test_a_parquet_file_without_vectors_says_what_it_holds(tmp_path):
+def test_the_error_for_a_parquet_file_without_vectors_names_its_columns(tmp_path):
     pq.write_table(pa.table({"caption": ["a", "b"], "id": [1, 2]}), tmp_path / "x.parquet")
     with pytest.raises(DataFileError, match="caption holds text, id holds int64; expected numbers: write"):
         open_vectors(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.hdf5"])
-def test_a_damaged_file_is_told_as_such(name, tmp_path):
+def test_the_error_for_a_damaged_file_says_so(name, tmp_path):
     write(tmp_path / name, X)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: len(content) // 2])
@@ -261,7 +261,7 @@ def test_a_damaged_file_is_told_as_such(name, tmp_path):
         open_vectors(tmp_path / name)
 
 
-def test_a_disk_that_cannot_be_read_is_not_told_as_damage():
+def test_the_error_for_an_unreadable_disk_does_not_mention_damage():
     def read(start, stop):  # as h5py
         raise OSError(errno.EIO, "Can't synchronously read data (file read failed: time = ..., errno = 5)")
 
@@ -279,7 +279,7 @@ def small_limit(monkeypatch):
     monkeypatch.setattr(lloyd_module, "_ALL_ROWS", 1000)
 
 
-def test_k_means_looks_at_a_sample_of_many_rows_and_says_so(small_limit, caplog):
+def test_k_means_uses_a_sample_of_many_rows_and_logs_it(small_limit, caplog):
     caplog.set_level(logging.INFO, "manihash.note")
     seen = []
     lloyd = lloyd_module.lloyd_round
@@ -322,7 +322,7 @@ def test_a_pass_over_all_rows_finds_the_nan_that_no_sample_has(small_limit):
         model.transform(rows)
 
 
-def test_rows_chosen_are_those_rows(tmp_path):
+def test_a_subset_has_the_chosen_rows(tmp_path):
     write(tmp_path / "x.hdf5", X)
     index = np.array([0, 7, 2047, 2048, 4999])
     for source in (X, sp.csr_array(X), open_vectors(tmp_path / "x.hdf5")):

@@ -45,7 +45,7 @@ def test_with_fewer_than_k_codes_all_are_returned(device, caplog):
     codes = torch.as_tensor(pack(np.random.default_rng(0).random((7, 16)) > 0.5), device=device)
     distances, ids = TensorIndex(codes, 16).search(codes, 10)
     assert distances.shape == ids.shape == (7, 7)
-    assert "all 7 are given" in caplog.text
+    assert "all 7 are returned" in caplog.text
 
 
 def test_a_tensor_that_holds_no_codes_is_an_error():
