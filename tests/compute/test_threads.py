@@ -10,7 +10,7 @@ from manihash.compute.threads import single_blas_thread
 
 
 def blas_thread_counts():
-    """The threads of the BLAS of numpy and scipy; FAISS, if another test loaded it, has a BLAS not used here."""
+    """The threads of the BLAS of numpy and scipy, not of the BLAS that FAISS brings along."""
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
     return [library["num_threads"] for library in blas if "faiss" not in library["filepath"]]
 
