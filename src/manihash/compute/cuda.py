@@ -25,17 +25,17 @@ def replayed(step: Callable[[], None], device: Any) -> Callable[[], None]:
     if device.type != "cuda":
         return step
     cuda = _cuda()
-    beside = cuda.Stream(device)
-    beside.wait_stream(cuda.current_stream(device))
+    stream = cuda.Stream(device)
+    stream.wait_stream(cuda.current_stream(device))
     graph, steps = cuda.CUDAGraph(), [step]
 
     def once() -> None:
         if not steps:
             graph.replay()
             return
-        with cuda.stream(beside):
+        with cuda.stream(stream):
             steps.pop()()
-        cuda.current_stream(device).wait_stream(beside)
+        cuda.current_stream(device).wait_stream(stream)
         with cuda.graph(graph):
             step()
 
@@ -71,9 +71,9 @@ class Sender:
         if self.buffers[i] is None or self.buffers[i].dtype != dtype:
             self.buffers[i] = torch_backend.torch().empty(block.size, dtype=dtype, pin_memory=True)
         buffer = self.buffers[i][: block.size].view(block.shape)
-        held, rows = buffer.numpy(), max(1, -(-len(block) // _COPY_THREADS))
+        pinned, rows = buffer.numpy(), max(1, -(-len(block) // _COPY_THREADS))
         cuts = [slice(start, start + rows) for start in range(0, len(block), rows)]
-        list(self.pool.map(lambda cut: np.copyto(held[cut], block[cut]), cuts))
+        list(self.pool.map(lambda cut: np.copyto(pinned[cut], block[cut]), cuts))
         with _cuda().stream(self.stream):
             there = buffer.to(self.device, non_blocking=True)
             self.copied[i] = _cuda().Event()

@@ -23,11 +23,11 @@ def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
     best, index = np.empty((b, k), scores.dtype), np.empty((b, k), np.intp)
     flat = scores.reshape(-1)
     for j in range(k):
-        place = scores.argmax(axis=1)
-        index[:, j] = place
-        place += first
-        best[:, j] = flat[place]
-        flat[place] = -np.inf
+        column = scores.argmax(axis=1)
+        index[:, j] = column
+        column += first
+        best[:, j] = flat[column]
+        flat[column] = -np.inf
     return best, index
 
 
@@ -64,6 +64,6 @@ def _columns_of_groups(scores: Floats, k: int) -> Ints:
     largest = scores[:, : rounds * G].reshape(b, rounds, G).max(axis=1)
     groups = np.argpartition(-largest, k - 1, axis=1)[:, :k]
     groups.sort(axis=1)
-    held = (np.arange(0, rounds * G, G)[:, None] + groups[:, None, :]).reshape(b, rounds * k)
+    of_groups = (np.arange(0, rounds * G, G)[:, None] + groups[:, None, :]).reshape(b, rounds * k)
     rest = np.broadcast_to(np.arange(rounds * G, m), (b, m - rounds * G))
-    return np.hstack([held, rest])
+    return np.hstack([of_groups, rest])

@@ -208,8 +208,8 @@ def pack(bits: Tensor) -> Tensor:
     """As ``compute.numpy.pack``."""
     n, r = bits.shape
     whole = torch().nn.functional.pad(bits.to(torch().uint8), (0, -r % 8)).view(n, -1, 8)
-    places = 2 ** torch().arange(7, -1, -1, device=bits.device, dtype=torch().uint8)
-    return (whole * places).sum(2, dtype=torch().uint8)
+    powers = 2 ** torch().arange(7, -1, -1, device=bits.device, dtype=torch().uint8)
+    return (whole * powers).sum(2, dtype=torch().uint8)
 
 
 def on(device: Any, array: Any) -> Tensor:
