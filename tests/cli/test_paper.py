@@ -1,4 +1,4 @@
-"""manihash paper: what it says about wrong input, and a small run from end to end."""
+"""manihash paper: its errors, and a small run from end to end."""
 
 import json
 
@@ -14,7 +14,7 @@ from manihash.paper.run.trial import ResultFolder
 
 @pytest.fixture
 def on_digits(monkeypatch):
-    """Figures 4 and 7 on the digits that come with scikit-learn, small enough for a test."""
+    """Run Figures 4 and 7 on the digits of scikit-learn, which are small enough for a test."""
     for module in (fig4, fig7):
         monkeypatch.setattr(module, "DATA", "digits")
         own = catalog.EXPERIMENTS[module.EXPERIMENT.id]
@@ -31,14 +31,14 @@ def test_an_unknown_experiment_lists_the_known_ones():
 @pytest.mark.parametrize(
     ("option", "known"), [("--methods", "imh-tsne, imh-tsne-rotated"), ("--data", "digits, mnist")]
 )
-def test_an_unknown_method_or_set_lists_the_known_ones(option, known):
+def test_an_unknown_method_or_dataset_lists_the_known_ones(option, known):
     text = stderr_line(run("paper", option, "nonsense", code=2))
     assert "'nonsense'" in text
     assert known in text
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "expected"),
     [
         (["--bits", "32,x"], "--bits '32,x'"),
         (["--bits", "0"], "--bits '0'"),
@@ -48,22 +48,22 @@ def test_an_unknown_method_or_set_lists_the_known_ones(option, known):
         (["--only", ","], "--only"),
     ],
 )
-def test_wrong_numbers_are_said_before_any_work(args, said, tmp_path):
-    assert said in stderr_line(run("paper", *args, "--results", str(tmp_path / "r"), code=2))
+def test_invalid_numbers_are_rejected_before_any_work(args, expected, tmp_path):
+    assert expected in stderr_line(run("paper", *args, "--results", str(tmp_path / "r"), code=2))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_report_that_cannot_be_written_is_said_before_any_work(tmp_path):
+def test_an_unwritable_report_folder_is_rejected_before_any_work(tmp_path):
     (tmp_path / "report").write_text("a file")
     stderr_line(run("paper", "--out", str(tmp_path / "report"), "--results", str(tmp_path / "r"), code=2))
     assert not (tmp_path / "r").exists()
 
 
-def test_the_list_says_what_is_done_and_what_is_missing(empty_home, tmp_path):
+def test_the_list_shows_finished_trials_and_missing_datasets(empty_home, tmp_path):
     rows = json.loads(run("paper", "--list", "--json", "--results", str(tmp_path)).stdout)["experiments"]
     assert [row["id"] for row in rows] == list(catalog.EXPERIMENTS)
     assert not any(row["here"] for row in rows)
-    assert "(not here)" in run("paper", "--list", "--results", str(tmp_path)).stdout
+    assert "(not available)" in run("paper", "--list", "--results", str(tmp_path)).stdout
 
 
 def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
@@ -85,7 +85,7 @@ def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
     assert "manihash data get mnist" in page
 
 
-def test_a_quick_report_says_that_it_tests_no_claim(empty_home, tmp_path):
+def test_a_quick_report_says_that_it_does_not_test_the_claims(empty_home, tmp_path):
     out = tmp_path / "report"
     result = CliRunner().invoke(
         app, ["paper", "--quick", "--out", str(out), "--results", str(tmp_path / "r")]
@@ -94,7 +94,7 @@ def test_a_quick_report_says_that_it_tests_no_claim(empty_home, tmp_path):
     assert "no test of the paper" in (out / "index.html").read_text("utf-8")
 
 
-def test_options_that_leave_no_trial_are_refused(on_digits, tmp_path):
+def test_options_that_select_no_trial_are_rejected(on_digits, tmp_path):
     args = [
         "--only",
         "fig7",
@@ -108,7 +108,7 @@ def test_options_that_leave_no_trial_are_refused(on_digits, tmp_path):
     assert "these experiments have no trial" in stderr_line(run("paper", *args, code=2))
 
 
-def test_a_small_run_from_end_to_end_and_again_without_work(on_digits, tmp_path, monkeypatch):
+def test_finished_trials_are_not_run_again(on_digits, tmp_path, monkeypatch):
     args = ["paper", "--only", "fig7,fig4", "--bits", "8,16", "--seeds", "2", "--json"]
     args += ["--methods", "imh-le,itq,pcah"]
     args += ["--out", str(tmp_path / "report"), "--results", str(tmp_path / "r")]
@@ -128,7 +128,7 @@ def test_a_small_run_from_end_to_end_and_again_without_work(on_digits, tmp_path,
     assert json.loads(run(*args, "--no-run").stdout)["trials"] == 10
 
 
-def test_a_method_that_cannot_is_told_in_the_report(on_digits, tmp_path):
+def test_a_failed_trial_is_listed_in_the_report(on_digits, tmp_path):
     out = tmp_path / "report"
     args = ["--only", "fig4", "--bits", "80", "--seeds", "1", "--methods", "pcah"]
     ran = CliRunner().invoke(
@@ -141,7 +141,7 @@ def test_a_method_that_cannot_is_told_in_the_report(on_digits, tmp_path):
     assert not [path for path in (tmp_path / "r").rglob("*") if path.is_file()]
 
 
-def test_a_full_disk_is_a_message_and_no_half_report(on_digits, tmp_path, monkeypatch):
+def test_a_full_disk_gives_an_error_and_no_partial_report(on_digits, tmp_path, monkeypatch):
     def full(self, kept):
         raise OSError(28, "No space left on device", "result.json")
 
@@ -153,7 +153,7 @@ def test_a_full_disk_is_a_message_and_no_half_report(on_digits, tmp_path, monkey
     assert not (out / "index.html").exists()
 
 
-def test_an_interrupt_says_where_what_is_finished_is_kept(on_digits, tmp_path, monkeypatch):
+def test_an_interrupt_names_the_folder_of_finished_trials(on_digits, tmp_path, monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 

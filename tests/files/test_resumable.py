@@ -353,7 +353,7 @@ def test_a_part_of_another_model_or_input_is_refused_by_the_command(
     np.save("other.npy", X[::-1])
     for arguments_of in (["other.mhash", "X.npy"], ["model.mhash", "other.npy"]):
         result = run("encode", *arguments_of, "-o", "codes.npy", code=2)
-        assert "use --restart, or another target with -o" in stderr_line(result)
+        assert "hint: --restart starts over, -o names another output file" in stderr_line(result)
     run("encode", "other.mhash", "X.npy", "-o", "codes.npy", "--restart")
     assert np.array_equal(np.load("codes.npy"), other.encode(X))
 

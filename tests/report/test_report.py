@@ -284,10 +284,10 @@ def test_the_command_prints_the_table_and_where_the_page_is(
     [
         (("--data", "sift1m"), "choose digits or mnist"),
         (("--data", "nothing"), "choose digits or mnist"),
-        (("--bits", "16;32"), "whole numbers with commas"),
-        (("--bits", "0"), "whole numbers with commas"),
+        (("--bits", "16;32"), "integers separated by commas"),
+        (("--bits", "0"), "integers separated by commas"),
         (("--seed", "-1"), "--seed"),
-        (("--out", __file__), "Give another one with --out"),
+        (("--out", __file__), "Give another folder with --out"),
     ],
 )
 def test_what_cannot_work_is_said_before_the_work(

@@ -221,7 +221,7 @@ def test_the_command_exports_codes_and_reports_the_counts(address, codes_file):
     assert output == {"codes": str(codes_file), "store": mask_password(address), **counts}
     shown = run(codes_file, "--to", address).stdout
     assert "0 of 1,000 codes of 13 bits" in shown
-    assert "the other 1,000 were there already" in shown
+    assert "1,000 were in the store already" in shown
     with open_store(address) as store:
         np.testing.assert_array_equal(store.get(np.arange(N)), np.load(codes_file))
 

@@ -2,9 +2,9 @@
 
 
 def main() -> None:
-    """Run the command; nothing that computes is imported before a command asks for it."""
+    """Run the command; numpy and the library are imported only when a command needs them."""
     from manihash.cli._app import app
-    from manihash.cli._errors import unexpected_reported
+    from manihash.cli._errors import internal_errors_reported
 
-    with unexpected_reported():
+    with internal_errors_reported():
         app()

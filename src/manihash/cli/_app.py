@@ -1,12 +1,11 @@
-"""The commands put together, with what belongs to all of them."""
+"""The command line application: all commands together."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from manihash import __version__
-from manihash.cli._errors import reported
+from manihash.cli._command import Command, Group
 from manihash.cli.data import data
 from manihash.cli.dedup import dedup
 from manihash.cli.demo import demo
@@ -20,36 +19,20 @@ from manihash.cli.paper import paper
 from manihash.cli.search import search
 from manihash.cli.stats import stats
 
-_ORDER = [
-    "demo",
-    "data",
-    "fit",
-    "encode",
-    "index",
-    "search",
-    "dedup",
-    "stats",
-    "export",
-    "evaluate",
-    "paper",
-    "info",
-]
+_ORDER = ["demo", "data", "fit", "encode", "index", "search", "dedup", "stats"]
+_ORDER += ["export", "evaluate", "paper", "info"]
 
 
-class _Group(TyperGroup):
-    """Every command runs inside ``reported``, in a terminal and in tests alike."""
+class _App(Group):
+    """All commands, in the order in which a new user needs them."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [name for name in _ORDER if name in self.commands]
-
-    def invoke(self, ctx: Any) -> Any:
-        with reported():
-            return super().invoke(ctx)
+    def list_commands(self, ctx: object) -> list[str]:
+        return _ORDER
 
 
 app = typer.Typer(
     name="manihash",
-    cls=_Group,
+    cls=_App,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -58,11 +41,11 @@ app = typer.Typer(
 )
 app.add_typer(data, name="data")
 for command in (demo, fit, encode, index, search, dedup, stats, export, evaluate, paper, info):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"manihash {__version__}")
         raise typer.Exit
 
@@ -70,22 +53,25 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Compact binary codes that keep the neighbors of the manifold your vectors lie on.
+    """Learn compact binary codes that preserve the neighborhoods of your vectors, and search them.
 
-    A first round, from vectors to answers:
+    Learn a model, encode vectors and search the codes:
 
       manihash fit vectors.npy --recipe imh-tsne --bits 64 -o model.mhash
       manihash encode model.mhash vectors.npy -o codes.npy
       manihash search model.mhash codes.npy queries.npy -k 10
 
-    Without data at hand: [bold]manihash demo[/], or
+    Try it without data of your own:
 
+      manihash demo
       manihash evaluate --data digits --recipe imh-tsne,imh-pca --bits 16,32
 
-    Exit codes: 0 done; 1 a fault of manihash itself; 2 something to put right
-    in what was given; 130 interrupted, 143 terminated. Results go to stdout, all
-    else to stderr.
+    Results are printed to stdout, messages and progress to stderr.
+
+    Exit codes: 0 success, 1 internal error, 2 invalid input, 130 interrupted
+    (Ctrl-C), 143 terminated (SIGTERM). Set MANIHASH_DEBUG=1 to see tracebacks.
     """

@@ -1,58 +1,78 @@
-"""Errors as a user sees them: one short message on stderr and an exit code, never a traceback."""
+"""Errors as the user sees them: a short message on stderr, hints about options, and an exit code."""
 
 import os
+import re
 import signal
 import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 
-from manihash.cli._output import messages, say
+from manihash.cli._output import messages, print_message
 
-FAULT, WRONG_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+INTERNAL_ERROR, INVALID_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+
+# A pattern in a message of the library, the option it is about (None: any command), and the hint to add.
+_HINTS = (
+    (r"\bn_bits\b", "--bits", "--bits sets n_bits"),
+    (r"\bn_neighbors\b", "--set", "--set n_neighbors=K sets n_neighbors"),
+    (r"\bbase (set|points)\b|Base\(", "--set", "--set base__size=M sets the number of base points"),
+    (r"\bperplexity\b", "--set", "--set embedding__perplexity=P sets the perplexity"),
+    (r"\by is None\b", "--labels", "--labels FILE gives the labels of the vectors"),
+    (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),
+    (r"model file", None, "manihash fit writes model files"),
+    (r"\b(no|unknown) recipe\b", None, "manihash info lists the recipes"),
+)
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Run a command: what its input did wrong is said in a line, and so is what libraries warn of."""
+def reported(options: Collection[str] = ()) -> Iterator[None]:
+    """Run a command with these options: report invalid input and warnings as one message each."""
     terminations: list[int] = []
     try:
-        with _as_interrupts(terminations), warnings.catch_warnings():
-            warnings.showwarning = _say_warning
+        with _sigterm_as_interrupt(terminations), warnings.catch_warnings():
+            warnings.showwarning = _print_warning
             yield
             sys.stdout.flush()
     except BrokenPipeError:
-        _drop_the_rest()
+        _discard_stdout()
         raise typer.Exit from None
     except KeyboardInterrupt as error:
         what, code = ("terminated", TERMINATED) if terminations else ("interrupted", INTERRUPTED)
         _fail(f"{what}; {str(error) or 'nothing was written'}", code, error)
     except MemoryError as error:
-        _fail(
-            f"not enough memory ({str(error) or 'no details'}): give fewer rows, or vectors of float32",
-            WRONG_INPUT,
-            error,
-        )
+        details = str(error) or "no details"
+        text = f"not enough memory ({details}): use fewer rows, or float32 vectors"
+        _fail(text, INVALID_INPUT, error)
     except OSError as error:
-        _fail(_told(error), WRONG_INPUT, error)
+        _fail(_os_error_text(error), INVALID_INPUT, error, options)
     except (ValueError, ImportError) as error:
-        _fail(str(error), WRONG_INPUT, error)
+        _fail(str(error), INVALID_INPUT, error, options)
+
+
+def hints(message: str, options: Collection[str]) -> list[str]:
+    """Return the hints about a command's options that belong to a message of the library."""
+    return [
+        hint
+        for pattern, option, hint in _HINTS
+        if re.search(pattern, message) and (option is None or (option in options and option not in message))
+    ]
 
 
 @contextmanager
-def _as_interrupts(terminations: list[int]) -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, and note that it came."""
+def _sigterm_as_interrupt(terminations: list[int]) -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, and append it to `terminations`."""
 
     def interrupt(number: int, frame: Any) -> None:
         terminations.append(number)
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # only the main one hears of signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield
         return
     before = signal.signal(signal.SIGTERM, interrupt)
@@ -63,38 +83,43 @@ def _as_interrupts(terminations: list[int]) -> Iterator[None]:
 
 
 @contextmanager
-def unexpected_reported() -> Iterator[None]:
-    """What no command expects is a fault of ours: say so, and how to see more."""
+def internal_errors_reported() -> Iterator[None]:
+    """Report any other exception as an internal error."""
     try:
         yield
     except Exception as error:
+        _print_traceback_if_debugging(error)
         what = f"{type(error).__name__}: {error}".strip()
-        _show_traceback_if_asked(error)
-        say("error", f"{what}. This is a fault in manihash; with MANIHASH_DEBUG=1 it shows where")
-        sys.exit(FAULT)
+        print_message(
+            "internal error", f"{what}. Please report it; set MANIHASH_DEBUG=1 to see the traceback"
+        )
+        sys.exit(INTERNAL_ERROR)
 
 
-def _fail(text: str, code: int, error: BaseException) -> None:
-    _show_traceback_if_asked(error)
-    say("error", "; ".join([text, *getattr(error, "__notes__", ())]))
+def _fail(text: str, code: int, error: BaseException, options: Collection[str] = ()) -> None:
+    _print_traceback_if_debugging(error)
+    text = "; ".join([text, *getattr(error, "__notes__", ())])
+    print_message("error", text)
+    for hint in hints(text, options):
+        print_message("hint", hint, "yellow")
     raise typer.Exit(code) from None
 
 
-def _show_traceback_if_asked(error: BaseException) -> None:
+def _print_traceback_if_debugging(error: BaseException) -> None:
     if os.environ.get("MANIHASH_DEBUG") == "1":
         messages.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
 
 
-def _told(error: OSError) -> str:
-    """An OSError in words: our own messages as they are, the system's with the file they are about."""
+def _os_error_text(error: OSError) -> str:
+    """Return the message of an OSError, with the file name if the operating system raised it."""
     text = error.strerror or str(error) or type(error).__name__
     return f"{error.filename}: {text}" if error.filename else text
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    say("warning", str(message), "yellow")
+def _print_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    print_message("warning", str(message), "yellow")
 
 
-def _drop_the_rest() -> None:
-    """Whoever read our output has gone: what is still buffered goes nowhere, and quietly."""
+def _discard_stdout() -> None:
+    """Discard buffered output after the reader of stdout has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,11 +1,11 @@
-"""What a user gives to the commands: files, models and targets."""
+"""Read the input files of the commands, and check their options and output files."""
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,53 +14,25 @@ if TYPE_CHECKING:
 
     from manihash import Hasher
 
-Model = Annotated[Path, typer.Argument(help="A model file that [bold]manihash fit[/] wrote.")]
-Bits = Annotated[int, typer.Option("--bits", "-b", help="Length of a code.")]
-Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same codes.")]
-Dask = Annotated[
-    str | None,
-    typer.Option(
-        "--dask",
-        metavar="ADDRESS|N",
-        help="Work on a Dask cluster: tcp://host:8786, or a number for so many workers on this machine. "
-        "Every worker must see the file of vectors, at the same path.",
-    ),
-]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document to stdout, and nothing else there.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-
-Device = Annotated[
-    str | None,
-    typer.Option(
-        "--device", help="Compute with torch on this device: cuda, cuda:1, cpu.", show_default=False
-    ),
-]
-
-FILES_HELP = (
-    "npy, npz, fvecs, bvecs, idx, HDF5, Parquet or CSV; [bold]file.npz:key[/] names one array or column"
-)
-# Of a file, from its beginning to its end, that its fingerprint looks at.
-_PIECES, _PIECE_BYTES = 64, 4096
+_SAMPLES, _SAMPLE_BYTES = 64, 4096  # of a file, spread over it, that its fingerprint contains
 
 
 def read_vectors(path: str) -> "NDArray[Any]":
-    """The rows (n, d) of a data file; images (n, h, w) are rows of pixels."""
+    """Return the vectors (n, d) of a file; images (n, h, w) become rows of pixels."""
     from manihash import datasets
 
     array = datasets.read(path)
     if array.ndim < 2 or 0 in array.shape:
         raise ValueError(
-            f"{path} holds an array of shape {array.shape}: one vector a row (n, d) was wanted. "
-            "Reshape it, or name another file"
+            f"{path} holds an array of shape {array.shape}: expected one vector per row, shape (n, d). "
+            "Reshape it, or give another file"
         )
     return array.reshape(len(array), -1)
 
 
 @contextmanager
 def opened(path: str, dask: str | None) -> Iterator[Any]:
-    """The vectors of a file, to be visited in blocks: here, or by the workers of a Dask cluster."""
+    """Open the vectors of a file for reading in blocks, here or by the workers of a Dask cluster."""
     from manihash.files import formats
     from manihash.rows import dask as dask_rows
 
@@ -69,18 +41,18 @@ def opened(path: str, dask: str | None) -> Iterator[Any]:
         yield X
         return
     file, key = formats.split_key(path)
-    place = str(file.absolute()) + (f":{key}" if key else "")
+    absolute = str(file.absolute()) + (f":{key}" if key else "")
     with dask_rows.connected(dask):
-        yield dask_rows.array_of(partial(formats.read_rows, path=place), X.shape, X.dtype)
+        yield dask_rows.array_of(partial(formats.read_rows, path=absolute), X.shape, X.dtype)
 
 
 def check_device(device: str | None, dask: str | None) -> None:
-    """Raise before any work is done if the device is not there, or a cluster is asked for too."""
+    """Raise if the device does not exist, or if a Dask cluster is given as well."""
     if device is None:
         return
     if dask is not None:
         raise typer.BadParameter(
-            "--device and --dask came: the workers of a cluster compute in numpy, give one"
+            "got both --device and --dask, but Dask workers compute in numpy: give one of the two"
         )
     from manihash.compute.torch import checked_device
 
@@ -88,7 +60,7 @@ def check_device(device: str | None, dask: str | None) -> None:
 
 
 def on_device(X: Any, device: str | None) -> Any:
-    """The vectors, sent to a device of torch block by block if one is asked for."""
+    """Return the vectors as rows on a torch device, or unchanged if `device` is None."""
     if device is None:
         return X
     from manihash import on_device
@@ -97,7 +69,7 @@ def on_device(X: Any, device: str | None) -> Any:
 
 
 def fingerprint(path: str) -> str:
-    """What tells the vectors of a file from others: its size and time, some bytes, the array's name."""
+    """Return a hash of the size, the modification time, samples of the bytes and the key of a file."""
     import hashlib
 
     from manihash.files import formats
@@ -106,42 +78,42 @@ def fingerprint(path: str) -> str:
     size, changed = file.stat().st_size, file.stat().st_mtime_ns
     digest = hashlib.sha256(f"{size} {changed} {key}".encode())
     with open(file, "rb") as content:
-        for piece in range(_PIECES):
-            content.seek(max(0, size - _PIECE_BYTES) * piece // (_PIECES - 1))
-            digest.update(content.read(_PIECE_BYTES))
+        for i in range(_SAMPLES):
+            content.seek(max(0, size - _SAMPLE_BYTES) * i // (_SAMPLES - 1))
+            digest.update(content.read(_SAMPLE_BYTES))
     return digest.hexdigest()
 
 
 def read_labels(path: str, n_rows: int) -> "NDArray[Any]":
-    """One label for each of n_rows rows: numbers, or names in a file of text or an npy file."""
-    labels = _names(path, n_rows)
+    """Return labels (n_rows,): numbers from any file, or strings from a text or npy file."""
+    labels = _string_labels(path, n_rows)
     if labels is None:
         from manihash import datasets
 
         labels = datasets.read(path)
     if labels.size != n_rows or len(labels) != n_rows:
         raise ValueError(
-            f"{path} holds an array of shape {labels.shape}: one label for each of {n_rows:,} rows was wanted"
+            f"{path} holds an array of shape {labels.shape}: expected one label for each of {n_rows:,} rows"
         )
     return labels.reshape(-1)
 
 
-def _names(path: str, n_rows: int) -> "NDArray[Any] | None":
-    """Labels that are names, one a line or an npy file of strings; None if the file holds no such thing."""
+def _string_labels(path: str, n_rows: int) -> "NDArray[Any] | None":
+    """Return string labels from the lines of a text file or from an npy file; None for other files."""
     import numpy as np
 
     if path.endswith(".npy") and Path(path).is_file():
-        held = np.load(path, mmap_mode="r", allow_pickle=False)
-        return np.asarray(held) if held.dtype.kind in "US" else None
+        labels = np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.asarray(labels) if labels.dtype.kind in "US" else None
     if path.endswith((".csv", ".txt")) and Path(path).is_file():
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-        lines = lines[1:] if len(lines) == n_rows + 1 else lines  # a header
+        lines = lines[1:] if len(lines) == n_rows + 1 else lines  # skip the header
         return np.array([line.strip() for line in lines])
     return None
 
 
 def read_ids(path: str) -> "NDArray[Any]":
-    """The numbers or booleans in a file; a CSV file has them in text, which are whole numbers again here."""
+    """Return the ids or booleans of a file; integers of a CSV file, read as floats, become int64."""
     import numpy as np
 
     from manihash import datasets
@@ -156,7 +128,7 @@ def read_ids(path: str) -> "NDArray[Any]":
 
 
 def read_codes(path: str) -> "NDArray[Any]":
-    """Packed codes; a CSV file has them as numbers in text, which are bytes again here."""
+    """Return packed codes; bytes in a CSV file, which are read as floats, become uint8."""
     import numpy as np
 
     from manihash import datasets
@@ -167,35 +139,61 @@ def read_codes(path: str) -> "NDArray[Any]":
 
 
 def load_hasher(path: Path) -> "Hasher":
-    """The model in a file, if it makes codes."""
+    """Return the hasher of a model file."""
     from manihash import Hasher, load
 
     model = load(path)
     if not isinstance(model, Hasher):
         raise ValueError(
-            f"{path} holds {_a(type(model).__name__)}, which makes no codes: give a model that "
-            "`manihash fit` wrote"
+            f"{path} holds {_with_article(type(model).__name__)}, which makes no codes: give a model written "
+            "by manihash fit"
         )
     return model
 
 
-def _a(name: str) -> str:
+def _with_article(name: str) -> str:
     return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
 
 
-def check_target(path: Path | str, *inputs: Path | str | None) -> None:
-    """Raise before any work is done if the target cannot be written, or is one of the inputs."""
+def check_output(path: Path | str, *inputs: Path | str | None) -> None:
+    """Raise if the output file cannot be written, or is one of the input files."""
     target = Path(path)
     if target.is_dir():
-        raise IsADirectoryError(f"cannot write {target}: it is a folder. Give the name of a file")
+        raise IsADirectoryError(f"cannot write {target}: it is a folder. Give a file name")
     for source in inputs:
         if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
-            raise ValueError(f"{target} is also the input: give another target with -o")
+            raise ValueError(f"{target} is also an input file: give another output file with -o")
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass
     except OSError as error:
         raise type(error)(
-            f"cannot write {target}: {error.strerror}. Give a target in a folder that exists and that you "
-            "can write to"
+            f"cannot write {target}: {error.strerror}. Give a file in an existing, writable folder"
         ) from error
+
+
+def check_npz_output(path: Path | None, *inputs: Path | str | None) -> None:
+    """Raise if an output file is given that is not an .npz file or cannot be written."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".npz":
+        raise ValueError(f"got the output file {path}: expected a name that ends in .npz (several arrays)")
+    check_output(path, *inputs)
+
+
+def comma_separated(text: str, option: str) -> list[str]:
+    """Return the values of an option that takes several, separated by commas."""
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    if not values:
+        raise ValueError(f"got {option} {text!r}: expected one or more values, separated by commas")
+    return values
+
+
+def code_lengths(text: str, option: str = "--bits") -> list[int]:
+    """Return the code lengths of an option such as ``--bits 16,32``."""
+    values = comma_separated(text, option)
+    if not all(value.isdecimal() and int(value) for value in values):
+        raise ValueError(
+            f"got {option} {text!r}: expected positive integers separated by commas, such as 16,32"
+        )
+    return [int(value) for value in values]

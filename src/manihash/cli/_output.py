@@ -1,4 +1,4 @@
-"""Results to stdout, messages to stderr; a JSON document or lines for people."""
+"""Results go to stdout, as text or as one JSON document; messages go to stderr."""
 
 import json
 import os
@@ -10,35 +10,35 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-_WIDE = 200  # in a file or a pipe nothing is folded
+_WIDTH = 200  # in files and pipes, so that rich does not wrap lines
 
 messages = Console(stderr=True, highlight=False)
 
 
-def say(kind: str, text: str, style: str = "bold red") -> None:
-    """One message to stderr: ``kind: text``."""
+def print_message(kind: str, text: str, style: str = "bold red") -> None:
+    """Print one message to stderr: ``kind: text``."""
     line = Text.assemble((f"{kind}: ", style), text)
     messages.print(line, soft_wrap=not messages.is_terminal)
 
 
-def show(what: RenderableType) -> None:
-    """A result for people, to stdout."""
+def print_result(what: RenderableType) -> None:
+    """Print a result as text to stdout."""
     if sys.stdout.isatty():
         Console(highlight=False).print(what)
         return
-    console = Console(highlight=False, width=None if "COLUMNS" in os.environ else _WIDE)
+    console = Console(highlight=False, width=None if "COLUMNS" in os.environ else _WIDTH)
     with console.capture() as captured:
         console.print(what)
     sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
-def show_json(document: Mapping[str, Any]) -> None:
-    """A result for programs: one JSON document to stdout."""
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a result as one JSON document to stdout."""
     sys.stdout.write(json.dumps(document, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def facts(pairs: Mapping[str, str]) -> Table:
-    """Names and values, one pair a line."""
+def key_values(pairs: Mapping[str, str]) -> Table:
+    """Return a table of names and values, one pair per line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -48,7 +48,7 @@ def facts(pairs: Mapping[str, str]) -> Table:
 
 
 def file_size(n_bytes: int) -> str:
-    """Bytes in words: 12,345 bytes are 12.3 kB."""
+    """Return a size as text: 12,345 bytes are ``12.3 kB``."""
     size, unit = float(n_bytes), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
         if size < 1000:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from manihash.cli._output import say, show, show_json
+from manihash.cli._output import print_json, print_message, print_result
 
 if TYPE_CHECKING:
     from manihash.paper.experiment import Experiment
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 QUICK = (
-    "at most {rows} rows of a set, two lengths and one seed: it shows that everything works, and is no test "
-    "of the paper's claims, many of which need the whole set; leave out --quick for that"
+    "at most {rows} rows per dataset, two code lengths, one seed: this shows that everything works, and is "
+    "no test of the paper's claims, many of which need the whole dataset; omit --quick for that"
 )
 
 
@@ -28,7 +28,7 @@ def with_failures(
     failures: Mapping["Trial", str],
     settings: "RunSettings",
 ) -> list["Section"]:
-    """The sections, each with a line for every trial of it that failed."""
+    """Return the sections, each with one line per failed trial."""
     found = []
     for experiment, section in zip(experiments, sections, strict=True):
         own = dict.fromkeys(experiment.trials(settings)) if failures else {}
@@ -38,7 +38,7 @@ def with_failures(
 
 
 def about(results: "Results", settings: "RunSettings") -> dict[str, str]:
-    """Where, when and with what the figures of a report were measured."""
+    """Return where, when and with which versions the results of a report were measured."""
     from manihash.paper.run.provenance import machine, now
 
     def all_of(name: str) -> str:
@@ -52,7 +52,7 @@ def about(results: "Results", settings: "RunSettings") -> dict[str, str]:
         "cores": all_of("cores"),
         "measured": f"{dates[0]} to {dates[-1]}" if dates else "nothing",
         "commit": all_of("commit"),
-        "seeds": f"{settings.seeds} for what is random",
+        "seeds": f"{settings.seeds} for random methods",
         "code lengths": ", ".join(map(str, settings.bits)),
         "trials": f"{len(results):,}",
         "versions": ", ".join(f"{name} {here[name]}" for name in ("manihash", "python", "numpy", "scipy")),
@@ -77,35 +77,37 @@ def document(
 
 
 def show_summary(sections: Sequence["Section"], found: dict[str, Any], settings: "RunSettings") -> None:
-    """A line for each experiment, the claims that fail, what is missing, and where the report is."""
-    table = Table("experiment", "claims that hold", "what is missing", header_style="bold", box=None)
+    """Print one row per experiment, the claims that fail, what is missing, and the path of the report."""
+    table = Table("experiment", "claims that hold", "missing", header_style="bold", box=None)
     for section in sections:
         judged = [claim.holds for claim in section.claims if claim.holds is not None]
         table.add_row(section.id, f"{sum(judged)} of {len(judged)}", str(len(section.missing) or ""))
-    show(table)
+    print_result(table)
     for claim in (claim for section in sections for claim in section.claims if claim.holds is False):
-        show(Text(f"does not hold: {claim.text} ({claim.place})"))
-    show(
+        print_result(Text(f"does not hold: {claim.text} ({claim.place})"))
+    print_result(
         Text(
             f"\n{found['hold']} claims hold, {found['do_not_hold']} do not, "
-            f"{found['not_measured']} not measured; {found['trials']:,} trials."
+            f"{found['not_measured']} were not measured; {found['trials']:,} trials."
         )
     )
     if settings.quick:
-        say("quick run", QUICK.format(rows=f"{settings.rows:,}"), "yellow")
+        print_message("quick run", QUICK.format(rows=f"{settings.rows:,}"), "yellow")
     failed = [f"{trial}: {reason}" for trial, reason in found["failed"].items()]
     for line in dict.fromkeys(line for lines in found["missing"].values() for line in lines):
         if line not in failed:
-            say("missing", line.replace("`", ""), "yellow")
+            print_message("missing", line.replace("`", ""), "yellow")
     for name, reason in found["failed"].items():
-        say("error", f"{name}: {reason}")
-    show(Text.assemble(("report ", "bold"), f"{found['report']} (after {found['seconds']:.0f} s)"))
+        print_message("error", f"{name}: {reason}")
+    print_result(
+        Text.assemble(("report ", "bold"), f"{found['report']} (written in {found['seconds']:.0f} s)")
+    )
 
 
 def show_list(
     experiments: Sequence["Experiment"], settings: "RunSettings", folder: "ResultFolder", as_json: bool
 ) -> None:
-    """The experiments, how many of their trials are finished, and which cannot be run on this machine."""
+    """Print the experiments, how many of their trials are finished, and which cannot be run here."""
     from manihash.paper.catalog import is_possible, trials_of
 
     rows: list[dict[str, Any]] = []
@@ -123,10 +125,10 @@ def show_list(
             }
         )
     if as_json:
-        show_json({"experiments": rows})
+        print_json({"experiments": rows})
         return
-    table = Table("id", "trials", "done", "data", "what it is", header_style="bold", box=None, pad_edge=False)
+    table = Table("id", "trials", "done", "data", "title", header_style="bold", box=None, pad_edge=False)
     for row in rows:
-        data = " or ".join(row["data"]) + ("" if row["here"] else " (not here)")
+        data = " or ".join(row["data"]) + ("" if row["here"] else " (not available)")
         table.add_row(row["id"], str(row["trials"]), str(row["done"]), data, row["title"])
-    show(table)
+    print_result(table)

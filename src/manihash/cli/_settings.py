@@ -1,30 +1,18 @@
-"""Recipes and their settings, as the commands take them."""
+"""Build the hasher of a recipe from the options of a command."""
 
 import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from manihash import Hasher
 
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="An option of the recipe or, after two underscores, of one of its parts; may be repeated: "
-        "--set n_neighbors=3 --set embedding__perplexity=30",
-    ),
-]
-
-_OTHERWISE = {"n_bits": "--bits", "random_state": "--seed"}
+_OWN_OPTIONS = {"n_bits": "--bits", "random_state": "--seed"}
 
 
 def make_hasher(name: str, bits: int, seed: int, settings: Sequence[str] | None = None) -> "Hasher":
-    """An unfitted hasher by the name of its recipe, with the settings of ``--set``."""
+    """Return the unfitted hasher of a recipe with the settings of ``--set``."""
     from manihash import recipe
     from manihash.checks import positive_int
 
@@ -37,32 +25,32 @@ def make_hasher(name: str, bits: int, seed: int, settings: Sequence[str] | None 
 
 
 def _check_names(name: str, hasher: "Hasher", values: Mapping[str, Any]) -> None:
-    """Raise where a setting is none of the recipe's options, with those of the part that was meant."""
-    options = hasher.get_params()
-    for option in (option for option in values if option not in options):
-        part, nested, _ = option.rpartition("__")
-        if part in options and not hasattr(options[part], "get_params"):
+    """Raise if a setting is not a parameter of the recipe; the message lists the parameters that exist."""
+    known = hasher.get_params()
+    for setting in (setting for setting in values if setting not in known):
+        part, nested, _ = setting.rpartition("__")
+        if part in known and not hasattr(known[part], "get_params"):
             raise ValueError(
-                f"--set {option} came, but {part} of {name} is {options[part]!r} and has no options: "
-                "set what the recipe has, or choose another (`manihash info` lists them)"
+                f"got --set {setting}, but {part} of {name} is {known[part]!r} and has no parameters: "
+                "set another parameter, or use another recipe"
             )
-        owner, before = (part, part + nested) if part in options else (name, "")
-        beside = [o for o in options if o.startswith(before) and "__" not in o.removeprefix(before)]
-        close = get_close_matches(option, options, n=1)
+        owner, prefix = (part, part + nested) if part in known else (name, "")
+        siblings = [k for k in known if k.startswith(prefix) and "__" not in k.removeprefix(prefix)]
+        close = get_close_matches(setting, known, n=1)
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise ValueError(
-            f"--set {option} came, which is no option of {name}{hint}: {owner} has "
-            f"{', '.join(o for o in beside if o not in _OTHERWISE)}"
+            f"got --set {setting}, which is not a parameter of {name}{hint}: {owner} has "
+            f"{', '.join(k for k in siblings if k not in _OWN_OPTIONS)}"
         )
 
 
 def _parsed(setting: str) -> tuple[str, Any]:
-    """``name=value`` in two, the value read as JSON where it is JSON and as a string where not."""
+    """Return name and value of ``name=value``; the value is parsed as JSON, or else a string."""
     name, equals, text = setting.partition("=")
     if not equals or not name.isidentifier():
-        raise ValueError(f"--set {setting!r} came: name=value was wanted, such as --set n_neighbors=3")
-    if name in _OTHERWISE:
-        raise ValueError(f"--set {name} came: use {_OTHERWISE[name]} for it")
+        raise ValueError(f"got --set {setting!r}: expected name=value, such as --set n_neighbors=3")
+    if name in _OWN_OPTIONS:
+        raise ValueError(f"got --set {name}: use {_OWN_OPTIONS[name]} instead")
     try:
         return name, json.loads(text)
     except json.JSONDecodeError:

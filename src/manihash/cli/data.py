@@ -1,4 +1,4 @@
-"""manihash data: the sets that are known by name, and descriptors of images."""
+"""manihash data: list and download datasets, and compute GIST descriptors of images."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,22 +7,25 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from manihash.cli import _inputs
-from manihash.cli._output import facts, show, show_json
-from manihash.cli._progress import watched
+from manihash.cli import _inputs, _options
+from manihash.cli._command import Command, Group
+from manihash.cli._output import key_values, print_json, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from manihash.datasets.catalog import Entry
 
-data = typer.Typer(no_args_is_help=True, help="List and fetch data sets; GIST descriptors of images.")
+data = typer.Typer(
+    cls=Group, no_args_is_help=True, help="List and download datasets; compute GIST descriptors of images."
+)
 
 
-@data.command("list")
-def list_sets(as_json: _inputs.Json = False) -> None:
-    """List the data sets that --data knows by name, and whether they are on this machine.
+@data.command("list", cls=Command)
+def list_sets(as_json: _options.Json = False) -> None:
+    """List the datasets that --data accepts, and whether they are on this machine.
 
-    Files are looked for in the folder that the variable MANIHASH_DATA names,
-    then in the cache.
+    Files are searched in the folder named by the environment variable
+    MANIHASH_DATA, then in the cache.
 
     Example:
 
@@ -34,27 +37,36 @@ def list_sets(as_json: _inputs.Json = False) -> None:
     entries = CATALOG.values()
     folders = {"data_folder": _text(data_folder()), "cache": _text(cache_folder())}
     if as_json:
-        show_json({"sets": [_document(entry) for entry in entries], **folders})
+        print_json({"sets": [_document(entry) for entry in entries], **folders})
         return
-    table = Table("name", "here", "from", "what it is", header_style="bold", box=None, pad_edge=False)
+    table = Table("name", "available", "source", "description", header_style="bold", box=None, pad_edge=False)
     for entry in entries:
-        here = Text("yes", "green") if entry.is_here else Text("no", "dim")
-        table.add_row(entry.name, here, _home(entry), entry.description)
-    show(table)
-    show("")
-    show(facts({"MANIHASH_DATA": folders["data_folder"] or "not set", "cache": folders["cache"] or "none"}))
+        available = Text("yes", "green") if entry.is_here else Text("no", "dim")
+        table.add_row(entry.name, available, _source(entry), entry.description)
+    print_result(table)
+    print_result("")
+    print_result(
+        key_values(
+            {"MANIHASH_DATA": folders["data_folder"] or "not set", "cache": folders["cache"] or "none"}
+        )
+    )
 
 
-@data.command()
+@data.command(cls=Command)
 def get(
-    name: Annotated[str, typer.Argument(help="A name of [bold]manihash data list[/].")],
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="Name of a dataset; [bold]manihash data list[/] shows the names."
+        ),
+    ],
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Fetch a data set into the cache, check it, and say what it holds.
+    """Download a dataset to the cache, verify it, and show its size.
 
-    A set that is here already is only checked. Without a network the message
-    says which file to put where.
+    A dataset that is available already is only verified. If the download fails,
+    the message says where to put a copy of the file.
 
     Example:
 
@@ -62,52 +74,62 @@ def get(
     """
     from manihash.datasets import CATALOG, load_dataset
 
-    with watched(quiet) as watch:
-        watch.begin(name)
+    with progress_shown(quiet) as bar:
+        bar.start(f"getting {name}")
         try:
-            held = load_dataset(name, shuffle=False)
+            dataset = load_dataset(name, shuffle=False)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("files that were already whole are kept") from None
+            raise KeyboardInterrupt("files that were complete are kept") from None
     document = {
         "name": name,
-        "database": list(held.X_train.shape),
-        "queries": list(held.X_test.shape),
-        "labels": held.y_train is not None,
+        "database": list(dataset.X_train.shape),
+        "queries": list(dataset.X_test.shape),
+        "labels": dataset.y_train is not None,
         "note": CATALOG[name].description,
     }
     if as_json:
-        show_json(document)
+        print_json(document)
         return
     rows = "{:,} x {:,}".format
     labels = "labels" if document["labels"] else "no labels"
-    show(
-        facts(
+    print_result(
+        key_values(
             {
-                "set": name,
-                "database": f"{rows(*held.X_train.shape)}, {labels}",
-                "queries": rows(*held.X_test.shape),
-                "about": CATALOG[name].description,
+                "dataset": name,
+                "database": f"{rows(*dataset.X_train.shape)}, {labels}",
+                "queries": rows(*dataset.X_test.shape),
+                "description": CATALOG[name].description,
             }
         )
     )
 
 
-@data.command()
+@data.command(cls=Command)
 def gist(
     images: Annotated[
-        str, typer.Argument(help="Images (n, h, w) or (n, h, w, 3), pixels 0 to 255: npy, npz, idx or HDF5.")
+        str,
+        typer.Argument(
+            metavar="IMAGES",
+            help="Images (n, h, w) or (n, h, w, 3) with pixels from 0 to 255: npy, npz, idx or HDF5.",
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The descriptors to write, such as gist.npy.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="File of descriptors to write, such as gist.npy."),
+    ],
     color: Annotated[
-        bool, typer.Option("--color", help="960 numbers of the three colors, not 512 of their mean.")
+        bool,
+        typer.Option(
+            "--color", help="Describe the three colors (960 numbers) instead of their mean (512 numbers)."
+        ),
     ] = False,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Compute GIST descriptors of images: vectors to learn codes from.
+    """Compute GIST descriptors of images, which can be used as vectors.
 
-    Each image is scaled to 32 x 32; a descriptor is what oriented filters
-    answer in each block of a 4 x 4 grid.
+    Each image is resized to 32 x 32 pixels. A descriptor holds the mean
+    responses of oriented filters in each block of a 4 x 4 grid.
 
     Example:
 
@@ -115,19 +137,19 @@ def gist(
     """
     from manihash import datasets
 
-    _inputs.check_target(out, images)
-    with watched(quiet) as watch:
-        watch.begin("describing images")
+    _inputs.check_output(out, images)
+    with progress_shown(quiet) as bar:
+        bar.start("computing descriptors")
         descriptors = datasets.gist(datasets.read(images), color=color)
         datasets.write(out, descriptors)
     n, width = descriptors.shape
     if as_json:
-        show_json({"descriptors": str(out), "rows": n, "width": width})
+        print_json({"descriptors": str(out), "rows": n, "width": width})
     else:
-        show(facts({"descriptors": str(out), "rows": f"{n:,} of {width} numbers"}))
+        print_result(key_values({"descriptors": str(out), "rows": f"{n:,} vectors of length {width}"}))
 
 
-def _home(entry: "Entry") -> str:
+def _source(entry: "Entry") -> str:
     if not entry.files:
         return "scikit-learn"
     return "download" if entry.is_public else "your copy"
@@ -137,7 +159,7 @@ def _document(entry: "Entry") -> dict[str, Any]:
     return {
         "name": entry.name,
         "here": entry.is_here,
-        "from": _home(entry),
+        "from": _source(entry),
         "description": entry.description,
     }
 

@@ -1,4 +1,4 @@
-"""manihash dedup: groups of rows whose codes are equal or nearly so."""
+"""manihash dedup: find groups of rows with equal or similar codes."""
 
 from itertools import islice
 from pathlib import Path
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from manihash.cli import _inputs
-from manihash.cli._output import facts, say, show, show_json
-from manihash.cli._progress import watched
-from manihash.cli.index import CodeBits, Ids, code_bits, is_index, open_index
+from manihash.cli import _inputs, _options
+from manihash.cli._indexes import code_bits, is_index, open_index
+from manihash.cli._output import key_values, print_json, print_message, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from manihash.search import Duplicates
 
 _GROUPS_SHOWN = 10
-_MOST = (
-    "{part:.0%} of the rows would be duplicates. Codes of a manifold (imh-…, agh) are equal for a whole "
-    "class of things that are alike: before you delete anything compare the vectors, or take codes that keep "
-    "details apart (itq or sign of 128 bits and more, perceptual hashes)"
+_TOO_MANY = (
+    "{part:.0%} of the rows are reported as duplicates. Manifold codes (imh-…, agh) are equal for all "
+    "similar vectors, not only for duplicates: before you delete anything, compare the vectors, or use codes "
+    "that preserve details (itq or sign with at least 128 bits, or perceptual hashes)"
 )
 _IDS_SHOWN = 10
 
@@ -31,32 +31,34 @@ def dedup(
     codes: Annotated[
         str,
         typer.Argument(
-            help="Codes of [bold]manihash encode[/], perceptual hashes (bytes, a row each), or an index."
+            metavar="CODES",
+            help="File of codes, such as perceptual hashes (one row of bytes each), or an index file "
+            f"(*{_options.INDEX_SUFFIX}).",
         ),
     ],
     radius: Annotated[
-        int, typer.Option("--radius", help="Rows at most so many bits apart are duplicates; 0: equal codes.")
+        int,
+        typer.Option("--radius", help="Largest Hamming distance of duplicates, in bits; 0 for equal codes."),
     ] = 0,
-    bits: CodeBits = None,
-    ids: Ids = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write first, lims, ids and extra of all groups to an .npz file."),
-    ] = None,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    bits: _options.CodeBits = None,
+    ids: _options.Ids = None,
+    out: _options.NpzOut = None,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Find groups of rows whose codes are at most --radius bits apart, exactly.
+    """Find groups of rows whose codes are at most --radius bits apart.
 
-    Rows are in one group if steps of at most the radius lead from one to the
-    other, so the ends of a long chain may lie further apart. The codes may come
-    from anywhere: perceptual hashes of images are bytes too.
+    The search is exact. Groups are connected components: two rows are in one
+    group if a chain of rows leads from one to the other in steps of at most
+    --radius bits, so the ends of a chain may be further apart. The codes may
+    come from any source, such as perceptual hashes of images.
 
-    In the .npz file the ids of group i are ids from lims(i) to lims(i + 1);
-    extra are all but the lowest id of each group, which is what may be deleted;
-    first has for each row the lowest id of its group. The table shows the first
-    groups; --json and -o give all. Learned codes of a manifold are equal for all
-    that is alike, not only for duplicates: compare the vectors before you delete.
+    The table shows the first groups; --json and -o give all of them. The .npz
+    file contains: ids and lims (the ids of group i are entries lims(i) to
+    lims(i + 1) of ids), extra (all ids of the groups except the lowest of each,
+    the candidates for deletion), and first (for each row, the lowest id of its
+    group). Manifold codes are equal for all similar vectors, not only for
+    duplicates: compare the vectors before you delete rows.
 
     Examples:
 
@@ -64,18 +66,20 @@ def dedup(
       manihash dedup phash.npy --radius 4 -o duplicates.npz
       manihash dedup codes.mhx --radius 2
     """
-    _check_options(radius, out, (codes, ids))
     from manihash import search
+    from manihash.checks import positive_int
 
+    positive_int(radius, "--radius", least=0)
+    _inputs.check_npz_output(out, codes, ids)
     start = perf_counter()
-    with watched(quiet) as watch:
-        watch.begin("looking for duplicates")
-        rows, n_bits, names = _rows(codes, bits, ids)
-        found = search.dedup(rows, n_bits, radius, names)
+    with progress_shown(quiet) as bar:
+        bar.start("finding duplicates")
+        rows, n_bits, row_ids = _read(codes, bits, ids)
+        found = search.dedup(rows, n_bits, radius, row_ids)
         if out is not None:
             _write(out, found)
     extra = len(found.ids) - len(found)
-    told = {
+    result = {
         "codes": codes,
         "rows": len(rows),
         "bits": n_bits,
@@ -85,34 +89,24 @@ def dedup(
         "seconds": round(perf_counter() - start, 3),
     }
     if as_json:
-        show_json({**told, "groups": [group.tolist() for group in found]})
+        print_json({**result, "groups": [group.tolist() for group in found]})
     else:
-        show(facts(_in_words(told, len(found))))
+        print_result(key_values(_as_text(result, len(found))))
         if extra > len(rows) / 2:
-            say("warning", _MOST.format(part=extra / len(rows)), "yellow")
+            print_message("warning", _TOO_MANY.format(part=extra / len(rows)), "yellow")
         if len(found):
-            show(_table(found))
+            print_result(_table(found))
 
 
-def _rows(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]", int, "NDArray[Any] | None"]:
-    """Codes, their length, and ids where there are any, from an index or a file of codes."""
+def _read(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]", int, "NDArray[Any] | None"]:
+    """Return codes, code length and ids (None: row numbers) of an index file or a file of codes."""
     if is_index(codes):
         if ids is not None:
-            raise typer.BadParameter(f"{codes} is an index and holds its ids: leave out --ids")
-        held = open_index(codes, bits)
-        return held.codes, held.n_bits, held.ids
+            raise typer.BadParameter(f"{codes} is an index file and contains its ids: omit --ids")
+        index = open_index(codes, bits)
+        return index.codes, index.n_bits, index.ids
     rows = _inputs.read_codes(codes)
     return rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids)
-
-
-def _check_options(radius: int, out: Path | None, inputs: tuple[str | None, ...]) -> None:
-    from manihash.checks import positive_int
-
-    positive_int(radius, "--radius", least=0)
-    if out is not None and out.suffix.lower() != ".npz":
-        raise ValueError(f"{out} came as target: a name that ends in .npz was wanted, it holds four arrays")
-    if out is not None:
-        _inputs.check_target(out, *inputs)
 
 
 def _write(out: Path, found: "Duplicates") -> None:
@@ -120,24 +114,24 @@ def _write(out: Path, found: "Duplicates") -> None:
 
     arrays = {"first": found.first, "lims": found.lims, "ids": found.ids, "extra": found.extra}
     datasets.write(out, arrays)
-    say("written", f"{len(found):,} groups, {out}", "green")
+    print_message("written", f"{len(found):,} groups to {out}", "green")
 
 
-def _in_words(told: dict[str, Any], groups: int) -> dict[str, str]:
+def _as_text(result: dict[str, Any], groups: int) -> dict[str, str]:
     return {
-        "rows": f"{told['rows']:,} of {told['bits']} bits",
-        "groups": f"{groups:,} of rows within radius {told['radius']}, found in {told['seconds']:.2f} s",
-        "duplicates": f"{told['extra']:,} beside the first of each group",
+        "rows": f"{result['rows']:,} codes of {result['bits']} bits",
+        "groups": f"{groups:,} within radius {result['radius']}, found in {result['seconds']:.2f} s",
+        "duplicates": f"{result['extra']:,}, not counting the first row of each group",
     }
 
 
 def _table(found: "Duplicates") -> Table:
-    """The first groups, in order of their lowest id."""
+    """Return a table of the first groups, in the order of their lowest ids."""
     table = Table("group", "rows", "ids", box=None, header_style="bold")
     for i, group in enumerate(islice(found, _GROUPS_SHOWN)):
         more = "  …" if len(group) > _IDS_SHOWN else ""
         table.add_row(str(i), f"{len(group):,}", "  ".join(map(str, group[:_IDS_SHOWN])) + more)
     left = len(found) - _GROUPS_SHOWN
     if left > 0:
-        table.caption = f"and {left:,} more groups: --json or -o give all"
+        table.caption = f"{left:,} more groups: use --json or -o to get all"
     return table

@@ -1,4 +1,4 @@
-"""manihash demo: the variants of IMH on pictures, in a table and on a page to look at."""
+"""manihash demo: compare variants of IMH on images, in a table and on a web page."""
 
 from pathlib import Path
 from time import perf_counter
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from manihash.cli import _inputs, _settings
-from manihash.cli._output import say, show, show_json
-from manihash.cli._progress import watched
+from manihash.cli import _inputs, _options, _settings
+from manihash.cli._output import print_json, print_message, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from manihash.demo.measure import Demo, Material, Scan, Score
@@ -18,23 +18,31 @@ _PAGE = "index.html"
 
 
 def demo(
-    data: Annotated[str, typer.Option("--data", help="The set: digits, or mnist.")] = "digits",
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write index.html to.")] = Path(
-        "demo"
-    ),
+    data: Annotated[str, typer.Option("--data", metavar="NAME", help="Dataset: digits or mnist.")] = "digits",
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the page index.html.")
+    ] = Path("demo"),
     bits: Annotated[
         str | None,
-        typer.Option("--bits", "-b", help="Code lengths, with commas.", show_default="four, by the set"),
+        typer.Option(
+            "--bits",
+            "-b",
+            metavar="N,N,...",
+            help="Code lengths in bits, separated by commas.",
+            show_default="four lengths that suit the dataset",
+        ),
     ] = None,
-    seed: _inputs.Seed = 0,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    seed: _options.Seed = 0,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in the web browser.")
+    ] = False,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Learn codes of handwritten digits, compare them with the pixels, and write a page to look at.
+    """Learn codes of handwritten digits, evaluate them, and write a web page with the results.
 
-    The digits come with scikit-learn, so this works offline, in less than a
-    minute. The page is one file that needs nothing beside it.
+    The digits are included in scikit-learn, so the demo works offline; it takes
+    less than a minute. The page is one self-contained file.
 
     Examples:
 
@@ -46,80 +54,73 @@ def demo(
     start = perf_counter()
     measure.check_pictured(data)
     _settings.make_hasher(measure.SHOWN_METHOD, 1, seed)
-    lengths = measure.default_lengths(data) if bits is None else _lengths(bits)
-    target = _target(out)
+    lengths = measure.default_lengths(data) if bits is None else tuple(sorted({*_inputs.code_lengths(bits)}))
+    page = _page(out)
     result = _measured(data, lengths, seed, table=not as_json, quiet=quiet)
-    _write(result, target)
-    document = _document(result) | {"page": str(target), "seconds": round(perf_counter() - start, 1)}
+    _write(result, page)
+    document = _document(result) | {"page": str(page), "seconds": round(perf_counter() - start, 1)}
     if as_json:
-        show_json(document)
+        print_json(document)
     else:
         _show_end(result, document)
     if open_page:
-        typer.launch(str(target))
+        typer.launch(str(page))
 
 
-def _lengths(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"--bits {text!r} came: whole numbers with commas were wanted, such as 16,32")
-    return tuple(sorted({int(part) for part in parts}))
-
-
-def _target(out: Path) -> Path:
-    """The page to write, in a folder that is there and can be written to before any work is done."""
+def _page(out: Path) -> Path:
+    """Return the path of the page, after creating its folder and checking that it is writable."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise type(error)(
-            f"cannot make the folder {out}: {error.strerror}. Give another one with --out"
+            f"cannot create the folder {out}: {error.strerror}. Give another folder with --out"
         ) from error
-    _inputs.check_target(out / _PAGE)
+    _inputs.check_output(out / _PAGE)
     return out / _PAGE
 
 
 def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, quiet: bool) -> "Demo":
-    """All trials; with ``table``, each line is shown as soon as its numbers are there."""
+    """Measure all recipes and lengths; with ``table``, print each row as soon as it is measured."""
     from manihash.demo import measure
 
-    with watched(quiet) as watch:
-        watch.begin("reading")
+    with progress_shown(quiet) as bar:
+        bar.start("reading images")
         material = measure.load(data, seed)
-        watch.begin("scanning the pixels")
+        bar.start("exhaustive l2 scan of the pixels")
         scan = measure.scan(material)
     if table:
         _show_head(material, lengths, scan)
     scores: list[Score] = []
     for method in measure.METHODS:
-        with watched(quiet) as watch:
+        with progress_shown(quiet) as bar:
             line = []
             for n_bits in lengths:
-                watch.begin(f"{method}, {n_bits} bits")
+                bar.start(f"{method}, {n_bits} bits")
                 line.append(measure.score(material, method, n_bits))
         if table:
-            show(_line(line[0].title, [score.map for score in line], [score.f1 for score in line]))
+            print_result(_line(line[0].title, [score.map for score in line], [score.f1 for score in line]))
         scores += line
-    with watched(quiet) as watch:
-        watch.begin("looking at answers")
+    with progress_shown(quiet) as bar:
+        bar.start("searching examples")
         return measure.finish(material, lengths, scan, scores)
 
 
-def _write(result: "Demo", target: Path) -> None:
+def _write(result: "Demo", page: Path) -> None:
     from datetime import date
 
     from manihash.demo.page import demo_page
 
-    demo_page(result, date.today()).write(target)
+    demo_page(result, date.today()).write(page)
 
 
 def _show_head(material: "Material", lengths: tuple[int, ...], scan: "Scan") -> None:
-    show(Text(material.data.note))
+    print_result(Text(material.data.note))
     gap, width = " " * 4, 7 * len(lengths)
-    show(Text(f"\n{'':22}{'MAP, %':>{width}}{gap}{'F1 within radius 2, %':>{width}}", "bold"))
+    print_result(Text(f"\n{'':22}{'MAP, %':>{width}}{gap}{'F1 within radius 2, %':>{width}}", "bold"))
     heads = "".join(f"{n_bits:>7}" for n_bits in lengths)
-    show(Text(f"{'bits':22}{heads}{gap}{heads}", "bold"))
+    print_result(Text(f"{'bits':22}{heads}{gap}{heads}", "bold"))
     for name, value in (("l2 scan, raw pixels", scan.raw), ("l2 scan, unit length", scan.unit)):
-        show(_line(name, [value] * len(lengths), [None] * len(lengths)))
+        print_result(_line(name, [value] * len(lengths), [None] * len(lengths)))
 
 
 def _line(name: str, *groups: list[float | None]) -> Text:
@@ -131,9 +132,11 @@ def _show_end(result: "Demo", document: dict[str, Any]) -> None:
     from manihash.demo.page import headline
 
     for text in dict.fromkeys(f"{score.title}: {score.reason}" for score in result.scores if score.reason):
-        say("note", text, "yellow")
-    show(Text(f"\n{headline(result)}"))
-    show(Text.assemble(("page ", "bold"), f"{document['page']} (written after {document['seconds']:.0f} s)"))
+        print_message("note", text, "yellow")
+    print_result(Text(f"\n{headline(result)}"))
+    print_result(
+        Text.assemble(("page ", "bold"), f"{document['page']} (written in {document['seconds']:.0f} s)")
+    )
 
 
 def _document(result: "Demo") -> dict[str, Any]:

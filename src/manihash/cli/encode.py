@@ -1,46 +1,58 @@
-"""manihash encode: the codes of vectors, by a model."""
+"""manihash encode: encode vectors with a model."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs
-from manihash.cli._output import facts, file_size, show, show_json
-from manihash.cli._progress import watched
+from manihash.cli import _inputs, _options
+from manihash.cli._output import file_size, key_values, print_json, print_result
+from manihash.cli._progress import progress_shown
 
-_TARGETS = (".npy", ".npz", ".bvecs", ".idx", ".idx.gz", ".hdf5", ".h5", ".parquet", ".csv")
+_FORMATS = (".npy", ".npz", ".bvecs", ".idx", ".idx.gz", ".hdf5", ".h5", ".parquet", ".csv")
 
 
 def encode(
-    model: _inputs.Model,
-    vectors: Annotated[str, typer.Argument(help=f"Vectors, one a row: {_inputs.FILES_HELP}.")],
+    model: _options.Model,
+    vectors: Annotated[
+        str, typer.Argument(metavar="VECTORS", help=f"File of vectors, one per row: {_options.VECTOR_FILES}.")
+    ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help=f"The codes: {', '.join(_TARGETS)}, told by the name.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help=f"File of codes to write; its suffix selects the format: {', '.join(_FORMATS)}.",
+        ),
     ],
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew where an earlier run was broken off.")
+        bool, typer.Option("--restart", help="Delete the codes of an interrupted run and start over.")
     ] = False,
-    dask: _inputs.Dask = None,
-    device: _inputs.Device = None,
+    dask: _options.Dask = None,
+    device: _options.Device = None,
     precision: Annotated[
-        str, typer.Option("--precision", help="Of products on a card: tf32x3 (as float32), tf32 or float32.")
+        str,
+        typer.Option(
+            "--precision",
+            metavar="NAME",
+            help="Precision of matrix products on a GPU: tf32x3 (accurate as float32), tf32 or float32.",
+        ),
     ] = "tf32x3",
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Encode vectors by a model: one row of bytes for each vector.
+    """Encode vectors with a model: one row of bytes per vector.
 
-    A code of r bits takes r / 8 bytes, rounded up; bit 0 is the highest bit of
-    the first byte (the order of numpy.packbits and of FAISS). A vector's code
-    does not depend on the vectors it comes with.
+    A code of r bits takes r / 8 bytes, rounded up. Bit 0 is the highest bit of
+    the first byte, as in numpy.packbits and FAISS. The code of a vector does
+    not depend on the other vectors in the file.
 
-    Vectors are read and codes written block by block. Until all are there, they
-    are in a file that ends in .part: broken off in whatever way, the same
-    command goes on where it stopped, and the bytes are the same.
+    Vectors are read and codes are written in blocks, so the file may be larger
+    than the memory. Unfinished codes are in a file that ends in .part. After an
+    interruption run the same command again: it resumes where it stopped, and
+    the result is the same.
 
     Examples:
 
@@ -48,13 +60,13 @@ def encode(
       manihash encode model.mhash vectors.parquet:embedding -o codes.npy
       manihash encode model.mhash vectors.npy -o codes.npy --dask tcp://host:8786
     """
-    if not str(out).lower().endswith(_TARGETS):
-        raise ValueError(f"the format of {out} is told by its name: one of {', '.join(_TARGETS)} was wanted")
-    _inputs.check_target(out, model, vectors)
+    if not str(out).lower().endswith(_FORMATS):
+        raise ValueError(f"the suffix of {out} selects no format: expected one of {', '.join(_FORMATS)}")
+    _inputs.check_output(out, model, vectors)
     _inputs.check_device(device, dask)
     hasher = _inputs.load_hasher(model)
-    with watched(quiet) as watch:
-        watch.begin("encoding")
+    with progress_shown(quiet) as bar:
+        bar.start("encoding")
         import manihash
         from manihash import checks, codes
         from manihash.files import formats
@@ -77,7 +89,7 @@ def encode(
             file = ResumableFile(out, shape, made_from, restart=restart, write=write)
             start = perf_counter()
             X = _inputs.on_device(X, device)
-            with _restart_hint(), file.writing():
+            with file.writing():
                 first = file.done
                 for block in hasher.encode_blocks(X, first):
                     file.append(block)
@@ -92,25 +104,13 @@ def encode(
         "seconds": round(seconds, 6),
         "rows_per_second": round((shape[0] - first) / seconds),
     }
-    show_json(made) if as_json else show(facts(_in_words(made)))
+    print_json(made) if as_json else print_result(key_values(_as_text(made)))
 
 
-@contextmanager
-def _restart_hint() -> Iterator[None]:
-    """Add the options that help to the error of a part file that cannot be resumed."""
-    from manihash.files.resumable import ResumeError
-
-    try:
-        yield
-    except ResumeError as error:
-        error.add_note("use --restart, or another target with -o")
-        raise
-
-
-def _in_words(made: dict[str, Any]) -> dict[str, str]:
+def _as_text(made: dict[str, Any]) -> dict[str, str]:
     return {
         "codes": f"{made['codes']} ({file_size(made['file_bytes'])})",
-        "rows": f"{made['rows']:,} of {made['bits']} bits ({made['bytes_per_row']} bytes each)",
-        "rate": f"{made['rows_per_second']:,} rows a second ({made['seconds']:.2f} s)"
-        + (f", from row {made['first_row']:,} on" if made["first_row"] else ""),
+        "rows": f"{made['rows']:,} codes of {made['bits']} bits ({made['bytes_per_row']} bytes each)",
+        "throughput": f"{made['rows_per_second']:,} rows per second ({made['seconds']:.2f} s)"
+        + (f", resumed at row {made['first_row']:,}" if made["first_row"] else ""),
     }

@@ -1,4 +1,4 @@
-"""manihash evaluate: recipes against each other on one data set, in one table."""
+"""manihash evaluate: compare recipes and code lengths on one dataset, in one table."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -6,15 +6,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from manihash.cli import _evaluation, _inputs, _settings
-from manihash.cli._errors import WRONG_INPUT
-from manihash.cli._output import say, show, show_json
-from manihash.cli._progress import Watch, watched
+from manihash.cli import _evaluation, _inputs, _options, _settings
+from manihash.cli._errors import INVALID_INPUT, hints
+from manihash.cli._output import print_json, print_message, print_result
+from manihash.cli._progress import ProgressBar, progress_shown
 
 if TYPE_CHECKING:
     from manihash.datasets import Dataset
 
-_OWN = "Your own data"
+_OWN_DATA = "Your own data"
 _COLUMNS = {  # measure: heading, digits
     "map": ("MAP", 3),
     "map_ties": ("MAP\nties", 3),
@@ -28,50 +28,107 @@ _COLUMNS = {  # measure: heading, digits
 
 def evaluate(
     data: Annotated[
-        str | None, typer.Option("--data", help="A set of [bold]manihash data list[/], such as digits.")
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="NAME",
+            help="Dataset, such as digits; [bold]manihash data list[/] shows the names.",
+            show_default=False,
+        ),
     ] = None,
     recipe: Annotated[
-        str, typer.Option("--recipe", "-r", help="Recipes, with commas; [bold]manihash info[/] lists them.")
+        str,
+        typer.Option(
+            "--recipe",
+            "-r",
+            metavar="NAME,NAME,...",
+            help="Recipes, separated by commas; [bold]manihash info[/] lists them.",
+        ),
     ] = "imh-tsne",
-    bits: Annotated[str, typer.Option("--bits", "-b", help="Lengths of the codes, with commas.")] = "64",
+    bits: Annotated[
+        str,
+        typer.Option("--bits", "-b", metavar="N,N,...", help="Code lengths in bits, separated by commas."),
+    ] = "64",
     vectors: Annotated[
         str | None,
         typer.Option(
-            "--vectors", help="One file: queries are drawn from it at random.", rich_help_panel=_OWN
+            "--vectors",
+            metavar="FILE",
+            help="File of vectors; the queries are a random sample of its rows.",
+            show_default=False,
+            rich_help_panel=_OWN_DATA,
         ),
     ] = None,
     train: Annotated[
-        str | None, typer.Option("--train", help="Or two: the database, and ...", rich_help_panel=_OWN)
+        str | None,
+        typer.Option(
+            "--train",
+            metavar="FILE",
+            help="File of the database vectors; needs --test.",
+            show_default=False,
+            rich_help_panel=_OWN_DATA,
+        ),
     ] = None,
-    test: Annotated[str | None, typer.Option("--test", help="... the queries.", rich_help_panel=_OWN)] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            "--test",
+            metavar="FILE",
+            help="File of the query vectors; needs --train.",
+            show_default=False,
+            rich_help_panel=_OWN_DATA,
+        ),
+    ] = None,
     labels: Annotated[
         str | None,
-        typer.Option("--labels", help="Labels of --vectors or --train.", rich_help_panel=_OWN),
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Labels of --vectors or --train, one per row.",
+            show_default=False,
+            rich_help_panel=_OWN_DATA,
+        ),
     ] = None,
     test_labels: Annotated[
-        str | None, typer.Option("--test-labels", help="Labels of --test.", rich_help_panel=_OWN)
+        str | None,
+        typer.Option(
+            "--test-labels",
+            metavar="FILE",
+            help="Labels of --test, one per row.",
+            show_default=False,
+            rich_help_panel=_OWN_DATA,
+        ),
     ] = None,
     queries: Annotated[
-        int | None, typer.Option("--queries", help="How many queries; by default at most 1,000 are drawn.")
+        int | None,
+        typer.Option(
+            "--queries",
+            help="Number of queries.",
+            show_default="that of the dataset; a tenth of --vectors, at most 1,000",
+        ),
     ] = None,
-    radius: Annotated[int, typer.Option("--radius", help="Of the look-up, in bits.")] = 2,
+    radius: Annotated[
+        int, typer.Option("--radius", help="Hamming radius of precision, recall and F1, in bits.")
+    ] = 2,
     seeds: Annotated[
-        int, typer.Option("--seeds", help="Repeat with so many seeds: mean ± standard deviation.")
+        int,
+        typer.Option("--seeds", help="Number of seeds; above 1 the table shows mean ± standard deviation."),
     ] = 1,
-    seed: _inputs.Seed = 0,
-    settings: _settings.Settings = None,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    seed: _options.Seed = 0,
+    settings: _options.Settings = None,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Compare recipes and code lengths on a data set, in one table.
+    """Compare recipes and code lengths on a dataset, in one table.
 
-    MAP ranks the whole database by Hamming distance, ties in the order of the
-    database; MAP ties is its expectation over random order inside each tie.
-    Precision, recall and F1 are of the look-up within the radius.
+    MAP is the mean average precision of the database ranked by Hamming
+    distance, ties in the order of the database. MAP ties is its expected value
+    if ties are broken at random. Precision, recall and F1 are those of all rows
+    within the Hamming radius.
 
-    A row is relevant to a query if it has its label; without labels, if it is
-    among the nearest 2 % by Euclidean distance. The first line of the table is
-    the exhaustive scan of the vectors themselves.
+    A row is relevant to a query if both have the same label or, without labels,
+    if it is among the nearest 2 % by Euclidean distance. The first line of the
+    table is the baseline: an exhaustive scan of the original vectors.
 
     Examples:
 
@@ -79,51 +136,38 @@ def evaluate(
       manihash evaluate --vectors X.npy --labels y.npy --bits 32 --seeds 3
       manihash evaluate --train base.fvecs --test query.fvecs --bits 64 --json
     """
-    trials = _planned(recipe, bits, range(seed, seed + _at_least_one(seeds)), settings)
-    sources = (data, vectors, train, test, labels, test_labels)
-    with watched(quiet) as watch:
-        watch.begin("reading")
-        dataset = _dataset(*sources, queries=queries, seed=seed)
-        document = _measured(trials, dataset, radius, watch)
-    if as_json:
-        show_json(document)
-    else:
-        show(_table(document))
-        show(Text(f"\n{document['protocol']}"))
-    failed = [row for row in document["rows"] if "error" in row]
-    for row in failed:
-        say("error", f"{row['recipe']}, {row['bits']} bits: {row['error']}")
-    if failed:
-        raise typer.Exit(WRONG_INPUT)
-
-
-def _at_least_one(seeds: int) -> int:
     from manihash.checks import positive_int
 
-    return positive_int(seeds, "--seeds")
+    trials = _planned(recipe, bits, range(seed, seed + positive_int(seeds, "--seeds")), settings)
+    sources = (data, vectors, train, test, labels, test_labels)
+    with progress_shown(quiet) as bar:
+        bar.start("reading vectors")
+        dataset = _dataset(*sources, queries=queries, seed=seed)
+        document = _measured(trials, dataset, radius, bar)
+    if as_json:
+        print_json(document)
+    else:
+        print_result(_table(document))
+        print_result(Text(f"\n{document['protocol']}"))
+    failed = [row for row in document["rows"] if "error" in row]
+    for row in failed:
+        print_message("error", f"{row['recipe']}, {row['bits']} bits: {row['error']}")
+    options = {"--bits", "--set", "--labels"}
+    for hint in dict.fromkeys(hint for row in failed for hint in hints(row["error"], options)):
+        print_message("hint", hint, "yellow")
+    if failed:
+        raise typer.Exit(INVALID_INPUT)
 
 
 def _planned(
     recipes: str, lengths: str, seeds: range, settings: list[str] | None
 ) -> dict[tuple[str, int], list[Any]]:
-    """An unfitted hasher for every seed of every line of the table: a wrong name is found before any work."""
+    """Return the unfitted hashers of every row of the table, one per seed; raise if a name is unknown."""
     plan: dict[tuple[str, int], list[Any]] = {}
-    for name in _split(recipes, "--recipe"):
-        for text in _split(lengths, "--bits"):
-            if not text.lstrip("+-").isdecimal():
-                raise ValueError(
-                    f"--bits {text!r} came: whole numbers with commas were wanted, such as 16,32"
-                )
-            made = [_settings.make_hasher(name, int(text), seed, settings) for seed in seeds]
-            plan[name, int(text)] = made
+    for name in _inputs.comma_separated(recipes, "--recipe"):
+        for bits in _inputs.code_lengths(lengths):
+            plan[name, bits] = [_settings.make_hasher(name, bits, seed, settings) for seed in seeds]
     return plan
-
-
-def _split(text: str, option: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts:
-        raise ValueError(f"{option} {text!r} came: at least one was wanted, several with commas between them")
-    return parts
 
 
 def _dataset(
@@ -137,37 +181,39 @@ def _dataset(
     queries: int | None,
     seed: int,
 ) -> "Dataset":
-    ways = [data is not None, vectors is not None, train is not None or test is not None]
-    if sum(ways) != 1:
-        raise typer.BadParameter("give --data NAME, or --vectors FILE, or --train FILE with --test FILE")
+    sources = [data is not None, vectors is not None, train is not None or test is not None]
+    if sum(sources) != 1:
+        raise typer.BadParameter(
+            "give exactly one of --data NAME, --vectors FILE, or --train FILE with --test FILE"
+        )
     if data is not None and (labels or test_labels):
         raise typer.BadParameter(
-            "a set of --data brings its own labels: leave --labels and --test-labels out"
+            "--labels and --test-labels cannot be used with --data: the dataset has its own labels"
         )
     if vectors is not None and test_labels:
-        raise typer.BadParameter("--test-labels belong to --test: with --vectors give --labels alone")
+        raise typer.BadParameter("--test-labels belongs to --test: with --vectors give only --labels")
     if data is not None:
         return _evaluation.from_catalog(data, queries)
     if vectors is not None:
         return _evaluation.from_one_file(vectors, labels, queries, seed)
     if train is None or test is None or queries is not None:
-        raise typer.BadParameter("--train and --test come together, and without --queries")
+        raise typer.BadParameter("--train and --test must be given together, and without --queries")
     return _evaluation.from_files(train, labels, test, test_labels)
 
 
 def _measured(
-    plan: dict[tuple[str, int], list[Any]], data: "Dataset", radius: int, watch: Watch
+    plan: dict[tuple[str, int], list[Any]], data: "Dataset", radius: int, bar: ProgressBar
 ) -> dict[str, Any]:
     """The whole table as a document. A recipe that cannot be fitted has an error in its row."""
     from manihash.evaluation.truth import truth_of
 
-    watch.begin("truth")
+    bar.start("ground truth")
     truth = truth_of(data.X_test, data.X_train, data.y_test, data.y_train)
     scan = _evaluation.scan_map(data, truth)
     rows: list[dict[str, Any]] = []
     for i, ((name, bits), hashers) in enumerate(plan.items(), 1):
         row: dict[str, Any] = {"recipe": name, "bits": bits}
-        watch.begin(f"{name}, {bits} bits ({i} of {len(plan)})")
+        bar.start(f"{name}, {bits} bits ({i} of {len(plan)})")
         try:
             seeds = [_evaluation.measures(hasher, data, truth, radius) for hasher in hashers]
         except ValueError as error:
@@ -194,10 +240,10 @@ def _protocol(data: "Dataset", radius: int, n_seeds: int) -> str:
         if data.y_train is not None and data.y_test is not None
         else f"a row is relevant if it is among the nearest {NEAREST:.0%} by Euclidean distance"
     )
-    several = f" Mean ± standard deviation of {n_seeds} seeds." if n_seeds > 1 else ""
+    spread = f" Mean ± standard deviation of {n_seeds} seeds." if n_seeds > 1 else ""
     return (
         f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
-        f"Precision, recall and F1 within Hamming radius {radius}.{several}"
+        f"Precision, recall and F1 within Hamming radius {radius}.{spread}"
     )
 
 

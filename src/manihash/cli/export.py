@@ -1,13 +1,13 @@
-"""manihash export: codes into a database."""
+"""manihash export: write codes to a database."""
 
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs
-from manihash.cli._output import facts, show, show_json
-from manihash.cli._progress import watched
+from manihash.cli import _inputs, _options
+from manihash.cli._output import key_values, print_json, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,33 +16,37 @@ if TYPE_CHECKING:
 
 
 def export(
-    codes: Annotated[str, typer.Argument(help="Codes that [bold]manihash encode[/] wrote.")],
+    codes: Annotated[
+        str, typer.Argument(metavar="CODES", help="File of codes written by [bold]manihash encode[/].")
+    ],
     to: Annotated[
         str,
         typer.Option(
             "--to",
             metavar="STORE",
-            help="codes.faiss, codes.lance, postgres://user@host/database?table=NAME, "
-            "milvus://host:19530?table=NAME, or codes.db for milvus-lite.",
+            help=f"Address of the database: {_options.STORES}.",
         ),
     ],
     bits: Annotated[
         int | None,
-        typer.Option("--bits", "-b", help="Length of a code; the store's own, or whole bytes, if not given."),
+        typer.Option(
+            "--bits",
+            "-b",
+            help="Code length in bits.",
+            show_default="that of the existing store, or all bits of the bytes",
+        ),
     ] = None,
-    ids: Annotated[
-        str | None, typer.Option("--ids", help="Whole numbers, one for each code; without, the rows from 0.")
-    ] = None,
-    batch: Annotated[int, typer.Option("--batch", help="Rows sent at once.")] = 10_000,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    ids: _options.Ids = None,
+    batch: Annotated[int, typer.Option("--batch", help="Number of rows per batch.")] = 10_000,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Put codes into a database, which is created if it is not there.
+    """Write codes to a database; create the database table if it does not exist.
 
-    Rows go in in batches. After an interrupt or a lost connection the same
-    command goes on where it stopped: rows that are there are compared, not
-    written again. A store with codes of another length, or with other codes
-    under the same ids, is left as it is.
+    Rows are written in batches. After an interruption or a lost connection run
+    the same command again: it resumes where it stopped, and rows that are in
+    the store already are compared, not written again. A store that holds codes
+    of another length, or other codes under the same ids, is not changed.
 
     Examples:
 
@@ -56,10 +60,10 @@ def export(
     rows = _inputs.read_codes(codes)
     numbers = None if ids is None else _read_ids(ids, rows)
     start = perf_counter()
-    with watched(quiet) as watch, _store(to, bits, rows) as store:
-        watch.begin(f"to {store.url}")
+    with progress_shown(quiet) as bar, _store(to, bits, rows) as store:
+        bar.start(f"exporting to {store.url}")
         done = export_codes(rows, store, numbers, batch)
-    told = {
+    result = {
         "codes": codes,
         "store": store.url,
         "bits": store.n_bits,
@@ -68,11 +72,11 @@ def export(
         "count": done.count,
         "seconds": round(perf_counter() - start, 3),
     }
-    show_json(told) if as_json else show(facts(_in_words(told)))
+    print_json(result) if as_json else print_result(key_values(_as_text(result)))
 
 
 def _store(to: str, bits: int | None, codes: "NDArray[Any]") -> "Store":
-    """The store, made if it is missing; nothing is made for codes that do not fit it."""
+    """Open the store, or create it if it does not exist; raise before that if the codes are invalid."""
     from manihash.codes import check_codes
     from manihash.stores import StoreNotFoundError, open_store
 
@@ -91,12 +95,12 @@ def _read_ids(path: str, codes: "NDArray[Any]") -> "NDArray[Any]":
     return check_ids(_inputs.read_ids(path).reshape(-1), len(codes))
 
 
-def _in_words(told: dict[str, Any]) -> dict[str, str]:
-    before = told["rows"] - told["added"]
-    there = f"; the other {before:,} were there already" if before else ""
+def _as_text(result: dict[str, Any]) -> dict[str, str]:
+    before = result["rows"] - result["added"]
+    existing = f"; {before:,} were in the store already" if before else ""
     return {
-        "store": told["store"],
-        "exported": f"{told['added']:,} of {told['rows']:,} codes of {told['bits']} bits "
-        f"in {told['seconds']:.2f} s{there}",
-        "holds now": f"{told['count']:,} rows",
+        "store": result["store"],
+        "exported": f"{result['added']:,} of {result['rows']:,} codes of {result['bits']} bits "
+        f"in {result['seconds']:.2f} s{existing}",
+        "rows in store": f"{result['count']:,}",
     }

@@ -1,4 +1,4 @@
-"""manihash fit: learn codes from vectors and write a model file."""
+"""manihash fit: learn a model from vectors and write it to a file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,43 +8,56 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs, _settings
-from manihash.cli._output import facts, file_size, say, show, show_json
-from manihash.cli._progress import watched
+from manihash.cli import _inputs, _options, _settings
+from manihash.cli._output import file_size, key_values, print_json, print_message, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def fit(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Model file to write.")],
     vectors: Annotated[
-        str | None, typer.Argument(help=f"Vectors, one a row: {_inputs.FILES_HELP}.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="VECTORS",
+            help=f"File of vectors, one per row: {_options.VECTOR_FILES}.",
+            show_default=False,
+        ),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option("--data", help="Instead of a file: the training rows of a set of `manihash data list`."),
+        typer.Option(
+            "--data",
+            metavar="NAME",
+            help="Learn from a dataset instead of a file; [bold]manihash data list[/] shows the names.",
+            show_default=False,
+        ),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option("--labels", help="Labels of the vectors, for a recipe that learns from them."),
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="File of labels, one per vector, for recipes that learn from labels.",
+            show_default=False,
+        ),
     ] = None,
-    recipe: Annotated[
-        str, typer.Option("--recipe", "-r", help="The method, by name; [bold]manihash info[/] lists them.")
-    ] = "imh-tsne",
-    bits: _inputs.Bits = 64,
-    seed: _inputs.Seed = 0,
-    settings: _settings.Settings = None,
-    dask: _inputs.Dask = None,
-    device: _inputs.Device = None,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    recipe: _options.Recipe = "imh-tsne",
+    bits: _options.Bits = 64,
+    seed: _options.Seed = 0,
+    settings: _options.Settings = None,
+    dask: _options.Dask = None,
+    device: _options.Device = None,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Learn codes from vectors and write a model file.
+    """Learn a model from vectors and write it to a file.
 
-    The model holds all that is needed to encode any vector of the same kind,
-    seen or not. A file that stands at the target is replaced when the new one
-    is whole, and not before.
+    The model encodes any vector of the same length, including vectors that it
+    was not learned from. The file is written atomically: an existing file is
+    replaced only when the new one is complete.
 
     Examples:
 
@@ -56,15 +69,15 @@ def fit(
     """
     from sklearn.utils import get_tags
 
-    _inputs.check_target(out, vectors)
+    _inputs.check_output(out, vectors)
     _inputs.check_device(device, dask)
     hasher = _settings.make_hasher(recipe, bits, seed, settings)
-    with watched(quiet) as watch:
-        watch.begin("reading")
+    with progress_shown(quiet) as bar:
+        bar.start("reading vectors")
         with _training_rows(vectors, data, labels, dask) as (X, y):
             if labels is not None and not get_tags(hasher).target_tags.required:
-                say("note", f"{recipe} learns without labels: those of {labels} are not used", "bold yellow")
-            watch.begin(f"fitting {recipe}")
+                print_message("note", f"{recipe} does not use labels: {labels} is ignored", "bold yellow")
+            bar.start(f"fitting {recipe}")
             start = perf_counter()
             hasher.fit(_inputs.on_device(X, device), y)
             seconds = perf_counter() - start
@@ -82,39 +95,39 @@ def fit(
         "loss": None if loss is None else float(loss),
         "neighbor_recall": getattr(hasher, "neighbor_recall_", None),
     }
-    show_json(learned) if as_json else show(facts(_in_words(learned)))
+    print_json(learned) if as_json else print_result(key_values(_as_text(learned)))
 
 
 @contextmanager
 def _training_rows(
     vectors: str | None, data: str | None, labels: str | None, dask: str | None
 ) -> Iterator[tuple[Any, "NDArray[Any] | None"]]:
-    """Rows and their labels, if there are any."""
+    """Open the training vectors and read their labels, if there are any."""
     if (vectors is None) == (data is None):
-        raise typer.BadParameter("give a file of vectors, or --data with the name of a set: one of the two")
+        raise typer.BadParameter("give either a file of vectors or --data NAME: exactly one of the two")
     if vectors is not None:
         with _inputs.opened(vectors, dask) as X:
             yield X, None if labels is None else _inputs.read_labels(labels, X.shape[0])
         return
     if labels is not None or dask is not None:
         raise typer.BadParameter(
-            "a set of --data brings its own labels and is small: leave --labels and --dask out"
+            "--labels and --dask cannot be used with --data: the dataset has its own labels and is small"
         )
     from manihash import load_dataset
 
-    held = load_dataset(str(data))
-    yield held.X_train, held.y_train
+    dataset = load_dataset(str(data))
+    yield dataset.X_train, dataset.y_train
 
 
-def _in_words(learned: dict[str, Any]) -> dict[str, str]:
+def _as_text(learned: dict[str, Any]) -> dict[str, str]:
     lines = {
         "model": f"{learned['model']} ({file_size(learned['file_bytes'])})",
         "recipe": f"{learned['recipe']}, {learned['bits']} bits, seed {learned['seed']}",
-        "learned from": f"{learned['rows']:,} rows of {learned['width']:,} numbers "
+        "learned from": f"{learned['rows']:,} vectors of length {learned['width']:,} "
         f"in {learned['seconds']:.2f} s",
     }
     if learned["loss"] is not None:
         lines["loss"] = f"{learned['loss']:.4f}"
     if learned["neighbor_recall"] is not None:
-        lines["recall"] = f"{learned['neighbor_recall']:.1%} of a row's nearest base points are found"
+        lines["neighbor recall"] = f"{learned['neighbor_recall']:.1%} of the nearest base points are found"
     return lines

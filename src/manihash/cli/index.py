@@ -1,4 +1,4 @@
-"""manihash index: codes as an index file, which opens at once; and the check of such a file."""
+"""manihash index: write codes to an index file, or verify an index file."""
 
 from pathlib import Path
 from time import perf_counter
@@ -6,59 +6,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs
-from manihash.cli._output import facts, file_size, show, show_json
-from manihash.cli._progress import watched
+from manihash.cli import _inputs, _options
+from manihash.cli._indexes import build_index, is_index, open_index
+from manihash.cli._output import file_size, key_values, print_json, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from manihash import HammingIndex
-
-SUFFIX = ".mhx"
-
-CodeBits = Annotated[
-    int | None,
-    typer.Option("--bits", "-b", help="Length of a code; all bits of its bytes if nothing is said."),
-]
-Ids = Annotated[
-    str | None,
-    typer.Option("--ids", help="Different whole numbers, one for each code; without, the rows from 0."),
-]
 
 
 def index(
     codes: Annotated[
         str,
         typer.Argument(
-            help="Codes that [bold]manihash encode[/] wrote, or bytes made elsewhere; with --verify an index."
+            metavar="CODES",
+            help="File of codes from [bold]manihash encode[/] or another source, one row of bytes per code; "
+            "with --verify an index file.",
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help=f"The index file to write, named *{SUFFIX}.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar=f"FILE{_options.INDEX_SUFFIX}",
+            help="Index file to write.",
+            show_default=False,
+        ),
     ] = None,
-    bits: CodeBits = None,
-    ids: Ids = None,
+    bits: _options.CodeBits = None,
+    ids: _options.Ids = None,
     model: Annotated[
         Path | None,
         typer.Option(
             "--model",
-            help="The model that made the codes: it gives their length, and a search by another is refused.",
+            metavar="MODEL",
+            help="Model that made the codes. It gives the code length, and the index then rejects searches "
+            "with any other model.",
             show_default=False,
         ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Write nothing: read every byte of an index file and check it.")
+        bool, typer.Option("--verify", help="Verify every byte of an index file; write nothing.")
     ] = False,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Group codes that are equal and write them as an index file, or check such a file.
+    """Write codes to an index file for fast search, or verify an index file.
 
-    A search opens the file at once, whatever its size: it is mapped into
-    memory, and only its header, sizes and offsets are checked then. --verify
-    checks the rest. A file that stands at the target is replaced when the new
-    one is whole, and not before.
+    The index groups equal codes. Opening the file takes the same short time for
+    any size: it is memory-mapped, and only its header, sizes and offsets are
+    checked. --verify checks all bytes. The file is written atomically: an
+    existing file is replaced only when the new one is complete.
 
     Examples:
 
@@ -70,87 +69,43 @@ def index(
     from manihash.files.atomic import sha256_of
 
     start = perf_counter()
-    with watched(quiet) as watch:
+    with progress_shown(quiet) as bar:
         if verify:
-            watch.begin(f"verifying {codes}")
-            file, held = Path(codes), _verified(codes, out, bits, ids, model)
+            bar.start(f"verifying {codes}")
+            file, opened = Path(codes), _verified(codes, out, bits, ids, model)
         else:
-            watch.begin("grouping codes")
-            file = _target(out, codes, ids, model)
-            held = _built(codes, bits if model is None else _bits_of(model, bits), ids)
-            held.made_by = None if model is None else sha256_of(model)
-            held.save(file)
-        told = {
+            bar.start("building the index")
+            file = _checked_output(out, codes, ids, model)
+            opened = build_index(codes, bits if model is None else _bits_of(model, bits), ids)
+            opened.made_by = None if model is None else sha256_of(model)
+            opened.save(file)
+        result = {
             "index": str(file),
             "verified": verify,
-            "rows": len(held),
-            "bits": held.n_bits,
-            "model_sha256": held.made_by,
-            "distinct_codes": held.distinct_codes,
+            "rows": len(opened),
+            "bits": opened.n_bits,
+            "model_sha256": opened.made_by,
+            "distinct_codes": opened.distinct_codes,
             "file_bytes": file.stat().st_size,
             "seconds": round(perf_counter() - start, 3),
         }
-    show_json(told) if as_json else show(facts(_in_words(told)))
-
-
-def open_index(path: str, bits: int | None = None) -> "HammingIndex":
-    """The index in a file, mapped into memory; of a file of codes, an index of them."""
-    if not is_index(path):
-        return _built(path, bits, None)
-    from manihash import HammingIndex
-
-    held = HammingIndex.load(path)
-    if bits is not None and bits != held.n_bits:
-        raise ValueError(f"{path} holds codes of {held.n_bits} bits, and --bits {bits} came: leave it out")
-    return held
-
-
-def is_index(path: str) -> bool:
-    """Whether a file is an index by its name."""
-    return path.lower().endswith(SUFFIX)
-
-
-def check_model(path: str, held: "HammingIndex", model: Path) -> None:
-    """Raise if an index remembers another model, by which queries have codes that mean something else."""
-    from manihash.files.atomic import sha256_of
-
-    if held.made_by is not None and held.made_by != sha256_of(model):
-        raise ValueError(
-            f"{path} holds codes of another model than {model}: give the one that made them or, if it is "
-            f"this one, build the index anew with --model {model}"
-        )
-
-
-def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:
-    """The length of codes (n, b) as it was given, or all bits of their bytes."""
-    from manihash.checks import positive_int
-
-    if bits is not None:
-        return positive_int(bits, "--bits")
-    return 8 * codes.shape[-1] if codes.ndim == 2 and codes.shape[1] else 1
-
-
-def _built(codes: str, bits: int | None, ids: str | None) -> "HammingIndex":
-    from manihash import HammingIndex
-
-    rows = _inputs.read_codes(codes)
-    return HammingIndex(rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids))
+    print_json(result) if as_json else print_result(key_values(_as_text(result)))
 
 
 def _bits_of(model: Path, bits: int | None) -> int:
-    """The length of a model's codes, which --bits may only repeat."""
+    """Return the code length of a model; raise if --bits is given and differs."""
     length = _inputs.load_hasher(model).n_bits
     if bits not in (None, length):
-        raise ValueError(f"{model} makes codes of {length} bits, and --bits {bits} came: leave it out")
+        raise ValueError(f"got --bits {bits}, but {model} makes codes of {length} bits: omit --bits")
     return length
 
 
-def _target(out: Path | None, *inputs: Path | str | None) -> Path:
+def _checked_output(out: Path | None, *inputs: Path | str | None) -> Path:
     if out is None:
-        raise typer.BadParameter("give the file to write with -o, or an index to check with --verify")
+        raise typer.BadParameter("give the index file to write with -o, or an index file and --verify")
     if not is_index(str(out)):
-        raise ValueError(f"{out} came as target: a name that ends in {SUFFIX} was wanted, by it it is known")
-    _inputs.check_target(out, *inputs)
+        raise ValueError(f"got the output file {out}: expected a name that ends in {_options.INDEX_SUFFIX}")
+    _inputs.check_output(out, *inputs)
     return out
 
 
@@ -158,19 +113,19 @@ def _verified(
     path: str, out: Path | None, bits: int | None, ids: str | None, model: Path | None
 ) -> "HammingIndex":
     if any(given is not None for given in (out, ids, model)):
-        raise typer.BadParameter("--verify checks a file and writes none: leave out -o, --ids and --model")
+        raise typer.BadParameter("--verify writes nothing: omit -o, --ids and --model")
     if not is_index(path):
-        raise ValueError(f"{path} came to be verified: an index file, named *{SUFFIX}, was wanted")
-    held = open_index(path, bits)
-    held.verify()
-    return held
+        raise ValueError(f"cannot verify {path}: expected an index file, named *{_options.INDEX_SUFFIX}")
+    index = open_index(path, bits)
+    index.verify()
+    return index
 
 
-def _in_words(told: dict[str, Any]) -> dict[str, str]:
-    each = told["rows"] / max(1, told["distinct_codes"])
-    done = "every byte is as it was written" if told["verified"] else f"built in {told['seconds']:.2f} s"
+def _as_text(result: dict[str, Any]) -> dict[str, str]:
+    mean = result["rows"] / max(1, result["distinct_codes"])
+    done = "verified: no damage" if result["verified"] else f"built in {result['seconds']:.2f} s"
     return {
-        "index": f"{told['index']} ({file_size(told['file_bytes'])}), {done}",
-        "rows": f"{told['rows']:,} of {told['bits']} bits",
-        "distinct codes": f"{told['distinct_codes']:,} ({each:.1f} rows each)",
+        "index": f"{result['index']} ({file_size(result['file_bytes'])}), {done}",
+        "rows": f"{result['rows']:,} codes of {result['bits']} bits",
+        "distinct codes": f"{result['distinct_codes']:,} (mean of {mean:.1f} rows per code)",
     }

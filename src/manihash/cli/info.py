@@ -1,4 +1,4 @@
-"""manihash info: what a model file holds, or what this installation has."""
+"""manihash info: describe a model file, or this installation."""
 
 import importlib.metadata
 import importlib.util
@@ -11,19 +11,19 @@ import typer
 from rich.table import Table
 
 from manihash import __version__
-from manihash.cli import _inputs
-from manihash.cli._output import facts, file_size, show, show_json
+from manihash.cli import _options
+from manihash.cli._output import file_size, key_values, print_json, print_result
 
-_NEEDED = ("numpy", "scipy", "scikit-learn", "safetensors")
-# module, what it is for, the extra that brings it
+_REQUIRED = ("numpy", "scipy", "scikit-learn", "safetensors")
+# module: purpose, extra that installs it
 _OPTIONAL = {
-    "faiss": ("fast Hamming search; without it exact and slower", "faiss"),
-    "matplotlib": ("the plots of the demo and of the paper", "plot"),
+    "faiss": ("faster Hamming search", "faiss"),
+    "matplotlib": ("plots of the demo and of the paper", "plot"),
     "h5py": ("HDF5 files", "hdf5"),
     "pyarrow": ("Parquet files", "parquet"),
-    "dask": ("arrays larger than a machine, on a cluster", "dask"),
-    "torch": ("tensors, and encoding on a card", "torch"),
-    "lancedb": ("codes in LanceDB, a database in a folder", "lancedb"),
+    "dask": ("data larger than one machine, on a Dask cluster", "dask"),
+    "torch": ("torch tensors, and computing on a GPU", "torch"),
+    "lancedb": ("codes in LanceDB", "lancedb"),
     "psycopg": ("codes in PostgreSQL with pgvector", "postgres"),
     "pymilvus": ("codes in Milvus", "milvus"),
 }
@@ -31,14 +31,16 @@ _OPTIONAL = {
 
 def info(
     file: Annotated[
-        Path | None, typer.Argument(help="A model file; without it, this installation.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="MODEL", help="Model file; omit it to describe this installation.", show_default=False
+        ),
     ] = None,
-    as_json: _inputs.Json = False,
+    as_json: _options.Json = False,
 ) -> None:
-    """Say what a model file holds; without a file, what is installed, and the recipes.
+    """Describe a model file; without a file, list the recipes and the installed libraries.
 
-    A model file is checked whole before anything is said about it; nothing in
-    it is executed.
+    The model file is verified first. No code in it is executed.
 
     Examples:
 
@@ -46,16 +48,16 @@ def info(
       manihash info
     """
     if file is not None:
-        held = _model(file)
-        show_json(held) if as_json else show(facts(_in_words(held)))
+        facts = _model(file)
+        print_json(facts) if as_json else print_result(key_values(_as_text(facts)))
     elif as_json:
-        show_json(_installation())
+        print_json(_installation())
     else:
         _show_installation(_installation())
 
 
 def _model(file: Path) -> dict[str, Any]:
-    """What a model file holds, verified: the numbers that describe it, not the arrays."""
+    """Return the description of a verified model file, without its arrays."""
     from manihash import load
     from manihash.files.model_format import format_version
     from manihash.hashers.recipes import recipe_of
@@ -82,7 +84,7 @@ def _model(file: Path) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it; a part as the call that makes it, an array by its shape."""
+    """Return a parameter as a JSON value: an object by its repr, an array by its shape."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if hasattr(value, "shape"):
@@ -90,26 +92,26 @@ def _plain(value: Any) -> Any:
     return " ".join(repr(value).split())
 
 
-def _in_words(held: dict[str, Any]) -> dict[str, str]:
+def _as_text(facts: dict[str, Any]) -> dict[str, str]:
     lines = {
-        "file": f"{held['file']} ({file_size(held['file_bytes'])}, format {held['format_version']})",
-        "model": held["class"] + (f", codes of {held['bits']} bits" if held["bits"] else ""),
+        "file": f"{facts['file']} ({file_size(facts['file_bytes'])}, format {facts['format_version']})",
+        "model": facts["class"] + (f", codes of {facts['bits']} bits" if facts["bits"] else ""),
     }
-    if held["recipe"] is not None:
-        texts = {name: json.dumps(value, separators=(",", ":")) for name, value in held["settings"].items()}
+    if facts["recipe"] is not None:
+        texts = {name: json.dumps(value, separators=(",", ":")) for name, value in facts["settings"].items()}
         lines["recipe"] = " ".join(
-            [held["recipe"], *(f"--set {name}={text}" for name, text in texts.items())]
+            [facts["recipe"], *(f"--set {name}={text}" for name, text in texts.items())]
         )
-    lines["takes"] = f"vectors of {held['width']:,} numbers"
-    if held["base_points"] is not None:
-        lines["base set"] = f"{held['base_points']:,} points"
+    lines["input"] = f"vectors of length {facts['width']:,}"
+    if facts["base_points"] is not None:
+        lines["base set"] = f"{facts['base_points']:,} points"
     for name in ("sigma", "loss"):
-        if held[name] is not None:
-            lines[name] = f"{held[name]:.6g}"
-    if held["neighbor_recall"] is not None:
-        lines["recall"] = f"{held['neighbor_recall']:.1%} of a row's nearest base points are found"
-    given = [f"{name}={value}" for name, value in held["params"].items()]
-    return {**lines, "parameters": "\n".join(given)}
+        if facts[name] is not None:
+            lines[name] = f"{facts[name]:.6g}"
+    if facts["neighbor_recall"] is not None:
+        lines["neighbor recall"] = f"{facts['neighbor_recall']:.1%} of the nearest base points are found"
+    params = [f"{name}={value}" for name, value in facts["params"].items()]
+    return {**lines, "parameters": "\n".join(params)}
 
 
 def _installation() -> dict[str, Any]:
@@ -121,7 +123,7 @@ def _installation() -> dict[str, Any]:
         "versions": {
             "manihash": __version__,
             "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in _NEEDED},
+            **{name: importlib.metadata.version(name) for name in _REQUIRED},
         },
         "optional": {
             module: {"present": importlib.util.find_spec(module) is not None, "for": use, "extra": extra}
@@ -135,15 +137,15 @@ def _installation() -> dict[str, Any]:
 
 def _show_installation(found: dict[str, Any]) -> None:
     optional = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("optional part", "here", "for"):
+    for heading in ("optional library", "installed", "used for"):
         optional.add_column(heading)
     for module, part in found["optional"].items():
         missing = f"no: pip install 'manihash\\[{part['extra']}]'"
         optional.add_row(module, "yes" if part["present"] else missing, part["for"])
-    recipes = Table("recipe", "what it is", box=None, header_style="bold", pad_edge=False)
+    recipes = Table("recipe", "description", box=None, header_style="bold", pad_edge=False)
     for name, about in found["recipes"].items():
         recipes.add_row(name, about)
     folders = {"MANIHASH_DATA": found["data_folder"] or "not set", "cache": found["cache"]}
-    for part in (facts(found["versions"]), optional, recipes, facts(folders)):
-        show(part)
-        show("")
+    for part in (key_values(found["versions"]), optional, recipes, key_values(folders)):
+        print_result(part)
+        print_result("")

@@ -1,4 +1,4 @@
-"""manihash paper: every table and figure of the paper, measured, beside the paper's own."""
+"""manihash paper: reproduce the tables and figures of the paper."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs
+from manihash.cli import _inputs, _options
 from manihash.cli import _paper_summary as summary
-from manihash.cli._errors import WRONG_INPUT
-from manihash.cli._output import show_json
-from manihash.cli._progress import watched
+from manihash.cli._errors import INVALID_INPUT
+from manihash.cli._output import print_json
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,49 +24,82 @@ _QUICK_ROWS, _QUICK_QUERIES, _QUICK_BITS = 5000, 200, (32, 64)
 def paper(
     only: Annotated[
         str | None,
-        typer.Option("--only", help="Experiments, with commas, such as fig7,tab1; all by default."),
+        typer.Option(
+            "--only",
+            metavar="ID,ID,...",
+            help="Experiments to run, separated by commas, such as fig7,tab1.",
+            show_default="all",
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Every experiment on 5,000 rows, at two lengths, with one seed.")
+        bool, typer.Option("--quick", help="Run on at most 5,000 rows, with two code lengths and one seed.")
     ] = False,
     bits: Annotated[
-        str | None, typer.Option("--bits", "-b", help="Code lengths, with commas.", show_default="16 to 128")
+        str | None,
+        typer.Option(
+            "--bits",
+            "-b",
+            metavar="N,N,...",
+            help="Code lengths in bits, separated by commas.",
+            show_default="16 to 128",
+        ),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", help="Repeat what is random with so many seeds.", show_default="3; quick 1"),
+        typer.Option("--seeds", help="Number of seeds of random methods.", show_default="3; 1 with --quick"),
     ] = None,
     queries: Annotated[
         int | None,
-        typer.Option("--queries", help="Queries of the large sets.", show_default="1,000; quick 200"),
+        typer.Option(
+            "--queries",
+            help="Number of queries on the large datasets.",
+            show_default="1,000; 200 with --quick",
+        ),
     ] = None,
     methods: Annotated[
-        str | None, typer.Option("--methods", help="Run only trials of these recipes, with commas.")
+        str | None,
+        typer.Option(
+            "--methods",
+            metavar="NAME,NAME,...",
+            help="Run only trials of these recipes, separated by commas.",
+            show_default="all",
+        ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", help="Run only trials on these sets, with commas.")
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="NAME,NAME,...",
+            help="Run only trials on these datasets, separated by commas.",
+            show_default="all",
+        ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Trials at once; those that measure time run alone.")
+        int,
+        typer.Option("--jobs", "-j", help="Number of parallel trials; trials that measure time run alone."),
     ] = 1,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the report.")] = Path("report"),
-    results: Annotated[Path, typer.Option("--results", help="The folder of the trials' results.")] = Path(
-        "paper-results"
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the report.")] = Path(
+        "report"
     ),
+    results: Annotated[
+        Path, typer.Option("--results", metavar="FOLDER", help="Folder of the results of trials.")
+    ] = Path("paper-results"),
     run_trials: Annotated[
-        bool, typer.Option("--run/--no-run", help="Run trials, or write the report of what is finished.")
+        bool,
+        typer.Option("--run/--no-run", help="Run trials, or only write the report of the finished ones."),
     ] = True,
     list_only: Annotated[
-        bool, typer.Option("--list", help="List the experiments and how much of each is done; run nothing.")
+        bool, typer.Option("--list", help="List the experiments and their progress; run nothing.")
     ] = False,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Run the experiments of the paper and write a report: its tables and figures beside ours.
+    """Run the experiments of the paper and write a report that compares our results with the paper's.
 
-    A trial (data, method, length, seed) that has a result is not run again, so
-    a run can be interrupted and resumed, or done in parts. Sets that are not on
-    this machine are left out, and the report says so.
+    A trial (dataset, method, code length, seed) that has a result is not run
+    again, so an interrupted run can be resumed, and a long run can be split
+    into several. Datasets that are not on this machine are skipped, and the
+    report lists them.
 
     Examples:
 
@@ -83,7 +116,7 @@ def paper(
 
     start = perf_counter()
     settings = _run_settings(quick, bits, seeds, queries)
-    experiments = catalog.chosen(_names(only, "--only") if only else catalog.EXPERIMENTS)
+    experiments = catalog.chosen(_inputs.comma_separated(only, "--only") if only else catalog.EXPERIMENTS)
     is_selected = _filter(methods, data)
     folder = ResultFolder(results)
     if list_only:
@@ -91,20 +124,20 @@ def paper(
         return
     positive_int(jobs, "--jobs")
     check_target(out)
-    asked = catalog.trials_of(experiments, settings)
-    with watched(quiet) as watch:
-        watch.begin("paper")
+    trials = catalog.trials_of(experiments, settings)
+    with progress_shown(quiet) as bar:
+        bar.start("paper")
         try:
-            todo = [trial for trial in asked if is_selected(trial)] if run_trials else []
-            if run_trials and asked and not todo:
+            todo = [trial for trial in trials if is_selected(trial)] if run_trials else []
+            if run_trials and trials and not todo:
                 raise ValueError("these experiments have no trial with the selected --methods and --data")
             failures = run(todo, folder.ready(), measure, jobs=jobs)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"finished trials are in {results}: run the command again to resume"
             ) from None
-        watch.begin("writing the report")
-        finished = folder.of(asked)
+        bar.start("writing the report")
+        finished = folder.of(trials)
         sections = summary.with_failures(
             experiments, catalog.sections_of(experiments, finished, settings), failures, settings
         )
@@ -114,11 +147,11 @@ def paper(
         "seconds": round(perf_counter() - start, 1),
     }
     if as_json:
-        show_json(document)
+        print_json(document)
     else:
         summary.show_summary(sections, document, settings)
     if failures or not finished:
-        raise typer.Exit(WRONG_INPUT)
+        raise typer.Exit(INVALID_INPUT)
 
 
 def _run_settings(quick: bool, bits: str | None, seeds: int | None, queries: int | None) -> "RunSettings":
@@ -135,7 +168,7 @@ def _run_settings(quick: bool, bits: str | None, seeds: int | None, queries: int
         }
         settings = replace(settings, quick=True, bits=_QUICK_BITS, seeds=1, **limits)
     if bits is not None:
-        settings = replace(settings, bits=_lengths(bits))
+        settings = replace(settings, bits=tuple(sorted({*_inputs.code_lengths(bits)})))
     if seeds is not None:
         settings = replace(settings, seeds=positive_int(seeds, "--seeds"))
     if queries is not None:
@@ -143,33 +176,19 @@ def _run_settings(quick: bool, bits: str | None, seeds: int | None, queries: int
     return settings
 
 
-def _lengths(text: str) -> tuple[int, ...]:
-    parts = _names(text, "--bits")
-    if not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"--bits {text!r} came: whole numbers with commas were wanted, such as 32,64")
-    return tuple(sorted({int(part) for part in parts}))
-
-
-def _names(text: str, option: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts:
-        raise ValueError(f"{option} {text!r} came: at least one was wanted, several with commas between them")
-    return parts
-
-
 def _filter(methods: str | None, data: str | None) -> Any:
-    """Whether a trial is of the methods and sets asked for; an unknown name lists the known ones."""
+    """Return a function that tells whether a trial has one of the given methods and datasets."""
     from manihash.datasets import CATALOG
     from manihash.hashers.recipe_table import RECIPES
 
     def known(text: str | None, option: str, names: "Mapping[str, Any]") -> set[str] | None:
         if text is None:
             return None
-        asked = _names(text, option)
-        for name in asked:
+        values = _inputs.comma_separated(text, option)
+        for name in values:
             if name not in names:
-                raise ValueError(f"{option} {name!r} is not known: choose among {', '.join(names)}")
-        return set(asked)
+                raise ValueError(f"unknown name {name!r} in {option}: expected one of {', '.join(names)}")
+        return set(values)
 
     of_method, of_data = known(methods, "--methods", RECIPES), known(data, "--data", CATALOG)
     return lambda t: (of_method is None or t.method in of_method) and (of_data is None or t.data in of_data)

@@ -1,4 +1,4 @@
-"""manihash search: the nearest codes of queries, by Hamming distance or ranked beyond it."""
+"""manihash search: find the nearest codes of queries."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from manihash.cli import _inputs
-from manihash.cli._output import say, show, show_json
-from manihash.cli._progress import watched
-from manihash.cli.index import SUFFIX, check_model, is_index, open_index
+from manihash.cli import _inputs, _options
+from manihash.cli._indexes import check_model, is_index, open_index
+from manihash.cli._output import print_json, print_message, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from manihash.stores import Store
 
 _QUERIES_SHOWN = 10
-_ANSWERS_SHOWN = 10
-_K = 10
+_RESULTS_SHOWN = 10
+_DEFAULT_K = 10
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The options that say what is looked for."""
+class _Request:
+    """The options that define the search."""
 
     k: int | None
     radius: int | None
@@ -39,32 +39,41 @@ class _Asked:
 
     @property
     def ranked_by(self) -> str:
-        """What the distances of the answers are."""
+        """Return the kind of the distances in the result."""
         return "euclidean" if self.rerank is not None else "asymmetric" if self.asymmetric else "hamming"
 
 
 def search(
-    model: _inputs.Model,
+    model: _options.Model,
     files: Annotated[
         list[str],
         typer.Argument(
             metavar="[CODES] QUERIES",
-            help=f"Codes of [bold]manihash encode[/] or an index of [bold]manihash index[/] (*{SUFFIX}), "
-            "left out with --store; then vectors to look for, one a row, which the model encodes.",
+            help=f"CODES: file of codes or index file (*{_options.INDEX_SUFFIX}); omit it with --store. "
+            "QUERIES: file of vectors, one per row, which the model encodes.",
         ),
     ],
     k: Annotated[
-        int | None, typer.Option("-k", help=f"So many nearest rows of each query; {_K} if nothing is said.")
+        int | None,
+        typer.Option(
+            "-k", help=f"Number of nearest rows per query; {_DEFAULT_K} without --radius.", show_default=False
+        ),
     ] = None,
     radius: Annotated[
-        int | None, typer.Option("--radius", help="Instead of -k: all rows at most so many bits away.")
+        int | None,
+        typer.Option(
+            "--radius",
+            help="Find all rows within this Hamming distance, in bits, instead of the k nearest.",
+            show_default=False,
+        ),
     ] = None,
     store: Annotated[
         str | None,
         typer.Option(
             "--store",
             metavar="STORE",
-            help="Search the database that [bold]manihash export --to[/] filled, by the same address.",
+            help=f"Search a database filled by [bold]manihash export[/]: {_options.STORES}.",
+            show_default=False,
         ),
     ] = None,
     rerank: Annotated[
@@ -72,36 +81,38 @@ def search(
         typer.Option(
             "--rerank",
             metavar="VECTORS",
-            help="Rank the ten times -k nearest rows anew by Euclidean distance of their original vectors; "
-            "row i is the vector of id i.",
+            help="Rerank the 10 k nearest codes by the Euclidean distance of the original vectors in this "
+            "file; row i is the vector of id i.",
+            show_default=False,
         ),
     ] = None,
     asymmetric: Annotated[
         bool,
-        typer.Option("--asymmetric", help="Rank by the query's real values against the stored bits."),
+        typer.Option(
+            "--asymmetric", help="Rank by asymmetric distance: real values of the query, bits of the codes."
+        ),
     ] = False,
     keep: Annotated[
         str | None,
         typer.Option(
             "--filter",
-            metavar="IDS",
-            help="Search these ids only: whole numbers, or a boolean for each row in ascending order of id.",
+            metavar="FILE",
+            help="Search only these rows: a file of ids, or of one boolean per row in ascending order of id.",
+            show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Write lims, ids and distances of all answers to an .npz file."),
-    ] = None,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    out: _options.NpzOut = None,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Find the codes nearest to queries, by Hamming distance.
+    """Find the nearest codes of queries by Hamming distance.
 
-    The search is exact; rows equally far are in order of their id, which is
-    their row in CODES, from 0, unless an index or a store has ids of its own.
-    The table shows the first queries; --json and -o give all. In the .npz file
-    the answers of query i are the ids and distances from lims(i) to
-    lims(i + 1).
+    The search is exact; ties are sorted by id. The id of a row is its row
+    number in CODES, from 0, unless the index or the store has other ids.
+
+    The table shows the first queries; --json and -o give all of them. The .npz
+    file contains ids, distances and lims: the results of query i are entries
+    lims(i) to lims(i + 1) of ids and distances.
 
     Examples:
 
@@ -110,68 +121,66 @@ def search(
       manihash search model.mhash codes.mhx queries.npy --rerank vectors.npy
       manihash search model.mhash queries.npy --store codes.lance
     """
-    asked = _Asked(k, radius, rerank, asymmetric, keep)
+    request = _Request(k, radius, rerank, asymmetric, keep)
     codes, queries = _sources(files, store)
-    _check_options(asked, store)
-    if out is not None:
-        _check_target(out, (model, codes, queries, rerank, keep))
+    _check_options(request, store)
+    _inputs.check_npz_output(out, model, codes, queries, rerank, keep)
     hasher = _inputs.load_hasher(model)
-    with watched(quiet) as watch, _opened(codes, store, hasher.n_bits, model) as held:
-        watch.begin("searching")
-        lims, distances, ids = _answers(held, hasher, _inputs.read_vectors(queries), asked)
+    with progress_shown(quiet) as bar, _opened(codes, store, hasher.n_bits, model) as opened:
+        bar.start("searching")
+        lims, distances, ids = _search(opened, hasher, _inputs.read_vectors(queries), request)
         if out is not None:
             _write(out, lims, distances, ids)
-        told = {
+        result = {
             "model": str(model),
             "bits": hasher.n_bits,
-            "codes": len(held),
-            **({"k": k or _K} if radius is None else {"radius": radius}),
-            "ranked_by": asked.ranked_by,
+            "codes": len(opened),
+            **({"k": k or _DEFAULT_K} if radius is None else {"radius": radius}),
+            "ranked_by": request.ranked_by,
         }
     answers = list(_by_query(lims, distances, ids))
-    show_json({**told, "answers": answers}) if as_json else show(_table(answers, asked.ranked_by))
+    if as_json:
+        print_json({**result, "answers": answers})
+    else:
+        print_result(_table(answers, request.ranked_by))
 
 
 def _sources(files: list[str], store: str | None) -> tuple[str | None, str]:
-    """The file of codes, or None with a store; and that of the queries."""
+    """Return the file of codes (None with a store) and the file of queries."""
     if len(files) != (2 if store is None else 1):
-        wanted = "CODES and QUERIES, or QUERIES alone with --store" if store is None else "QUERIES alone"
-        raise typer.BadParameter(f"{len(files)} files came after the model: {wanted} was wanted")
+        expected = (
+            "CODES and QUERIES, or QUERIES and --store" if store is None else "only QUERIES with --store"
+        )
+        raise typer.BadParameter(f"got {len(files)} files after the model: expected {expected}")
     return (files[0] if store is None else None), files[-1]
 
 
-def _check_options(asked: _Asked, store: str | None) -> None:
+def _check_options(request: _Request, store: str | None) -> None:
     from manihash.checks import positive_int
 
-    if asked.k is not None and asked.radius is not None:
-        raise typer.BadParameter("-k and --radius ask for different things: give one of the two")
-    positive_int(_K if asked.k is None else asked.k, "-k")
-    positive_int(0 if asked.radius is None else asked.radius, "--radius", least=0)
-    if asked.radius is not None and asked.ranked_by != "hamming":
-        raise typer.BadParameter("--radius counts bits: leave out --rerank and --asymmetric, or give -k")
-    if store is not None and (asked.asymmetric or asked.filter is not None):
+    if request.k is not None and request.radius is not None:
+        raise typer.BadParameter("-k and --radius cannot be combined: give one of the two")
+    positive_int(_DEFAULT_K if request.k is None else request.k, "-k")
+    positive_int(0 if request.radius is None else request.radius, "--radius", least=0)
+    if request.radius is not None and request.ranked_by != "hamming":
+        raise typer.BadParameter("--radius is a Hamming distance: omit --rerank and --asymmetric, or use -k")
+    if store is not None and (request.asymmetric or request.filter is not None):
         raise typer.BadParameter(
-            "a store knows neither --asymmetric nor --filter: give an index file instead of --store"
+            "--asymmetric and --filter do not work with --store: use an index file instead"
         )
-
-
-def _check_target(out: Path, inputs: tuple[Path | str | None, ...]) -> None:
-    if out.suffix.lower() != ".npz":
-        raise ValueError(f"{out} came as target: a name that ends in .npz was wanted, it holds three arrays")
-    _inputs.check_target(out, *inputs)
 
 
 @contextmanager
 def _opened(
     codes: str | None, store: str | None, n_bits: int, model: Path
 ) -> Iterator["HammingIndex | Store"]:
-    """What is to be searched, if it holds codes as long as those of the model, and of no other."""
+    """Open the index or store to search; raise if another model made its codes."""
     if store is not None:
         from manihash.stores import open_store
 
-        with open_store(store) as held:
-            _check_bits(held.url, held.n_bits, n_bits)
-            yield held
+        with open_store(store) as opened:
+            _check_bits(opened.url, opened.n_bits, n_bits)
+            yield opened
         return
     path = str(codes)
     index = open_index(path) if is_index(path) else open_index(path, n_bits)
@@ -180,43 +189,43 @@ def _opened(
     yield index
 
 
-def _check_bits(name: str, held: int, n_bits: int) -> None:
-    if held != n_bits:
+def _check_bits(name: str, stored: int, n_bits: int) -> None:
+    if stored != n_bits:
         raise ValueError(
-            f"{name} holds codes of {held} bits, and the model makes codes of {n_bits}: give the model that "
-            f"made them or, if it is the one, put them in again with --bits {n_bits}"
+            f"{name} holds codes of {stored} bits, but the model makes codes of {n_bits} bits: use the model "
+            f"that made the codes or, if it is this one, store them again with --bits {n_bits}"
         )
 
 
-def _answers(
-    held: "HammingIndex | Store", hasher: "Hasher", queries: "NDArray[Any]", asked: _Asked
+def _search(
+    opened: "HammingIndex | Store", hasher: "Hasher", queries: "NDArray[Any]", request: _Request
 ) -> tuple["NDArray[Any]", "NDArray[Any]", "NDArray[Any]"]:
-    """Limits (q + 1,), distances and ids of all answers, those of one query after those of another."""
+    """Return lims (q + 1,), distances and ids of all results, query after query."""
     import numpy as np
 
     from manihash import HammingIndex
     from manihash.search import Rescore
 
-    codes, k = hasher.encode(queries), asked.k or _K
-    rescore = None if asked.rerank is None else Rescore(queries, _inputs.read_vectors(asked.rerank))
-    if isinstance(held, HammingIndex):
-        kept = None if asked.filter is None else _filter(asked.filter, held)
-        if asked.radius is not None:
-            return held.within(codes, asked.radius, filter=kept)
-        real = hasher.embed(queries) if asked.asymmetric else None
-        distances, ids = held.search(codes, k, filter=kept, asymmetric=real, rescore=rescore)
-    elif asked.radius is not None:
-        return held.within(codes, asked.radius)
+    codes, k = hasher.encode(queries), request.k or _DEFAULT_K
+    rescore = None if request.rerank is None else Rescore(queries, _inputs.read_vectors(request.rerank))
+    if isinstance(opened, HammingIndex):
+        kept = None if request.filter is None else _read_filter(request.filter, opened)
+        if request.radius is not None:
+            return opened.within(codes, request.radius, filter=kept)
+        values = hasher.embed(queries) if request.asymmetric else None
+        distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
+    elif request.radius is not None:
+        return opened.within(codes, request.radius)
     else:
-        distances, ids = _of_store(held, codes, k, rescore)
+        distances, ids = _search_store(opened, codes, k, rescore)
     q, columns = ids.shape
     return np.arange(q + 1) * columns, distances.ravel(), ids.ravel()
 
 
-def _of_store(
+def _search_store(
     store: "Store", codes: "NDArray[Any]", k: int, rescore: "Rescore | None"
 ) -> tuple["NDArray[Any]", "NDArray[Any]"]:
-    """Distances and ids (q, k) out of a database; the shortlist is ranked anew here."""
+    """Return distances and ids (q, k) from a database, reranked if `rescore` is given."""
     n = store.count()
     if rescore is None or not n:
         return store.search(codes, k)
@@ -225,8 +234,8 @@ def _of_store(
     return rescore.best(ids, k)
 
 
-def _filter(path: str, index: "HammingIndex") -> "NDArray[Any]":
-    """The ids to keep, all of which the index must hold; or a boolean for each row."""
+def _read_filter(path: str, index: "HammingIndex") -> "NDArray[Any]":
+    """Return the ids of a filter, all of which must be in the index, or one boolean per row."""
     import numpy as np
 
     kept = _inputs.read_ids(path)
@@ -235,8 +244,8 @@ def _filter(path: str, index: "HammingIndex") -> "NDArray[Any]":
     unknown = kept[~np.isin(kept.astype(np.int64), index.ids) | (kept > np.iinfo(np.int64).max)]
     if len(unknown):
         raise ValueError(
-            f"{path} names {len(unknown):,} ids that are not among the {len(index):,} rows, such as "
-            f"{unknown[0]}: give ids that are there"
+            f"{path} contains {len(unknown):,} ids that are not in the index of {len(index):,} rows, such as "
+            f"{unknown[0]}: use ids of the index"
         )
     return kept
 
@@ -245,7 +254,7 @@ def _write(out: Path, lims: "NDArray[Any]", distances: "NDArray[Any]", ids: "NDA
     from manihash import datasets
 
     datasets.write(out, {"lims": lims, "distances": distances, "ids": ids})
-    say("written", f"{len(ids):,} answers to {len(lims) - 1:,} queries, {out}", "green")
+    print_message("written", f"{len(ids):,} results of {len(lims) - 1:,} queries to {out}", "green")
 
 
 def _by_query(
@@ -257,14 +266,14 @@ def _by_query(
 
 def _table(answers: list[dict[str, Any]], ranked_by: str) -> Table:
     bits = ranked_by == "hamming"
-    heading = f"id ({'bits away' if bits else f'{ranked_by} distance'}), nearest first"
-    table = Table("query", "found", heading, box=None, header_style="bold")
+    heading = f"id ({ranked_by} distance), nearest first"
+    table = Table("query", "results", heading, box=None, header_style="bold")
     for answer in answers[:_QUERIES_SHOWN]:
         pairs = list(zip(answer["ids"], answer["distances"], strict=True))
-        text = "  ".join(f"{i} ({d if bits else f'{d:.4g}'})" for i, d in pairs[:_ANSWERS_SHOWN])
-        more = "  …" if len(pairs) > _ANSWERS_SHOWN else ""
+        text = "  ".join(f"{i} ({d if bits else f'{d:.4g}'})" for i, d in pairs[:_RESULTS_SHOWN])
+        more = "  …" if len(pairs) > _RESULTS_SHOWN else ""
         table.add_row(str(answer["query"]), f"{len(pairs):,}", text + more)
     left = len(answers) - _QUERIES_SHOWN
     if left > 0:
-        table.caption = f"and {left:,} more queries: --json or -o give all"
+        table.caption = f"{left:,} more queries: use --json or -o to get all"
     return table

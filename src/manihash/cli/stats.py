@@ -1,14 +1,14 @@
-"""manihash stats: what an index or a file of codes holds, and whether its codes have collapsed."""
+"""manihash stats: statistics of a set of codes."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from manihash.cli import _inputs
-from manihash.cli._output import facts, file_size, say, show, show_json
-from manihash.cli._progress import watched
-from manihash.cli.index import SUFFIX, CodeBits, open_index
+from manihash.cli import _options
+from manihash.cli._indexes import open_index
+from manihash.cli._output import file_size, key_values, print_json, print_message, print_result
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from manihash.search import IndexStats
@@ -19,47 +19,49 @@ _BITS_SHOWN = 10
 def stats(
     codes: Annotated[
         str,
-        typer.Argument(help=f"An index of [bold]manihash index[/] (*{SUFFIX}), or codes in a file of bytes."),
+        typer.Argument(metavar="CODES", help=f"Index file (*{_options.INDEX_SUFFIX}) or file of codes."),
     ],
-    bits: CodeBits = None,
-    as_json: _inputs.Json = False,
-    quiet: _inputs.Quiet = False,
+    bits: _options.CodeBits = None,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Say how codes are spread: how often they repeat, and which bits tell nothing.
+    """Show statistics of a set of codes: distinct codes, bucket sizes, constant and correlated bits.
 
-    Where codes have collapsed onto few values, or bits say what others say,
-    a warning tells what to do about it. Effective bits are as many independent
-    bits as would vary as much; the median bucket is the one that a row finds
-    itself in.
+    A bucket is the set of rows that have the same code; the median bucket size
+    is the median over rows. The effective number of bits measures redundancy:
+    it equals the code length if the bits are independent. If the codes have
+    collapsed to few values, or bits are redundant, a warning says what to do.
 
     Examples:
 
       manihash stats codes.mhx
       manihash stats codes.npy --bits 48 --json
     """
-    with watched(quiet) as watch:
-        watch.begin("counting")
-        found = open_index(codes, bits).stats()
-    for warning in found.warnings:
-        say("warning", warning, "yellow")
-    show_json({"codes": codes, **asdict(found)}) if as_json else show(facts(_in_words(codes, found)))
+    with progress_shown(quiet) as bar:
+        bar.start("computing statistics")
+        statistics = open_index(codes, bits).stats()
+    for warning in statistics.warnings:
+        print_message("warning", warning, "yellow")
+    print_json({"codes": codes, **asdict(statistics)}) if as_json else print_result(
+        key_values(_as_text(codes, statistics))
+    )
 
 
-def _in_words(codes: str, found: "IndexStats") -> dict[str, str]:
-    pairs = [f"{i} and {j}" for i, j in found.correlated_bits]
+def _as_text(codes: str, statistics: "IndexStats") -> dict[str, str]:
+    pairs = [f"{i} and {j}" for i, j in statistics.correlated_bits]
     return {
-        "codes": f"{codes} ({file_size(found.bytes)} as an index)",
-        "rows": f"{found.rows:,} of {found.n_bits} bits",
-        "distinct codes": f"{found.distinct_codes:,}, {found.entropy:.2f} bits of entropy",
-        "rows of a code": f"{found.mean_bucket:.1f} on average, {found.median_bucket:,.0f} in the median, "
-        f"{found.largest_bucket:,} at most",
-        "effective bits": f"{found.effective_bits:.1f} of {found.n_bits}",
-        "constant bits": _listed([str(bit) for bit in found.constant_bits]),
+        "codes": f"{codes} (index of {file_size(statistics.bytes)})",
+        "rows": f"{statistics.rows:,} codes of {statistics.n_bits} bits",
+        "distinct codes": f"{statistics.distinct_codes:,} (entropy {statistics.entropy:.2f} bits)",
+        "bucket size": f"mean {statistics.mean_bucket:.1f}, median {statistics.median_bucket:,.0f}, "
+        f"maximum {statistics.largest_bucket:,}",
+        "effective bits": f"{statistics.effective_bits:.1f} of {statistics.n_bits}",
+        "constant bits": _listed([str(bit) for bit in statistics.constant_bits]),
         "correlated bits": _listed(pairs),
     }
 
 
 def _listed(names: list[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first names, and how many more there are."""
     more = f", and {len(names) - _BITS_SHOWN:,} more" if len(names) > _BITS_SHOWN else ""
     return ", ".join(names[:_BITS_SHOWN]) + more or "none"

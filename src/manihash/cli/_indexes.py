@@ -1,0 +1,57 @@
+"""Open index files and files of codes; the commands index, search, dedup and stats share it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from manihash.cli import _inputs
+from manihash.cli._options import INDEX_SUFFIX
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from manihash import HammingIndex
+
+
+def is_index(path: str) -> bool:
+    """Return whether a file is an index file, by its suffix."""
+    return path.lower().endswith(INDEX_SUFFIX)
+
+
+def open_index(path: str, bits: int | None = None) -> "HammingIndex":
+    """Return the index of an index file, as a memory map, or a new index of a file of codes."""
+    if not is_index(path):
+        return build_index(path, bits, None)
+    from manihash import HammingIndex
+
+    index = HammingIndex.load(path)
+    if bits is not None and bits != index.n_bits:
+        raise ValueError(f"got --bits {bits}, but {path} holds codes of {index.n_bits} bits: omit --bits")
+    return index
+
+
+def build_index(codes: str, bits: int | None, ids: str | None) -> "HammingIndex":
+    """Return a new index of a file of codes."""
+    from manihash import HammingIndex
+
+    rows = _inputs.read_codes(codes)
+    return HammingIndex(rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids))
+
+
+def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:
+    """Return the code length of ``--bits``, or all bits of the bytes of codes (n, bytes)."""
+    from manihash.checks import positive_int
+
+    if bits is not None:
+        return positive_int(bits, "--bits")
+    return 8 * codes.shape[-1] if codes.ndim == 2 and codes.shape[1] else 1
+
+
+def check_model(path: str, index: "HammingIndex", model: Path) -> None:
+    """Raise if the index records that another model made its codes."""
+    from manihash.files.atomic import sha256_of
+
+    if index.made_by is not None and index.made_by != sha256_of(model):
+        raise ValueError(
+            f"{path} holds codes of another model than {model}: use the model that made the codes or, if it "
+            f"is {model}, build the index again with --model {model}"
+        )

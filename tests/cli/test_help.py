@@ -1,0 +1,78 @@
+"""Every help text, and the hints that the command adds to errors of the library."""
+
+import pytest
+from command import run, stderr_line
+from typer.main import get_command
+
+from manihash.cli._app import app
+from manihash.cli._errors import hints
+
+GROUP = get_command(app)
+COMMANDS = [[name] for name in GROUP.commands if name != "data"]
+COMMANDS += [["data", name] for name in GROUP.commands["data"].commands]
+
+
+def command_of(path):
+    return GROUP.commands[path[0]] if len(path) == 1 else GROUP.commands["data"].commands[path[1]]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_help_has_a_summary_and_an_example(path):
+    text = run(*path, "--help").stdout
+    assert f"  manihash {' '.join(path)}" in text
+    summary = command_of(path).help.splitlines()[0]
+    assert summary.endswith(".")
+    assert summary[0].isupper()
+
+
+@pytest.mark.parametrize("path", [[], ["data"], *COMMANDS], ids=lambda path: " ".join(path) or "manihash")
+def test_flags_are_shown_without_a_type(path):
+    text = run(*path, "--help").stdout
+    assert "bool" not in text.lower().replace("boolean", "")
+    assert "{" not in text
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_option_and_argument_has_a_description(path):
+    for param in command_of(path).params:
+        assert param.help, param.name
+        assert param.help.endswith((".", ")")), (param.name, param.help)
+
+
+def test_the_help_documents_the_exit_codes():
+    text = " ".join(run("--help").stdout.split())
+    assert "0 success, 1 internal error, 2 invalid input, 130 interrupted" in text
+    assert "143 terminated" in text
+
+
+def test_hints_name_only_options_of_the_command():
+    message = "n_neighbors=31 exceeds the 30 base points: lower n_neighbors or use a larger base"
+    assert hints(message, {"--set"}) == [
+        "--set n_neighbors=K sets n_neighbors",
+        "--set base__size=M sets the number of base points",
+    ]
+    assert hints(message, {"--json"}) == []
+
+
+def test_no_hint_repeats_an_option_that_the_message_names():
+    assert hints("got --set n_bits: use --bits instead", {"--set", "--bits"}) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (["fit", "--data=digits", "--recipe=imh-tsne", "--set=base__size=2000"], "--set base__size=M"),
+        (["fit", "--data=digits", "--recipe=imh-tsne", "--set=n_neighbors=401"], "--set n_neighbors=K"),
+        (["fit", "X.npy", "--recipe=imh-tsn"], "manihash info lists the recipes"),
+        (["encode", "none.mhash", "X.npy"], "manihash fit writes model files"),
+    ],
+)
+def test_the_command_adds_a_hint_to_an_error_of_the_library(args, hint, tmp_path, monkeypatch):
+    import numpy as np
+
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", np.random.default_rng(0).normal(size=(50, 4)))
+    message = stderr_line(run(*args, "-o", "out.npy", code=2))
+    error, _, given = message.partition("hint: ")
+    assert hint in given
+    assert error.startswith("error: ")
