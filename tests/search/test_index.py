@@ -166,6 +166,15 @@ def test_its_length_is_the_number_of_rows(scanner):
     assert len(HammingIndex(pack(random_bits(9, 3, 0)), n_bits=3)) == 9
 
 
+def test_its_repr_shows_rows_bits_distinct_codes_and_file(tmp_path):
+    index = HammingIndex(pack([[0, 1, 1], [0, 1, 1], [1, 0, 0]]), n_bits=3)
+    assert repr(index) == "HammingIndex(rows=3, n_bits=3, distinct_codes=2)"
+    index.save(tmp_path / "codes.mhx")
+    assert f"file={str(tmp_path / 'codes.mhx')!r}" in repr(HammingIndex.load(tmp_path / "codes.mhx"))
+    index.remove([0])
+    assert repr(index) == "HammingIndex(rows=2, n_bits=3)"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

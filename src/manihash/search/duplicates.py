@@ -131,8 +131,9 @@ def _components(codes: Codes, n_bits: int, radius: int) -> Ints:
         queries = codes[start : start + _BLOCK]
         lims, _, other = finder.within(queries, radius, finder.plan(radius, u).route)
         one = np.repeat(np.arange(start, start + len(queries)), np.diff(lims))
-        new = (one < other) & (label[one] != label[other])
-        pairs.append((label[one[new]], label[other[new]]))
+        new = one < other
+        a, b = label[one[new]], label[other[new]]
+        pairs.append((a[a != b], b[a != b]))
         held += len(pairs[-1][0])
         if held > max(_PAIRS, u):
             label, pairs, held = _merged(label, pairs), [], 0
