@@ -228,7 +228,7 @@ def test_every_class_of_model_files_is_where_the_registry_says():
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
-        ("import manihash", {"sklearn", "scipy", "pandas", *OPTIONAL}),
+        ("import manihash", {"sklearn", "scipy", "pandas", "pooch", "platformdirs", *OPTIONAL}),
         (
             "import manihash.codes, manihash.evaluation.metrics, manihash.files.model, manihash.rows.local",
             {"sklearn", *OPTIONAL},

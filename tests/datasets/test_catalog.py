@@ -17,14 +17,14 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("name", ["photo-sift1m", "tiny-gist960", "bigann10k"])
-def test_a_set_without_a_public_home_says_what_to_put_where(name: str, empty_home: Path) -> None:
+def test_the_error_of_a_private_data_set_says_what_to_put_where(name: str, empty_home: Path) -> None:
     assert not CATALOG[name].is_public
     with pytest.raises(MissingDataError, match="no public address") as caught:
         load_dataset(name)
     assert str(empty_home / CATALOG[name].files[0].path) in str(caught.value)
 
 
-def test_without_a_folder_named_the_message_says_how_to_name_one(
+def test_without_a_data_folder_the_error_says_how_to_set_one(
     empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MANIHASH_DATA")
@@ -48,9 +48,7 @@ def _nearest(X: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("name", "stem"), [("sift1m", "sift"), ("gist1m", "gist")])
-def test_unpacked_files_of_corpus_texmex_are_read_and_stay_memory_mapped(
-    name: str, stem: str, empty_home: Path
-) -> None:
+def test_unpacked_files_of_corpus_texmex_are_memory_mapped(name: str, stem: str, empty_home: Path) -> None:
     made = _texmex_files(empty_home, stem)
     dataset = load_dataset(name, shuffle=False)
     assert isinstance(dataset.X_train, np.memmap)
@@ -60,7 +58,7 @@ def test_unpacked_files_of_corpus_texmex_are_read_and_stay_memory_mapped(
     np.testing.assert_array_equal(dataset.neighbors, made["nearest"])
 
 
-def test_nearest_rows_follow_the_database_into_its_random_order(empty_home: Path) -> None:
+def test_nearest_rows_are_renumbered_in_the_random_order(empty_home: Path) -> None:
     _texmex_files(empty_home, "sift")
     dataset = load_dataset("sift1m", n_queries=4)
     assert dataset.neighbors is not None
@@ -80,7 +78,7 @@ def test_nearest_rows_beyond_the_database_are_refused(empty_home: Path) -> None:
         load_dataset("sift1m")
 
 
-def test_cifar10_gist_is_made_from_the_public_archive_once(
+def test_cifar10_gist_is_computed_from_the_public_archive_once(
     empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images = RNG.integers(0, 256, (60, 32, 32, 3), dtype=np.uint8)
@@ -100,7 +98,7 @@ def test_cifar10_gist_is_made_from_the_public_archive_once(
     np.testing.assert_array_equal(load_dataset("cifar10-gist", n_queries=10).X_test, first.X_test)
 
 
-def test_a_batch_of_cifar10_cut_short_is_refused(empty_home: Path) -> None:
+def test_a_truncated_batch_of_cifar10_is_refused(empty_home: Path) -> None:
     folder = empty_home / "cifar-10-batches-bin"
     folder.mkdir()
     for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
@@ -109,7 +107,7 @@ def test_a_batch_of_cifar10_cut_short_is_refused(empty_home: Path) -> None:
         load_dataset("cifar10-gist")
 
 
-def test_the_split_of_mnist_is_that_of_the_authors_run(data_folder: Path) -> None:
+def test_the_split_of_mnist_is_the_split_of_the_authors(data_folder: Path) -> None:
     golden = data_folder / "imh-golden/imh_golden.npz"
     y = np.concatenate([read(data_folder / f"mnist/{p}-labels-idx1-ubyte.gz") for p in ("train", "t10k")])
     queries, database = balanced_split(y, 1000, 2013)
@@ -117,13 +115,13 @@ def test_the_split_of_mnist_is_that_of_the_authors_run(data_folder: Path) -> Non
     np.testing.assert_array_equal(database, read(golden, key="train_idx"))
 
 
-def test_the_split_is_the_same_with_every_numpy() -> None:
+def test_the_split_does_not_depend_on_the_version_of_numpy() -> None:
     queries, database = balanced_split(np.arange(1000) % 10, 100, 2013)
     assert queries[:5].tolist() == [285, 970, 381, 514, 361]
     assert database[:5].tolist() == [939, 429, 903, 367, 951]
 
 
-def test_mnist_is_bytes_69000_to_1000_in_the_order_of_imh_golden(data_folder: Path) -> None:
+def test_mnist_has_69000_rows_and_1000_queries_in_the_order_of_imh_golden(data_folder: Path) -> None:
     dataset = load_dataset("mnist")
     golden = data_folder / "imh-golden/imh_golden.npz"
     assert dataset.X_train.shape == (69000, 784)
@@ -134,7 +132,7 @@ def test_mnist_is_bytes_69000_to_1000_in_the_order_of_imh_golden(data_folder: Pa
     assert dataset.is_papers_own
 
 
-def test_cifar10_gist_is_single_precision_59000_to_1000(data_folder: Path) -> None:
+def test_cifar10_gist_has_59000_rows_and_1000_queries_in_float32(data_folder: Path) -> None:
     dataset = load_dataset("cifar10-gist")
     assert dataset.X_train.shape == (59000, 512)
     assert dataset.X_train.dtype == np.float32
@@ -142,7 +140,7 @@ def test_cifar10_gist_is_single_precision_59000_to_1000(data_folder: Path) -> No
     assert "lost" in dataset.note
 
 
-def test_bigann10k_brings_its_true_nearest_rows(data_folder: Path) -> None:
+def test_bigann10k_has_the_true_nearest_rows(data_folder: Path) -> None:
     dataset = load_dataset("bigann10k", n_queries=5)
     assert dataset.neighbors is not None
     squares = ((dataset.X_test.astype(int)[:, None] - dataset.X_train) ** 2).sum(axis=2)
@@ -150,7 +148,7 @@ def test_bigann10k_brings_its_true_nearest_rows(data_folder: Path) -> None:
     np.testing.assert_array_equal(brought, np.sort(squares, axis=1)[:, :100])
 
 
-def test_sets_with_queries_of_their_own_give_them(data_folder: Path) -> None:
+def test_data_sets_with_queries_keep_them(data_folder: Path) -> None:
     photo = load_dataset("photo-sift1m", n_train=1000)
     assert (photo.X_train.shape, photo.X_test.shape, photo.y_train) == ((1000, 128), (10000, 128), None)
     tiny = load_dataset("tiny-gist960", n_queries=100)
@@ -160,7 +158,7 @@ def test_sets_with_queries_of_their_own_give_them(data_folder: Path) -> None:
     assert (tiny.X_test.shape, len(tiny.y_test)) == ((100, 960), 100)
 
 
-def test_digits_come_with_scikit_learn_and_are_split_by_class(empty_home: Path) -> None:
+def test_digits_are_split_by_class(empty_home: Path) -> None:
     dataset = load_dataset("digits")
     assert (dataset.X_train.shape, dataset.X_test.shape) == ((1597, 64), (200, 64))
     assert dataset.y_test is not None
@@ -170,7 +168,7 @@ def test_digits_come_with_scikit_learn_and_are_split_by_class(empty_home: Path) 
     np.testing.assert_array_equal(again.X_train, dataset.X_train)
 
 
-def test_no_row_is_both_query_and_database_and_none_is_lost() -> None:
+def test_every_row_is_a_query_or_in_the_database() -> None:
     y = RNG.integers(0, 7, 500)
     queries, database = balanced_split(y, 70, 3)
     np.testing.assert_array_equal(np.sort(np.concatenate([queries, database])), np.arange(500))
@@ -188,7 +186,7 @@ def test_no_row_is_both_query_and_database_and_none_is_lost() -> None:
         ({"seed": -1}, "at least 0"),
     ],
 )
-def test_a_split_that_cannot_be_made_is_refused(options: dict[str, int], message: str) -> None:
+def test_an_impossible_split_is_refused(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_dataset("digits", **options)
 
@@ -199,21 +197,21 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert set(dataset_names()) == set(CATALOG)
 
 
-def test_the_catalog_agrees_with_the_checksums_beside_the_data(data_folder: Path) -> None:
+def test_the_catalog_has_the_checksums_of_the_data_folder(data_folder: Path) -> None:
     sums = dict(line.split()[::-1] for line in (data_folder / "SHA256SUMS").read_text().splitlines())
     listed = {file.path: file.sha256 for entry in CATALOG.values() for file in entry.files}
     assert len(listed.keys() & sums.keys()) == 8
     assert all(listed[path] == sums[path] for path in listed.keys() & sums.keys())
 
 
-def test_importing_the_data_sets_loads_no_heavy_library() -> None:
+def test_importing_datasets_loads_no_heavy_library() -> None:
     heavy = {"sklearn", "h5py", "pooch", "requests", "platformdirs"}
     program = f"import sys, manihash.datasets; print(*{heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 
 
-def test_a_damaged_gzip_of_mnist_is_told_before_it_is_read(empty_home: Path) -> None:
+def test_a_damaged_file_of_mnist_is_refused_before_it_is_read(empty_home: Path) -> None:
     (empty_home / "mnist").mkdir()
     (empty_home / CATALOG["mnist"].files[0].path).write_bytes(gzip.compress(b"not these"))
     with pytest.raises(DataFileError, match="not the published file"):

@@ -1,4 +1,4 @@
-"""Files from their homes: whole and verified or not there at all, and a message that says what to do."""
+"""Downloads: complete and verified, or not kept; errors say what to do."""
 
 import ftplib
 import hashlib
@@ -24,7 +24,7 @@ from manihash.datasets.locations import PublishedFile, cache_folder, locate
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves CONTENT; /half promises all of it, sends half and hangs up."""
+    """Serves ``content``; /half promises all of it, sends half and closes the connection."""
 
     content = bytes(range(256)) * 9000
 
@@ -38,30 +38,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(self.content[: len(self.content) // 2] if self.path == "/half" else self.content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing to the terminal."""
+        """Print nothing."""
 
 
 @pytest.fixture
-def home() -> Iterator[str]:
-    """The address of a server on this machine."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+def server() -> Iterator[str]:
+    """The address of an HTTP server on this machine."""
+    http_server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=http_server.serve_forever, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    yield f"http://127.0.0.1:{http_server.server_port}"
+    http_server.shutdown()
+    http_server.server_close()
     thread.join()
 
 
 SHA256 = hashlib.sha256(Handler.content).hexdigest()
 
 
-def test_a_download_is_whole_verified_and_reports_its_bytes(
-    home: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_download_is_complete_and_logs_its_progress(
+    server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     target = tmp_path / "new folder" / "file.bin"
     with caplog.at_level(logging.DEBUG, "manihash.progress"):
-        fetch(f"{home}/file.bin", target, SHA256)
+        fetch(f"{server}/file.bin", target, SHA256)
     assert target.read_bytes() == Handler.content
     records = [vars(record) for record in caplog.records]
     assert [r["done"] for r in records] == sorted(r["done"] for r in records)
@@ -69,30 +69,30 @@ def test_a_download_is_whole_verified_and_reports_its_bytes(
     assert records[-1]["stage"] == "download file.bin"
 
 
-def test_a_wrong_checksum_is_told_and_nothing_is_kept(home: str, tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_checksum_is_not_kept(server: str, tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=f"sha256 {SHA256}, expected {'0' * 64}"):
-        fetch(f"{home}/file.bin", tmp_path / "file.bin", "0" * 64)
+        fetch(f"{server}/file.bin", tmp_path / "file.bin", "0" * 64)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_connection_lost_half_way_is_told_and_nothing_is_kept(home: str, tmp_path: Path) -> None:
+def test_a_lost_connection_leaves_nothing(server: str, tmp_path: Path) -> None:
     with pytest.raises(
         MissingDataError,
         match=f"{len(Handler.content) // 2} bytes read, {len(Handler.content) // 2} more expected",
     ):
-        fetch(f"{home}/half", tmp_path / "file.bin", SHA256)
+        fetch(f"{server}/half", tmp_path / "file.bin", SHA256)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupt_during_a_download_leaves_nothing(
-    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(stage: str, done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("manihash.datasets.download.advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fetch(f"{home}/file.bin", tmp_path / "file.bin", SHA256)
+        fetch(f"{server}/file.bin", tmp_path / "file.bin", SHA256)
     assert not list(tmp_path.iterdir())
 
 
@@ -176,20 +176,22 @@ def test_the_cache_is_where_earlier_versions_had_it(monkeypatch: pytest.MonkeyPa
     assert cache_folder() == Path.home() / "own"
 
 
-def test_a_downloaded_file_has_the_permissions_of_any_new_file(home: str, tmp_path: Path) -> None:
-    fetch(f"{home}/file.bin", tmp_path / "file.bin", SHA256)
+def test_a_downloaded_file_has_the_permissions_of_any_new_file(server: str, tmp_path: Path) -> None:
+    fetch(f"{server}/file.bin", tmp_path / "file.bin", SHA256)
     (tmp_path / "other").touch()
     assert (tmp_path / "file.bin").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_a_second_home_is_tried_and_the_cache_is_used_afterwards(home: str, empty_home: Path) -> None:
-    file = PublishedFile("some/file.bin", SHA256, (f"{home}/missing", f"{home}/half", f"{home}/file.bin"))
+def test_the_next_address_is_tried_and_the_cache_is_used_afterwards(server: str, empty_home: Path) -> None:
+    file = PublishedFile(
+        "some/file.bin", SHA256, (f"{server}/missing", f"{server}/half", f"{server}/file.bin")
+    )
     assert locate(file) == cache_folder() / "some/file.bin"
     offline = replace(file, urls=("http://127.0.0.1:9/file.bin",))
     assert locate(offline) == cache_folder() / "some/file.bin"
 
 
-def test_offline_the_message_names_the_file_its_home_and_both_places(empty_home: Path) -> None:
+def test_the_error_without_a_network_names_the_address_and_both_folders(empty_home: Path) -> None:
     file = PublishedFile("some/file.bin", SHA256, ("http://127.0.0.1:9/file.bin",))
     with pytest.raises(MissingDataError) as caught:
         locate(file)
@@ -197,26 +199,26 @@ def test_offline_the_message_names_the_file_its_home_and_both_places(empty_home:
         assert part in str(caught.value)
 
 
-def test_the_folder_of_the_user_is_looked_at_before_the_cache(empty_home: Path) -> None:
+def test_the_data_folder_is_searched_before_the_cache(empty_home: Path) -> None:
     for folder in (empty_home, cache_folder()):
         folder.mkdir(exist_ok=True)
         (folder / "file.bin").write_bytes(Handler.content)
     assert locate(PublishedFile("file.bin", SHA256)) == empty_home / "file.bin"
 
 
-def test_a_file_cut_short_in_the_folder_of_the_user_is_told(empty_home: Path) -> None:
+def test_a_truncated_file_in_the_data_folder_is_refused(empty_home: Path) -> None:
     (empty_home / "file.bin").write_bytes(Handler.content[:1000])
     with pytest.raises(DataFileError, match=r"1000 bytes .* expected.*copy it again"):
         locate(PublishedFile("file.bin", SHA256))
 
 
-def test_an_unwritable_cache_is_told_with_the_way_out(
-    home: str, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_error_of_an_unwritable_cache_names_the_variable(
+    server: str, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (empty_home / "a file").touch()
     monkeypatch.setenv("MANIHASH_CACHE", str(empty_home / "a file" / "cache"))
     with pytest.raises(OSError, match="MANIHASH_CACHE"):
-        locate(PublishedFile("file.bin", SHA256, (f"{home}/file.bin",)))
+        locate(PublishedFile("file.bin", SHA256, (f"{server}/file.bin",)))
 
 
 def _tar(path: Path, files: dict[str, bytes], *, link: str | None = None) -> None:
@@ -231,7 +233,7 @@ def _tar(path: Path, files: dict[str, bytes], *, link: str | None = None) -> Non
             tar.addfile(info)
 
 
-def test_only_wanted_members_come_out_of_an_archive(tmp_path: Path) -> None:
+def test_only_the_named_members_are_extracted_from_an_archive(tmp_path: Path) -> None:
     _tar(tmp_path / "a.tar.gz", {"a/x": b"1", "../evil": b"2", "a/y": b"3"})
     extract(tmp_path / "a.tar.gz", ["a/x"], tmp_path / "out")
     assert [p.name for p in (tmp_path / "out").rglob("*") if p.is_file()] == ["x"]
@@ -244,7 +246,7 @@ def test_a_link_in_an_archive_is_not_followed(tmp_path: Path) -> None:
         extract(tmp_path / "a.tar.gz", ["a/x"], tmp_path / "out")
 
 
-def test_an_archive_cut_short_leaves_no_half_member(tmp_path: Path) -> None:
+def test_a_truncated_archive_leaves_no_member(tmp_path: Path) -> None:
     _tar(tmp_path / "a.tar.gz", {"a/x": np.random.default_rng(0).bytes(50000)})
     whole = (tmp_path / "a.tar.gz").read_bytes()
     for size in (0, 1, 300, len(whole) // 2, len(whole) - 9000):
@@ -255,15 +257,15 @@ def test_an_archive_cut_short_leaves_no_half_member(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_corpus_texmex_is_downloaded_unpacked_and_removed(
-    home: str, empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: str, empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, rows in (("base.fvecs", 50), ("query.fvecs", 7), ("groundtruth.ivecs", 7)):
         write(tmp_path / f"sift_{name}", np.zeros((rows, 8), np.int32))
     made = {f"sift/{path.name}": path.read_bytes() for path in tmp_path.glob("sift_*")}
-    _tar(tmp_path / "sift.tar.gz", {**made, "sift/sift_learn.fvecs": b"not wanted"})
+    _tar(tmp_path / "sift.tar.gz", {**made, "sift/sift_learn.fvecs": b"not needed"})
     content = (tmp_path / "sift.tar.gz").read_bytes()
     monkeypatch.setattr(Handler, "content", content)
-    file = PublishedFile("sift.tar.gz", hashlib.sha256(content).hexdigest(), (f"{home}/sift.tar.gz",))
+    file = PublishedFile("sift.tar.gz", hashlib.sha256(content).hexdigest(), (f"{server}/sift.tar.gz",))
     monkeypatch.setitem(CATALOG, "sift1m", replace(CATALOG["sift1m"], files=(file,)))
     assert load_dataset("sift1m").X_train.shape == (50, 8)
     assert sorted(p.name for p in cache_folder().rglob("*")) == ["sift", *sorted(Path(n).name for n in made)]

@@ -1,4 +1,4 @@
-"""The GIST descriptor against descriptors that were made elsewhere, and its invariances."""
+"""GIST descriptors agree with published ones and have the expected invariances."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 from manihash.datasets import gist, read
 
 
-def test_grey_gist_of_cifar10_is_the_published_one_to_half_precision(data_folder: Path) -> None:
+def test_gray_gist_of_cifar10_equals_the_published_one_in_half_precision(data_folder: Path) -> None:
     images = read(data_folder / "cifar10-sample/cifar10_first200.npz", key="images")
     published = read(data_folder / "cifar10-gist/cifar10_gist512.npz", key="X")[:200]
     descriptors = gist(images).astype(np.float16)
@@ -17,7 +17,7 @@ def test_grey_gist_of_cifar10_is_the_published_one_to_half_precision(data_folder
     assert np.mean(steps_apart == 0) > 0.99
 
 
-def test_color_gist_of_tiny_imagenet_is_the_published_one_byte_for_byte(data_folder: Path) -> None:
+def test_color_gist_of_tiny_imagenet_equals_the_published_one(data_folder: Path) -> None:
     path = data_folder / "cifar10-sample/tinyimagenet_60.npz"
     descriptors = gist(read(path, key="images"), color=True)
     assert np.mean(np.rint(255 * descriptors) == read(path, key="gist960")) > 0.9999
@@ -30,18 +30,18 @@ def images() -> np.ndarray:
     return (255 * (smooth - low) / (high - low)).astype(np.uint8)
 
 
-def test_the_two_kinds_have_512_and_960_dimensions(images: np.ndarray) -> None:
+def test_gray_descriptors_have_512_numbers_and_color_descriptors_960(images: np.ndarray) -> None:
     assert gist(images).shape == (3, 512)
     assert gist(images, color=True).shape == (3, 960)
     assert gist(images[:0]).shape == (0, 512)
 
 
-def test_an_image_is_described_alike_alone_and_among_others(images: np.ndarray) -> None:
+def test_a_descriptor_does_not_depend_on_the_other_images(images: np.ndarray) -> None:
     many = np.concatenate([images] * 15)
     np.testing.assert_allclose(gist(many)[40], gist(images[1:2])[0], rtol=1e-4, atol=1e-6)
 
 
-def test_each_pixel_four_times_over_gives_the_same_descriptor(images: np.ndarray) -> None:
+def test_an_image_of_double_size_has_the_same_descriptor(images: np.ndarray) -> None:
     doubled = images.repeat(2, axis=1).repeat(2, axis=2)
     np.testing.assert_allclose(gist(doubled, color=True), gist(images, color=True), rtol=1e-4, atol=1e-6)
 
@@ -55,7 +55,7 @@ def test_scaling_by_area_keeps_the_mean_of_an_image_of_any_size() -> None:
         np.testing.assert_allclose(weights.sum(axis=0), 32 / length, rtol=1e-5)
 
 
-def test_brightness_and_contrast_do_not_change_a_grey_descriptor(images: np.ndarray) -> None:
+def test_brightness_and_contrast_do_not_change_a_gray_descriptor(images: np.ndarray) -> None:
     dimmed = 20 + 0.5 * images.astype(np.float64)
     np.testing.assert_allclose(gist(dimmed), gist(images.astype(np.float64)), rtol=1e-3, atol=1e-4)
 
@@ -67,7 +67,7 @@ def test_transposing_an_image_swaps_its_blocks(images: np.ndarray) -> None:
     np.testing.assert_allclose(turned[:, :, 4], upright[:, :, 0].swapaxes(2, 3), rtol=0, atol=0.003)
 
 
-def test_a_flat_image_has_a_descriptor_without_structure() -> None:
+def test_the_descriptor_of_a_flat_image_is_zero() -> None:
     assert np.abs(gist(np.full((1, 32, 32), 7, np.uint8))).max() < 1e-5
 
 
@@ -82,7 +82,7 @@ def test_a_flat_image_has_a_descriptor_without_structure() -> None:
         (np.full((1, 8, 8), "a"), "0 to 255"),
     ],
 )
-def test_what_is_no_image_is_refused_with_what_was_wanted(pixels: np.ndarray, message: str) -> None:
+def test_an_array_that_is_not_images_is_refused(pixels: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gist(pixels)
 

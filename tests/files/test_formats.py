@@ -1,4 +1,4 @@
-"""Data files: what is written is read back; what is damaged, foreign or unwritable is refused in words."""
+"""Data files: arrays are read back as written; damaged files and wrong formats are refused."""
 
 import gzip
 import re
@@ -31,7 +31,11 @@ TYPES = {
     "bvecs": ("u1", "i1", "i8"),
     "csv": (*ANY, "f2"),
 }
-AWAY = {"max_examples": 40, "deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+SETTINGS = {
+    "max_examples": 40,
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture],
+}
 
 
 @st.composite
@@ -49,22 +53,22 @@ def arrays_for(draw: st.DrawFn, extension: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_a_disk_that_fills_is_told_and_leaves_the_old_file(extension: str, tmp_path: Path) -> None:
+def test_a_full_disk_raises_an_error_and_keeps_the_old_file(extension: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{extension}"
     dtype = {"fvecs": np.float32, "ivecs": np.int32}.get(extension, np.uint8)
     write(path, np.zeros((2, 3), dtype))
     before = path.read_bytes()
     large = np.random.default_rng(0).integers(0, 256, (9000, 8)).astype(dtype)
-    why = r"(File too large|\d+ requested and \d+ written)"  # the latter by numpy
-    told = rf"{re.escape(f'cannot write {path}')}: {why}\. Free disk space, or choose another target"
-    with full_disk(20_000), pytest.raises(OSError, match=told):
+    why = r"(File too large|\d+ requested and \d+ written)"  # the latter is numpy's message
+    message = rf"{re.escape(f'cannot write {path}')}: {why}\. Free disk space, or choose another target"
+    with full_disk(20_000), pytest.raises(OSError, match=message):
         write(path, large)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("extension", TYPES)
-@settings(**AWAY)
+@settings(**SETTINGS)
 @given(draw=st.data())
 def test_what_is_written_is_read_back(extension: str, draw: st.DataObject, tmp_path: Path) -> None:
     array = draw.draw(arrays_for(extension))
@@ -106,13 +110,13 @@ def test_a_gzipped_file_does_not_depend_on_when_or_where_it_was_written(tmp_path
     assert (tmp_path / "a.idx.gz").read_bytes() == (tmp_path / "b.idx.gz").read_bytes()
 
 
-def test_the_files_of_mnist_are_read_by_their_own_names(data_folder: Path) -> None:
+def test_the_files_of_mnist_are_read_under_their_original_names(data_folder: Path) -> None:
     images = read(data_folder / "mnist/t10k-images-idx3-ubyte.gz")
     assert images.shape == (10000, 28, 28)
     assert images.dtype == np.uint8
 
 
-def test_hdf5_in_the_layout_of_ann_benchmarks_gives_train_unless_asked_for_another(tmp_path: Path) -> None:
+def test_hdf5_in_the_layout_of_ann_benchmarks_gives_train_without_a_key(tmp_path: Path) -> None:
     path = tmp_path / "set.hdf5"
     write(path, {"train": np.ones((3, 2), "f4"), "test": np.zeros((1, 2), "f4"), "neighbors": [[2, 0, 1]]})
     assert read(path).shape == (3, 2)
@@ -126,7 +130,7 @@ def test_hdf5_in_the_layout_of_ann_benchmarks_gives_train_unless_asked_for_anoth
         }
 
 
-def test_hdf5_that_lies_in_another_file_is_refused(tmp_path: Path) -> None:
+def test_hdf5_that_refers_to_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(bytes(16))
     path = tmp_path / "set.hdf5"
     with h5py.File(path, "w") as file:
@@ -138,7 +142,7 @@ def test_hdf5_that_lies_in_another_file_is_refused(tmp_path: Path) -> None:
         read(path, key="test")
 
 
-def test_an_npz_with_several_arrays_asks_which(tmp_path: Path) -> None:
+def test_an_npz_with_several_arrays_needs_a_key(tmp_path: Path) -> None:
     path = tmp_path / "set.npz"
     write(path, {"file": np.ones(2), "query": np.zeros(3)})
     with pytest.raises(DataFileError, match=r"file, query; no key was given.*'set\.npz:key'"):
@@ -149,7 +153,7 @@ def test_an_npz_with_several_arrays_asks_which(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(path)["file"], np.ones(2))
 
 
-def test_a_key_after_a_colon_is_told_from_a_path_with_a_colon(tmp_path: Path) -> None:
+def test_a_key_after_a_colon_is_split_from_the_path(tmp_path: Path) -> None:
     assert split_key("a/b.npz:X") == (Path("a/b.npz"), "X")
     assert split_key("C:/b.npz") == (Path("C:/b.npz"), None)
     assert split_key("b.npy:X") == (Path("b.npy:X"), None)
@@ -171,7 +175,7 @@ def test_csv_is_read_with_and_without_a_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n", "1,2\n3\n", "1,2\n3,x\n", "1,2\n3,\n"])
-def test_csv_that_is_no_table_of_numbers_is_refused(text: str, tmp_path: Path) -> None:
+def test_csv_that_is_not_a_table_of_numbers_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(DataFileError, match="table of numbers"):
@@ -179,7 +183,7 @@ def test_csv_that_is_no_table_of_numbers_is_refused(text: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_a_file_cut_short_anywhere_is_refused_by_name(extension: str, tmp_path: Path) -> None:
+def test_a_truncated_file_is_refused_by_name(extension: str, tmp_path: Path) -> None:
     path = tmp_path / f"rows.{extension}"
     write(path, np.arange(6, dtype="u1").reshape(2, 3))
     whole = path.read_bytes()
@@ -193,7 +197,7 @@ def test_a_file_cut_short_anywhere_is_refused_by_name(extension: str, tmp_path: 
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-@settings(**AWAY)
+@settings(**SETTINGS)
 @given(noise=st.binary(max_size=200), at=st.integers(0, 60))
 def test_noise_in_a_file_gives_an_array_or_a_data_file_error(
     extension: str, noise: bytes, at: int, tmp_path: Path
@@ -219,7 +223,7 @@ def test_noise_in_a_file_gives_an_array_or_a_data_file_error(
         ("a.idx", b"\0\0\x07\x01\0\0\0\1a", "not an idx file"),
     ],
 )
-def test_a_header_is_not_believed(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_wrong_header_is_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataFileError, match=message):
@@ -242,7 +246,7 @@ def test_an_unknown_extension_lists_the_known_ones(tmp_path: Path) -> None:
             act()
 
 
-def test_a_missing_file_and_a_needless_key_are_named() -> None:
+def test_a_missing_file_and_a_superfluous_key_are_named() -> None:
     with pytest.raises(FileNotFoundError, match=r"no file at nowhere\.npy"):
         read("nowhere.npy")
     with pytest.raises(ValueError, match="remove the key"):
@@ -262,7 +266,7 @@ def test_a_missing_file_and_a_needless_key_are_named() -> None:
         ("a.npy", {"X": np.zeros(2)}),
     ],
 )
-def test_what_a_format_cannot_hold_is_refused_and_leaves_the_old_file(
+def test_an_array_that_a_format_cannot_hold_is_refused_and_the_old_file_is_kept(
     name: str, array: np.ndarray, tmp_path: Path
 ) -> None:
     path = tmp_path / name
@@ -278,9 +282,7 @@ def test_an_unwritable_target_is_named(tmp_path: Path) -> None:
         write(tmp_path / "no such folder" / "a.npy", np.zeros(3))
 
 
-def test_an_interrupt_while_writing_leaves_no_half_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_while_writing_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Model files: what is loaded is what was saved, or nothing is."""
+"""Model files: a loaded model equals the saved one, or the file is refused."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ def parts_of(folder):
 
 
 def write_raw(path, document, arrays=None, **metadata):
-    """A file with a right checksum and whatever document: what a forger can make."""
+    """Write a file with a correct checksum and any document, as an attacker could."""
     arrays = arrays or {"x": np.zeros(1)}
     text = document if isinstance(document, str) else json.dumps(document)
     known = {"version": 1, "document": text, "sha256": model_format._checksum(text, arrays)}
@@ -62,7 +62,7 @@ def write_raw(path, document, arrays=None, **metadata):
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_a_recipe_comes_back_with_its_codes_and_options(digits, name, tmp_path):
+def test_a_loaded_recipe_has_the_same_codes_and_options(digits, name, tmp_path):
     hasher = recipe(name, n_bits=9, random_state=3)
     options = {"base__size": 40, "embedding__n_iter": 5}
     hasher.set_params(**{key: value for key, value in options.items() if key in hasher.get_params()})
@@ -80,7 +80,7 @@ def test_a_recipe_comes_back_with_its_codes_and_options(digits, name, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_an_inductive_embedding_comes_back_with_its_coordinates(digits, dtype, tmp_path):
+def test_a_loaded_inductive_embedding_has_the_same_coordinates(digits, dtype, tmp_path):
     X = digits.astype(dtype)
     model = InductiveEmbedding(3, KMeansBase(40), TSNE(n_iter=5), bandwidth=9.5, random_state=0).fit(X)
     model.save(tmp_path / "m.mhash")
@@ -92,7 +92,7 @@ def test_an_inductive_embedding_comes_back_with_its_coordinates(digits, dtype, t
 
 
 @pytest.mark.parametrize("given_type", [np.float64, np.float32, ">f8", np.uint8, list])
-def test_a_base_of_the_users_own_comes_back_and_can_be_fitted_again(digits, given_type, tmp_path):
+def test_a_base_given_as_an_array_is_loaded_and_can_be_fitted_again(digits, given_type, tmp_path):
     base = digits[:20].tolist() if given_type is list else digits[:20].astype(given_type)
     hasher = IMH(3, base, PCA(), random_state=0).fit(digits)
     hasher.save(tmp_path / "m.mhash")
@@ -101,7 +101,7 @@ def test_a_base_of_the_users_own_comes_back_and_can_be_fitted_again(digits, give
     assert np.array_equal(loaded.fit(digits).encode(digits), hasher.encode(digits))
 
 
-def test_a_foreign_part_is_recorded_by_name_and_only_needed_to_fit_again(digits, tmp_path):
+def test_a_foreign_part_is_stored_as_text_and_only_needed_to_fit_again(digits, tmp_path):
     hasher = IMH(3, KMeansBase(40), Isomap(n_neighbors=7), random_state=0).fit(digits)
     hasher.save(tmp_path / "m.mhash")
     loaded = load(tmp_path / "m.mhash")
@@ -135,8 +135,8 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def loads_or_says_why(path, model, X):
-    """The very model, or a ModelFileError: nothing else may happen."""
+def loads_or_is_refused(path, model, X):
+    """Whether the file gives the same model; a ModelFileError is the only other outcome."""
     try:
         loaded = load(path)
     except ModelFileError:
@@ -147,7 +147,7 @@ def loads_or_says_why(path, model, X):
     return True
 
 
-def test_no_flipped_bit_is_overlooked(saved, model, digits):
+def test_every_flipped_bit_is_detected(saved, model, digits):
     content, X = saved.read_bytes(), digits[:5, :10]
     header = 8 + int.from_bytes(content[:8], "little")
     places = [*range(0, header, 3), *range(header, len(content), 97)]
@@ -157,13 +157,13 @@ def test_no_flipped_bit_is_overlooked(saved, model, digits):
             damaged = bytearray(content)
             damaged[place] ^= bit
             saved.write_bytes(damaged)
-            survived += loads_or_says_why(saved, model, X)
-    assert survived <= 2  # the version, which may be an older one
+            survived += loads_or_is_refused(saved, model, X)
+    assert survived <= 2  # the version number can become a lower one
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_damage_is_overlooked(saved, model, digits, data):
+def test_every_damage_is_detected(saved, model, digits, data):
     content = bytearray(saved.read_bytes())
     whole = bytes(content)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -171,12 +171,12 @@ def test_no_damage_is_overlooked(saved, model, digits, data):
         content[place] = data.draw(st.integers(0, 255))
     other = saved.with_name("other.mhash")
     other.write_bytes(content)
-    if loads_or_says_why(other, model, digits[:5, :10]):
+    if loads_or_is_refused(other, model, digits[:5, :10]):
         differing = [i for i, (a, b) in enumerate(zip(whole, content, strict=True)) if a != b]
         assert len(differing) <= 1
 
 
-def test_a_file_cut_short_anywhere_is_not_loaded(saved):
+def test_a_truncated_file_is_not_loaded(saved):
     content = saved.read_bytes()
     for length in [*range(200), *range(200, len(content), 37), len(content) - 1]:
         saved.write_bytes(content[:length])
@@ -186,7 +186,7 @@ def test_a_file_cut_short_anywhere_is_not_loaded(saved):
             load(saved)
 
 
-def test_a_file_with_more_behind_it_is_not_loaded(saved):
+def test_a_file_with_extra_bytes_is_not_loaded(saved):
     saved.write_bytes(saved.read_bytes() + b"more")
     with pytest.raises(ModelFileError, match=r"model\.mhash"):
         load(saved)
@@ -220,7 +220,7 @@ def test_a_newer_format_asks_for_an_upgrade(tmp_path, version):
     ["os.system", "system", "eval", "load", "recipe", "KMeansBase", "TSNE", "HammingIndex", "__class__",
      "import_module", "_HOMES", "manihash.IMH", "", None, 3, ["IMH"], {"IMH": 1}],
 )  # fmt: skip
-def test_a_class_that_is_no_model_of_manihash_is_refused(tmp_path, name):
+def test_a_class_that_is_not_a_model_of_manihash_is_refused(tmp_path, name):
     write_raw(tmp_path / "m.mhash", {"class": name, "params": {"dict": {}}, "fitted": {"dict": {}}})
     with pytest.raises(ModelFileError):
         load(tmp_path / "m.mhash")
@@ -240,7 +240,7 @@ def test_model_files_do_not_depend_on_public_names(saved, model, digits, monkeyp
         monkeypatch.delitem(manihash._HOMES, name)
         monkeypatch.delattr(manihash, name, raising=False)
     monkeypatch.setattr(manihash, "__all__", sorted(manihash._HOMES))
-    assert loads_or_says_why(saved, model, digits[:5, :10])
+    assert loads_or_is_refused(saved, model, digits[:5, :10])
 
 
 def test_a_renamed_class_keeps_its_name_in_files(saved, digits, monkeypatch, tmp_path):
@@ -264,7 +264,7 @@ def test_a_class_that_could_not_be_loaded_is_not_saved(digits, tmp_path):
 
 
 @pytest.mark.parametrize("part", ["os.system", "load", "Popen", None])
-def test_a_part_that_is_no_class_of_manihash_is_refused(tmp_path, part):
+def test_a_part_that_is_not_a_class_of_manihash_is_refused(tmp_path, part):
     params = {"dict": {"embedding": {"part": part, "params": {"dict": {}}}}}
     write_raw(tmp_path / "m.mhash", {"class": "IMH", "params": params, "fitted": {"dict": {}}})
     with pytest.raises(ModelFileError):
@@ -292,13 +292,13 @@ def test_nothing_but_fitted_values_is_set_on_a_model(tmp_path, name):
      "[" * 100_000],
     ids=lambda text: text[:60],
 )  # fmt: skip
-def test_a_document_that_describes_no_model_is_refused(tmp_path, document):
+def test_a_document_that_does_not_describe_a_model_is_refused(tmp_path, document):
     write_raw(tmp_path / "m.mhash", document)
     with pytest.raises(ModelFileError, match=r"m\.mhash"):
         load(tmp_path / "m.mhash")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no model file at .*nowhere\.mhash: give the path"):
         load(tmp_path / "nowhere.mhash")
     with pytest.raises(FileNotFoundError):
@@ -306,7 +306,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, MemoryError])
-def test_a_save_that_is_broken_off_leaves_the_old_file_and_no_other(saved, model, monkeypatch, error):
+def test_an_interrupted_save_keeps_the_old_file_and_no_other(saved, model, monkeypatch, error):
     before = saved.read_bytes()
 
     def fail(self, content):
@@ -322,7 +322,7 @@ def test_a_save_that_is_broken_off_leaves_the_old_file_and_no_other(saved, model
     assert os.listdir(saved.parent) == [saved.name]
 
 
-def test_a_disk_that_fills_is_told_and_leaves_the_old_file(saved, model):
+def test_a_full_disk_raises_an_error_and_keeps_the_old_file(saved, model):
     before = saved.read_bytes()
     with (
         full_disk(1000),
@@ -342,7 +342,7 @@ def test_a_target_that_cannot_be_written_is_named_with_a_remedy(model, tmp_path)
             model.save(target)
 
 
-def test_a_folder_is_no_target(model, tmp_path):
+def test_a_folder_is_not_a_target(model, tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
         model.save(tmp_path / "folder")
@@ -378,7 +378,7 @@ def test_the_checksum_covers_names_types_shapes_and_values():
     shape=st.lists(st.integers(0, 4), min_size=1, max_size=3),
     dtype=st.sampled_from(["f4", "f8", ">f8", ">i4", "u1", "i8", "?"]),
 )
-def test_any_document_and_arrays_come_back(tmp_path, document, shape, dtype):
+def test_any_document_and_arrays_are_read_back(tmp_path, document, shape, dtype):
     array = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
     model_format.write_document(tmp_path / "m", document, {"a": array, "b": array.T})
     read, arrays = model_format.read_document(tmp_path / "m")
