@@ -1,7 +1,7 @@
-"""How long the baselines take on MNIST, as ratios inside one run: ``make bench-baselines``.
+"""Times of the baselines on MNIST, as ratios within one run: ``make bench-baselines``.
 
-Encoding over the bare product n x d x r, ITQ's training over FAISS's on the same rows, other fits over that
-of imh-tsne or the product 69,000 x 784 x 400. Medians of the repeats.
+Encoding is divided by the bare product n x d x r, the training of ITQ by that of FAISS on the same rows, and
+other fits by that of imh-tsne or by the product 69,000 x 784 x 400. All values are medians.
 """
 
 import argparse
@@ -19,7 +19,7 @@ BLOCK = 2048
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """How long the work takes, once the threads that BLAS leaves spinning have gone to sleep."""
+    """Seconds that the work takes, measured after the spinning threads of BLAS have gone to sleep."""
     time.sleep(0.2)
     start = time.perf_counter()
     work()
@@ -27,7 +27,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> float:
-    """Median of ours over theirs, measured one after the other."""
+    """Median ratio of our time to their time, measured one after the other."""
     theirs()
     return statistics.median(seconds(ours) / seconds(theirs) for _ in range(repeats))
 
@@ -63,7 +63,7 @@ def itq_training(X: np.ndarray, bits: int, repeats: int, threads: int) -> None:
 
 
 def error(Y: np.ndarray) -> float:
-    """Mean squared distance to the signs after one scale: comparable whatever the scale of Y."""
+    """Mean squared distance of Y to its signs, after Y is scaled by one factor."""
     return float(np.mean((np.sign(Y) - Y / np.abs(Y).mean()) ** 2))
 
 

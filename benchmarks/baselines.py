@@ -1,7 +1,7 @@
-"""Our MAP beside that of the public code of each method: ``make bench-baselines``.
+"""Compare our MAP with that of the public code of each method: ``make bench-baselines``.
 
-The references are in docs/results/references.json. Fitted seeds are averaged. The difference is ours minus
-theirs.
+The references are in docs/results/references.json. Results are averaged over the seeds. The difference is
+ours minus theirs.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from manihash import KMeansBase, LabelTruth, evaluate, load_dataset, recipe
 from manihash.evaluation.harness import measure
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "docs/results/references.json").read_text("utf-8"))
-# Methods without a public reference of ours stand beside LSH at these lengths.
+# Methods without a public reference are compared with LSH at these lengths.
 CITED = [
     "lsh",
     "sign",
@@ -34,14 +34,14 @@ CITED_BITS = [32, 64]
 
 
 def options(name: str) -> tuple[str, dict[str, Any]]:
-    """The recipe behind a line of the table, and what it sets."""
+    """The recipe of a line of the table, and the options that the line sets."""
     if name.endswith("m = 300, s = 2"):
         return name.split(",")[0], {"base": KMeansBase(300), "n_neighbors": 2}
     return name, {}
 
 
 def map_of_seeds(data: Any, truth: LabelTruth, name: str, bits: int, seeds: int) -> list[float]:
-    """MAP in percent of each seed."""
+    """MAP in percent for each seed."""
     base, params = options(name)
     found = []
     for seed in range(seeds):
@@ -51,8 +51,8 @@ def map_of_seeds(data: Any, truth: LabelTruth, name: str, bits: int, seeds: int)
     return found
 
 
-def lines(dataset: str, wanted: list[str]) -> list[tuple[str, int, float | None]]:
-    """Method, bits and reference of each figure to measure."""
+def lines(dataset: str, selected: list[str]) -> list[tuple[str, int, float | None]]:
+    """Method, bits and reference of each value to measure."""
     table = REFERENCES[dataset]
     found = [
         (name, bits, reference)
@@ -61,7 +61,7 @@ def lines(dataset: str, wanted: list[str]) -> list[tuple[str, int, float | None]
         for bits, reference in zip(table["bits"], row, strict=True)
     ]
     found += [(name, bits, None) for name in CITED for bits in CITED_BITS] if dataset == "mnist" else []
-    return [line for line in found if not wanted or line[0] in wanted]
+    return [line for line in found if not selected or line[0] in selected]
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Fitting and encoding as multiples of the bare product they are made of, beside peers: ``make bench``.
+"""Times of fit and encode as multiples of a bare product, compared with other libraries: ``make bench``.
 
-The product is float32, 69,000 x 784 x 400, in blocks: ten of them are what ten rounds of k-means on MNIST
-with 400 centers cannot do without. Each repeat measures product and work one after the other, so that a busy
-machine slows both; the median ratio counts. Each number of threads runs in a process of its own.
+The product is float32, 69,000 x 784 x 400, in blocks. Ten iterations of k-means on MNIST with 400 centers
+need at least ten of them. Each repetition measures the product and the work one after the other, so that a
+busy machine slows both; the median ratio is reported. Each number of threads runs in a separate process.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 BLOCK, M, ROUNDS, K = 2048, 400, 10, 5
-# The BLAS inside faiss-cpu takes a new CPU for an old one: its floats at their best.
+# The BLAS inside faiss-cpu does not recognize new CPUs: select its fastest float kernels.
 PEER_BLAS = {"OPENBLAS_CORETYPE": "SkylakeX", "OMP_WAIT_POLICY": "PASSIVE"}
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "fit.json"
 BARS = {
@@ -36,7 +36,7 @@ BARS = {
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long the work takes, once the threads that BLAS leaves spinning have gone to sleep."""
+    """Seconds that the work takes, measured after the spinning threads of BLAS have gone to sleep."""
     time.sleep(0.2)
     start = time.perf_counter()
     work()
@@ -50,7 +50,7 @@ def product(X: np.ndarray, C: np.ndarray) -> None:
 
 
 def ratio(work: Callable[[int], object], X: np.ndarray, C: np.ndarray, times: int, repeats: int) -> float:
-    """The work over so many products, median of the repeats."""
+    """Median ratio of the time of the work to that of the given number of products."""
     product(X, C)
     found = []
     for seed in range(repeats):
@@ -62,7 +62,7 @@ def ratio(work: Callable[[int], object], X: np.ndarray, C: np.ndarray, times: in
 
 
 def recipes(X: np.ndarray, F: np.ndarray, C: np.ndarray, repeats: int) -> dict[str, float]:
-    """Fit over ten products (imh-tsne) or one (imh-large), encode over one."""
+    """Time of fit divided by ten products (imh-tsne) or one (imh-large), of encode divided by one."""
     from manihash import recipe
 
     found, fitted = {}, {}
@@ -78,7 +78,7 @@ def recipes(X: np.ndarray, F: np.ndarray, C: np.ndarray, repeats: int) -> dict[s
 
 
 def k_means(F: np.ndarray, C: np.ndarray, repeats: int) -> dict[str, float]:
-    """Ours over ten products, on MNIST and on a million rows of 128 numbers."""
+    """Our k-means divided by ten products, on MNIST and on a million rows of 128 columns."""
     from manihash import KMeansBase
 
     found = {"k-means, m = 400": ratio(lambda s: KMeansBase(M, random_state=s).fit(F), F, C, ROUNDS, repeats)}
@@ -90,9 +90,9 @@ def k_means(F: np.ndarray, C: np.ndarray, repeats: int) -> dict[str, float]:
 
 
 def warm_start(X: np.ndarray) -> dict[str, float]:
-    """A million descriptors, m = 1,000: ten rounds, five, and ten on a sample with two on all rows after.
+    """A million descriptors, m = 1,000: ten iterations, five, and ten on a sample plus two on all rows.
 
-    In products, and their sum of squares over that of the ten rounds.
+    In products, and their sum of squares divided by that of the ten iterations.
     """
     from manihash import KMeansBase
     from manihash.compute import numpy as numpy_backend
@@ -113,7 +113,7 @@ def warm_start(X: np.ndarray) -> dict[str, float]:
 
 
 def peers(F: np.ndarray, C: np.ndarray, threads: int, repeats: int) -> dict[str, float]:
-    """scikit-learn's and FAISS's k-means over ten products, their five nearest centers over one."""
+    """K-means of scikit-learn and FAISS in tens of products, their five nearest centers in products."""
     import faiss
     from sklearn.cluster import KMeans
     from sklearn.neighbors import NearestNeighbors
@@ -137,7 +137,7 @@ def peers(F: np.ndarray, C: np.ndarray, threads: int, repeats: int) -> dict[str,
 
 
 def measure(threads: int, repeats: int, part: str) -> dict[str, float]:
-    """All ratios with so many threads, in this process."""
+    """All ratios with the given number of threads, in this process."""
     from threadpoolctl import threadpool_limits
 
     from manihash import load_dataset
@@ -158,7 +158,7 @@ def measure(threads: int, repeats: int, part: str) -> dict[str, float]:
 
 
 def measured_apart(threads: int, repeats: int, part: str) -> dict[str, float]:
-    """The ratios, from a process that has so many threads from its start."""
+    """All ratios, from a process that is started with the given number of threads."""
     limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     command = [sys.executable, __file__, "--only", f"{threads},{part}", "--repeats", str(repeats)]
     extra = PEER_BLAS if part == "peers" else {}
@@ -169,7 +169,7 @@ def measured_apart(threads: int, repeats: int, part: str) -> dict[str, float]:
 
 
 def table(found: dict[int, dict[str, float]]) -> str:
-    """The ratios side by side, with the bars."""
+    """Print the ratios with their targets."""
     lines = ["| work, in products | 1 thread | 2 threads | bar |", "|---|---|---|---|"]
     for name in dict.fromkeys(name for ratios in found.values() for name in ratios):
         cells = [f"{found[t][name]:.2f}" if name in found.get(t, {}) else "" for t in (1, 2)]

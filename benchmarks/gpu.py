@@ -1,8 +1,8 @@
-"""Encoding, fitting and searching on a card, beside the floors that no version can pass: ``make bench-gpu``.
+"""Times of encode, fit and search on a GPU, compared with lower bounds: ``make bench-gpu``.
 
-Two floors are measured first: the time to read X once, and that of the bare product of X and the base points.
+Two lower bounds are measured first: the time to read X once, and that of the product with the base points.
 Times are medians of ``triton.testing.do_bench`` (encode) or of repeats that end in a synchronization. The
-fits need MNIST in the folder that MANIHASH_DATA names, and are left out without it.
+fits need MNIST in the folder that MANIHASH_DATA names, and are skipped without it.
 """
 
 import argparse
@@ -31,12 +31,12 @@ GENERATOR = torch.Generator("cuda")
 
 
 def milliseconds(work: Callable[[], object]) -> float:
-    """The median time of work on the card, its inputs not in the cache."""
+    """The median time of work on the GPU, with its inputs not in the cache."""
     return float(triton.testing.do_bench(work, warmup=25, rep=150, return_mode="median"))
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The median time of work that ends on the host, after one run to warm up."""
+    """The median time of work that ends on the host, after one warm-up run."""
     times = []
     for _ in range(repeats + 1):
         torch.cuda.synchronize()
@@ -56,7 +56,7 @@ def rows(n: int) -> torch.Tensor:
 
 
 def model(X: torch.Tensor) -> IMH:
-    """An IMH whose base is k-means centers of some rows; its embedding is random, for time does not tell."""
+    """An IMH with k-means centers of some rows. Its embedding is random, which does not affect times."""
     hasher = IMH(R, base=KMeansBase(M), embedding=_Random(), normalize=True, random_state=0)
     return hasher.fit(X[:65536])
 
@@ -67,7 +67,7 @@ class _Random:
 
 
 def encode_in_torch(hasher: IMH, X: torch.Tensor, packed: bool = True) -> torch.Tensor:
-    """The same codes by plain torch on the whole of X, n x m written and read."""
+    """The same codes by plain torch on all of X; the n x m matrix is written and read."""
     B, Y_B = (torch.as_tensor(a).to(X) for a in (hasher.base_points_, hasher.base_embedding_))
     X = X / X.norm(dim=1, keepdim=True)
     best, index = torch.addmm(-(B * B).sum(1) / 2, X, B.T).topk(K, dim=1)
@@ -81,7 +81,7 @@ def encode_in_torch(hasher: IMH, X: torch.Tensor, packed: bool = True) -> torch.
 
 
 def floors(X: torch.Tensor, B: torch.Tensor) -> dict[str, float]:
-    """What cannot be avoided: X read once, and the product in TF32, float32 and half precision."""
+    """Lower bounds: the time to read X once, and of the product in TF32, float32 and half precision."""
     out = torch.empty((len(X), M), device="cuda")
     found = {"read X, ms": milliseconds(X.sum)}
     found["read X, TB/s"] = X.nbytes / found["read X, ms"] / 1e9
@@ -96,13 +96,13 @@ def floors(X: torch.Tensor, B: torch.Tensor) -> dict[str, float]:
 
 
 def bits_off(codes: torch.Tensor, truth: torch.Tensor) -> float:
-    """The share of bits that differ."""
+    """The fraction of bits that differ."""
     places = torch.arange(8, device=codes.device, dtype=torch.uint8)
     return float(((codes ^ truth)[:, :, None] >> places & 1).sum(dtype=torch.float64)) / (len(codes) * R)
 
 
 def encoding() -> dict[str, Any]:
-    """Floors, plain torch, the kernel in each precision; with the share of bits that are not float64's."""
+    """Times of the lower bounds, plain torch and the kernel; fractions of bits that differ from float64."""
     X = rows(N)
     hasher = model(X)
     B = torch.as_tensor(hasher.base_points_).to(X)
@@ -134,7 +134,7 @@ def encoding() -> dict[str, Any]:
 
 
 def streaming() -> dict[str, float]:
-    """Encoding a memory map that is sent to the card block by block, beside the copy of as many bytes."""
+    """Encoding of a memory map that is sent to the GPU in blocks, and the copy of as many bytes."""
     X = rows(N // 2)
     hasher = model(X)
     with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +152,7 @@ def streaming() -> dict[str, float]:
 
 
 def fitting(m: int, dims: int | None, rotated: bool, repeats: int = 3) -> dict[str, Any]:
-    """Fit on MNIST, its pixels on the card, and the MAP that comes of it."""
+    """Fit on MNIST with the pixels on the GPU, and the resulting MAP."""
     data = manihash.load_dataset("mnist")
     X, Q = (torch.as_tensor(np.asarray(part)).cuda().float() for part in (data.X_train, data.X_test))
 
@@ -181,7 +181,7 @@ def fitting(m: int, dims: int | None, rotated: bool, repeats: int = 3) -> dict[s
 
 
 def searching(n: int = 100_000_000, q: int = 1000, k: int = 100) -> dict[str, Any]:
-    """Exact top k of random codes, and of codes of which few are distinct."""
+    """Exact top k of random codes, and of codes with few distinct values."""
     found: dict[str, Any] = {"codes": n, "queries": q, "k": k}
     GENERATOR.manual_seed(0)
     for name, distinct in (("all distinct", None), ("5,000 distinct", 5000)):

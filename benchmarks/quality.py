@@ -1,7 +1,7 @@
-"""What large bases give: MAP on MNIST and CIFAR-10, and a linear SVM on the codes: ``make bench-quality``.
+"""Quality of large base sets: MAP on MNIST and CIFAR-10, and a linear SVM on codes: ``make bench-quality``.
 
-64 bits, three seeds. Writes ``docs/results/large.json`` row by row, so that a run that is broken off has lost
-nothing; ``--parts`` takes some of the three, ``--seeds`` fewer seeds.
+64 bits, three seeds. Writes ``docs/results/large.json`` row by row, so that an interrupted run loses nothing.
+``--parts`` selects some of the three parts, ``--seeds`` sets the number of seeds.
 """
 
 import argparse
@@ -68,7 +68,7 @@ PARTS: dict[str, dict[str, Make]] = {
 
 
 def ranked(name: str) -> Callable[[Any], dict[str, float]]:
-    """MAP of a fitted hasher's codes, and the part of the nearest base points that it finds."""
+    """MAP of the codes of a fitted hasher, and its recall of the nearest base points."""
     data = load_dataset(name)
     truth = LabelTruth(data.y_test, data.y_train)
 
@@ -80,7 +80,7 @@ def ranked(name: str) -> Callable[[Any], dict[str, float]]:
 
 
 def classified() -> Callable[[Any], dict[str, float]]:
-    """The share of 10,000 test rows of MNIST that a linear SVM on the codes of 60,000 names rightly."""
+    """Accuracy on 10,000 test rows of MNIST of a linear SVM trained on the codes of 60,000."""
     data = load_dataset("mnist", n_queries=10_000)
 
     def figures(hasher: Any) -> dict[str, float]:
@@ -93,7 +93,7 @@ def classified() -> Callable[[Any], dict[str, float]]:
 
 
 def rows(parts: list[str], seeds: int, only: str) -> Iterator[tuple[str, str, list[dict[str, float]]]]:
-    """Part, name and the figures of each seed."""
+    """Part, name and the results of each seed."""
     for part in parts:
         figures = classified() if part == "svm" else ranked(part)
         for name, make in PARTS[part].items():

@@ -1,9 +1,9 @@
 """Out of core and on a cluster: ``make bench-scale`` (needs photo-sift1m and 4 GB of disk).
 
-``write``: files of 2, 4 and 20 million rows of 128 bytes, which are rows of photo-sift1m with noise. ``fit``
-and ``encode``: the command on 2M and 20M rows (m = 1,000, 64 bits): peak of anonymous memory, time a row.
+``write``: files of 2, 4 and 20 million rows of 128 bytes, made from photo-sift1m with noise. ``fit``
+and ``encode``: the command on 2M and 20M rows (m = 1,000, 64 bits): peak of anonymous memory, time per row.
 ``dask``: 4M rows encoded by one worker and by two, and with one of two killed. ``kill``: an encoding of 4M
-rows killed twenty times at random moments, and gone on with. Results are gathered in docs/results/scale.json.
+rows killed twenty times at random moments, and resumed. Results are written to docs/results/scale.json.
 """
 
 import argparse
@@ -36,7 +36,7 @@ M, BITS, KILLS = 1000, 64, 20
 
 
 def write_rows(folder: Path, millions: int) -> Path:
-    """Rows of photo-sift1m, each million of them with noise of its own."""
+    """Rows of photo-sift1m, with different noise for each million."""
     path = folder / f"rows{millions}m.npy"
     if path.exists():
         return path
@@ -59,7 +59,7 @@ def command(*arguments: Any) -> list[str]:
 
 
 def watched(*arguments: Any) -> dict[str, Any]:
-    """What the command says of itself, and the peak of its anonymous memory, looked at 20 times a second."""
+    """The JSON output of the command, and its peak anonymous memory, sampled 20 times per second."""
     process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, text=True)
     peak = 0
     while process.poll() is None:
@@ -97,7 +97,7 @@ def digest(array: Any) -> str:
 
 
 def on_workers(n: int, path: Path, hasher: Any, *, kill: bool = False) -> tuple[float, str]:
-    """Seconds to encode the file with n workers, and the digest of the codes; one is killed half way."""
+    """Seconds to encode the file with n workers, and the digest of the codes; ``kill`` kills one worker."""
     import distributed
 
     X = open_vectors(path)
@@ -114,7 +114,7 @@ def on_workers(n: int, path: Path, hasher: Any, *, kill: bool = False) -> tuple[
 
 
 def dask(folder: Path) -> dict[str, Any]:
-    """One worker against two, by turns; then one of two killed after five seconds."""
+    """One worker and two workers, alternating; then two workers of which one is killed after five seconds."""
     path, hasher = write_rows(folder, 4), load(folder / "2m.mhash")
     here = digest(hasher.encode(open_vectors(path)))
     one, two, same = [], [], True
@@ -136,9 +136,9 @@ def dask(folder: Path) -> dict[str, Any]:
 
 
 def kill(folder: Path) -> dict[str, Any]:
-    """Kill -9 the command at random moments; whenever it comes to its end, its codes are compared."""
+    """Kill -9 the command at random moments; whenever it completes, compare its codes."""
     rows, out = write_rows(folder, 4), folder / "killed.npy"
-    wanted = digest(load(folder / "2m.mhash").encode(open_vectors(rows)))
+    expected = digest(load(folder / "2m.mhash").encode(open_vectors(rows)))
     draw, kept, identical = random.Random(0), [], []
     for path in folder.glob("killed.npy*"):
         path.unlink()
@@ -151,7 +151,7 @@ def kill(folder: Path) -> dict[str, Any]:
             process.kill()
         ended = process.wait() == 0
         if ended:
-            identical.append(digest(np.load(out)) == wanted)
+            identical.append(digest(np.load(out)) == expected)
             out.unlink()
         else:
             notes = Path(f"{out}.part.json")

@@ -1,7 +1,7 @@
-"""The Hamming index beside FAISS, on random, repeated and learned codes: ``make bench-search``.
+"""Compare the Hamming index with FAISS on random, repeated and learned codes: ``make bench-search``.
 
-Medians of ratios, each measured one after the other in one run, so that a busy machine slows both. Sections:
-top, radius, routes, open need no data; learned and asymmetric need MNIST and photo-sift1m.
+Medians of ratios of times measured one after the other, so that a busy machine slows both. The sections
+top, radius, routes and open need no data; learned and asymmetric need MNIST and photo-sift1m.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def ratio(ours: Callable[[int], Any], theirs: Callable[[int], Any], share: float = 1.0) -> float:
-    """Median of ours over theirs; ``share`` of the queries is asked of theirs; each repeat has fresh ones."""
+    """Median ratio of our time to theirs, with new queries each time; theirs gets ``share`` of them."""
     ours(0), theirs(0)
     return statistics.median(
         seconds(lambda: ours(i)) * share / seconds(lambda: theirs(i))  # noqa: B023
@@ -53,7 +53,7 @@ def random_codes(n: int, n_bits: int = 64) -> np.ndarray:
 
 
 def batches(codes: np.ndarray, flips: int) -> list[np.ndarray]:
-    """Queries near codes of the database, different ones for each repeat."""
+    """Queries near codes of the database, different ones for each repetition."""
     drawn = codes[RNG.integers(0, len(codes), (REPEATS + 1) * QUERIES)].copy()
     for _ in range(flips):
         bit = np.uint8(1) << RNG.integers(0, 8, len(drawn), np.uint8)
@@ -72,13 +72,13 @@ def line(what: str, value: str) -> None:
 
 
 def top() -> None:
-    """Top 100 of 1M codes, all distinct and of 5,000 distinct."""
+    """Top 100 of 1M codes, all distinct and with 5,000 distinct ones."""
     distinct = random_codes(N)
-    for name, codes, wanted in (
+    for name, codes, target in (
         ("1M distinct random codes", distinct, "at most 1.2"),
         ("1M codes, 5,000 distinct", distinct[RNG.integers(0, 5000, N)], "at most 1/40"),
     ):
-        line(f"top 100 of {name}, ours / FAISS flat ({wanted})", top_ratio(codes, batches(codes, 8)))
+        line(f"top 100 of {name}, ours / FAISS flat ({target})", top_ratio(codes, batches(codes, 8)))
 
 
 def top_ratio(codes: np.ndarray, queries: list[np.ndarray], n_bits: int | None = None) -> str:
@@ -97,7 +97,7 @@ def top_ratio(codes: np.ndarray, queries: list[np.ndarray], n_bits: int | None =
 
 
 def radius() -> None:
-    """Within 2 and 3 of 1M codes, beside FAISS MultiHash where it is exact."""
+    """Look-up within 2 and 3 bits in 1M codes, compared with FAISS MultiHash where it is exact."""
     distinct = random_codes(N)
     for name, codes in (
         ("1M distinct random codes", distinct),
@@ -110,7 +110,7 @@ def radius() -> None:
 def radius_ratio(
     name: str, codes: np.ndarray, queries: list[np.ndarray], within: int, n_bits: int, fewer: int = 1
 ) -> None:
-    """Time and tables of look-up within a radius, beside FAISS MultiHash laid out to be exact."""
+    """Time and tables of look-up within a radius, compared with FAISS MultiHash configured to be exact."""
     index = HammingIndex(codes, n_bits)
     before = allocated()
     peer = faiss.IndexBinaryMultiHash(8 * codes.shape[1], within + 1, min(20, n_bits // (within + 1)))
@@ -131,7 +131,7 @@ def radius_ratio(
     ours = index.stats().table_bytes
     line(
         f"within {within} of {name}, ours ({route}) / FAISS MultiHash (at most 1.2)",
-        f"{found:.3f}; {'same answers' if same else 'OTHER ANSWERS'}; {lims[-1] / 50:.0f} rows a query; "
+        f"{found:.3f}; {'same answers' if same else 'OTHER ANSWERS'}; {lims[-1] / 50:.0f} rows per query; "
         f"tables of {ours / 1e6:.1f} MB, FAISS's {theirs / 1e6:.0f} MB",
     )
 
@@ -153,7 +153,7 @@ def allocated() -> int:
 
 
 def routes() -> None:
-    """The chosen route over the best one, for codes spread evenly and in clusters."""
+    """Time of the chosen route divided by that of the best one, for uniform and clustered codes."""
     worse, much, asked = [], 0, 0
     for clusters in (0, 200):
         for n in (1000, 30_000, 300_000):
@@ -168,7 +168,7 @@ def routes() -> None:
                             f"{over:.1f}: {'clusters' if clusters else 'even'}, {n}, {n_bits}, {said}"
                         )
     line("chosen route within 1.5 of the best one", f"{asked - len(worse)} of {asked}")
-    line("or at most 5 us a query slower than it", f"{asked - much} of {asked}")
+    line("or at most 5 us per query slower than it", f"{asked - much} of {asked}")
     for said in worse:
         line("not so", said)
 
@@ -182,9 +182,9 @@ def distinct_codes(n: int, n_bits: int, clusters: int) -> np.ndarray:
 
 
 def chosen_over_best(finder: CodeFinder, within: int) -> tuple[float, float, str]:
-    """Time a query on the route that the model takes once all is made, over that on the best; what is lost.
+    """Time per query of the chosen route divided by that of the best route, and the difference.
 
-    The fastest of five on each route.
+    All tables are built before. The time of a route is the fastest of five.
     """
     codes, q = finder.codes, 200
     plan = {e.route: e.query for e in finder.plan(within, q).estimates}
@@ -198,16 +198,17 @@ def chosen_over_best(finder: CodeFinder, within: int) -> tuple[float, float, str
             for _ in range(REPEATS)
         )
     chosen, best = min(plan, key=lambda route: plan[route]), min(times.values())
-    told = ", ".join(f"{route} {1e6 * t:.1f} us" for route, t in times.items())
+    shown = ", ".join(f"{route} {1e6 * t:.1f} us" for route, t in times.items())
     lost = times[chosen] - best
-    return times[chosen] / best, lost, f"within {within}: {chosen} taken of {told}"
+    return times[chosen] / best, lost, f"within {within}: {chosen} chosen from {shown}"
 
 
 def opening() -> None:
-    """Time to open a saved index of 10M codes; bytes held."""
+    """Time to open a saved index of 10M codes, and its size in memory."""
     index = HammingIndex(random_codes(10 * N), 64)
     line(
-        "bytes of a 10M index over codes + 8 bytes a row (at most 1.5)", f"{index.stats().bytes / 160e6:.2f}"
+        "bytes of a 10M index over codes + 8 bytes per row (at most 1.5)",
+        f"{index.stats().bytes / 160e6:.2f}",
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes.mhx"
@@ -218,7 +219,7 @@ def opening() -> None:
 
 
 def learned(sets: list[str], keep: Path | None) -> None:
-    """IMH-tSNE codes of real data: top 100 and radius look-up beside FAISS, and beside graph indexes."""
+    """IMH-tSNE codes of real data: top 100 and radius look-up, compared with FAISS and with graph indexes."""
     for name in sets:
         for n_bits in (32, 64):
             codes, queries = learned_codes(name, n_bits, keep)
@@ -226,16 +227,16 @@ def learned(sets: list[str], keep: Path | None) -> None:
             index = HammingIndex(codes, n_bits)
             times = len(codes) / index.distinct_codes
             bar = min(times / 3, 20)
-            what = f"{name}, {n_bits} bits, {times:.1f} rows a code"
-            wanted = f"at most {min(1.2, 1 / bar):.2f}"
-            line(f"{what}: top 100, ours / FAISS flat ({wanted})", top_ratio(codes, drawn, n_bits))
+            what = f"{name}, {n_bits} bits, {times:.1f} rows per code"
+            target = f"at most {min(1.2, 1 / bar):.2f}"
+            line(f"{what}: top 100, ours / FAISS flat ({target})", top_ratio(codes, drawn, n_bits))
             for within in (2, 3):
                 radius_ratio(what, codes, [some[:100] for some in drawn], within, n_bits, fewer=5)
             graphs(what, codes, queries[:QUERIES], index)
 
 
 def learned_codes(name: str, n_bits: int, keep: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """IMH-tSNE codes of a data set and of its queries; made once where there is a folder to keep them."""
+    """IMH-tSNE codes of a data set and of its queries, cached if a folder is given."""
     file = keep / f"{name}-{n_bits}.npz" if keep else None
     if file and file.exists():
         kept = np.load(file)
@@ -277,7 +278,7 @@ def graphs(what: str, codes: np.ndarray, queries: np.ndarray, index: HammingInde
 
 
 def asymmetric(sets: list[str]) -> None:
-    """MAP of rankings by the query's real values against that by its bits."""
+    """MAP of asymmetric rankings, compared with rankings by Hamming distance."""
     for name in sets:
         data = load_dataset(name)
         X = data.X_train
@@ -295,7 +296,7 @@ def asymmetric(sets: list[str]) -> None:
 
 
 def mean_ap(truth: Any, Y: np.ndarray, codes: np.ndarray, n_bits: int) -> float:
-    """MAP of the ranking by the asymmetric distance; that of signs is the Hamming distance."""
+    """MAP of the ranking by the asymmetric distance; for signs this is the Hamming distance."""
     block = max(1, 2**24 // len(codes))
     found = []
     for i in range(0, len(Y), block):
