@@ -39,7 +39,7 @@ ORDER = [
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 WITHOUT_SKLEARN = {"types", "codes", "checks", "progress", "compute", "files", "rows"}
 WITHOUT_SKLEARN |= {"evaluation", "datasets", "search", "cli"}
-OPTIONAL = {"faiss", "h5py", "matplotlib", "torch", "dask", "distributed"}
+OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -272,7 +272,7 @@ def test_a_report_without_claims_or_sections_says_so() -> None:
     [
         ((SMALL[0], SMALL[0]), "two sections of the report are named 'tab1'"),
         ((Section("../x", "", "", ""),), "'../x' came as the name of a section"),
-        ((Section("summary", "", "", ""),), "'summary' is empty or taken"),
+        ((Section("summary", "", "", ""),), "cannot be named 'summary'"),
         ((_with(Table("a/b", "", (), (), "")),), "'a/b' came as the name of a table"),
         (
             (_with(Table("t", "", ("c",), (Row("r", ()),), "")),),
@@ -559,7 +559,7 @@ def test_false_answers_are_framed_and_crossed_on_the_page(html: str) -> None:
     )
     elements = Elements(html)
     assert elements.classes("wrong") == wrong > 0
-    assert sum(a.get("alt", "").endswith(", false") for _, a in elements.found) == wrong
+    assert sum(a.get("alt", "").endswith(", wrong") for _, a in elements.found) == wrong
 
 
 def test_a_sheet_shows_every_picture_as_it_is_and_frames_the_false_ones() -> None:

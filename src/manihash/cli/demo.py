@@ -12,7 +12,7 @@ from manihash.cli._output import print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
-    from manihash.demo.measure import Demo, Material, Scan, Score
+    from manihash.demo.measure import Demo, Scan, Score, Setup
 
 _PAGE = "index.html"
 
@@ -85,36 +85,37 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
 
     with progress_shown(quiet) as bar:
         bar.start("reading images")
-        material = measure.load(data, seed)
+        setup = measure.load(data, seed)
         bar.start("exhaustive l2 scan of the pixels")
-        scan = measure.scan(material)
+        scan = measure.scan(setup)
     if table:
-        _show_head(material, lengths, scan)
+        _show_head(setup, lengths, scan)
     scores: list[Score] = []
     for method in measure.METHODS:
         with progress_shown(quiet) as bar:
             line = []
             for n_bits in lengths:
                 bar.start(f"{method}, {n_bits} bits")
-                line.append(measure.score(material, method, n_bits))
+                line.append(measure.score(setup, method, n_bits))
         if table:
             print_result(_line(line[0].title, [score.map for score in line], [score.f1 for score in line]))
         scores += line
     with progress_shown(quiet) as bar:
         bar.start("searching examples")
-        return measure.finish(material, lengths, scan, scores)
+        return measure.finish(setup, lengths, scan, scores)
 
 
-def _write(result: "Demo", page: Path) -> None:
+def _write(result: "Demo", target: Path) -> None:
     from datetime import date
 
     from manihash.demo.page import demo_page
+    from manihash.report.page import write
 
-    demo_page(result, date.today()).write(page)
+    write(target, demo_page(result, date.today()))
 
 
-def _show_head(material: "Material", lengths: tuple[int, ...], scan: "Scan") -> None:
-    print_result(Text(material.data.note))
+def _show_head(setup: "Setup", lengths: tuple[int, ...], scan: "Scan") -> None:
+    print_result(Text(setup.data.note))
     gap, width = " " * 4, 7 * len(lengths)
     print_result(Text(f"\n{'':22}{'MAP, %':>{width}}{gap}{'F1 within radius 2, %':>{width}}", "bold"))
     heads = "".join(f"{n_bits:>7}" for n_bits in lengths)
@@ -140,7 +141,7 @@ def _show_end(result: "Demo", document: dict[str, Any]) -> None:
 
 
 def _document(result: "Demo") -> dict[str, Any]:
-    material = result.material
+    setup = result.setup
     rows = [
         {"recipe": score.method, "bits": score.n_bits}
         | (
@@ -151,9 +152,9 @@ def _document(result: "Demo") -> dict[str, Any]:
         for score in result.scores
     ]
     return {
-        "data": material.data.note,
-        "seed": material.seed,
-        "base_size": len(material.base),
+        "data": setup.data.note,
+        "seed": setup.seed,
+        "base_size": len(setup.base),
         "l2_scan": {"map": result.scan.raw, "map_unit_length": result.scan.unit},
         "rows": rows,
     }

@@ -1,4 +1,4 @@
-"""What the demo measures: the variants of IMH on a set of pictures, beside a scan of the raw pixels."""
+"""The measurements of the demo: the variants of IMH on a set of images, and a scan of the raw pixels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,26 +36,23 @@ METHODS = (
     "imh-dm",
     "imh-pca",
 )
-SHOWN_METHOD, SHOWN_BITS = (
-    "imh-tsne",
-    64,
-)  # the paper's best; its answers are shown, at the length nearest to this
+SHOWN_METHOD, SHOWN_BITS = "imh-tsne", 64  # the paper's best; its answers are shown, at the nearest length
 LARGE = "imh-large"
 BASE_SIZE, RADIUS = 400, 2
-DEPTHS = (10, 50, 100, 1000)  # how far down an answer is looked at, where a class has as many
+DEPTHS = (10, 50, 100, 1000)  # numbers of answers that precision is measured at, up to the size of a class
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
-    """What all trials share: the data, the truth, and a base set learned once."""
+class Setup:
+    """What all measurements share: the data, the truth, and a base set learned once."""
 
     data: Dataset
     y_train: NDArray[Any]
     y_test: NDArray[Any]
-    shape: tuple[int, ...]  # of a picture
-    U: Floats  # X_train with rows of unit length, as the recipes see them
+    shape: tuple[int, ...]  # of an image
+    U: Floats  # X_train with rows of unit length, as in the recipes
     base: Floats  # (m, d)
     base_seconds: float
     truth: LabelTruth
@@ -64,103 +61,103 @@ class Material:
 
 @dataclass(frozen=True)
 class Score:
-    """One cell of the table: a method at a length, or the reason why there is none."""
+    """Quality of a method at one code length, or the reason why it cannot be fitted."""
 
     method: str
     n_bits: int
     map: float | None = None
     f1: float | None = None
-    seconds: float | None = None  # to fit, the base set given, and to encode all rows
+    seconds: float | None = None  # to fit with the given base set, and to encode all rows
     reason: str | None = None
 
     @property
     def title(self) -> str:
-        """The method's name in print."""
+        """The printed name of the method."""
         return RECIPES[self.method].title
 
 
 @dataclass(frozen=True)
 class Scan:
-    """MAP of ranking by Euclidean distance: of the pixels as they are, and of rows of unit length."""
+    """MAP of the ranking by Euclidean distance, of raw pixels and of rows of unit length."""
 
     raw: float
     unit: float
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The rows nearest to every query by one way of searching (q, depth), and which of them are right."""
+class Answers:
+    """The nearest rows to every query by one search (q, depth), and which of them are relevant."""
 
     ids: Ids
-    right: NDArray[np.bool_]
+    relevant: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """All that the page shows."""
+    """All numbers and arrays of the page."""
 
-    material: Material
+    setup: Setup
     lengths: tuple[int, ...]
     scan: Scan
     scores: tuple[Score, ...]
-    base_classes: NDArray[Any]  # (m,), of most rows that are nearest to the base point
+    base_classes: NDArray[Any]  # (m,), the most frequent class of the rows nearest to each base point
     base_plane: Floats  # (m, 2)
     query_plane: Floats  # (q, 2)
-    by_pixels: Found
-    by_code: Found
-    shown: Score  # the method and length that by_code is of
-    shown_queries: Ids  # drawn with their answers
+    by_pixels: Answers
+    by_code: Answers
+    shown: Score  # of the codes behind by_code
+    shown_queries: Ids  # queries whose answers are shown
 
 
 def default_lengths(name: str) -> tuple[int, ...]:
-    """Code lengths: the digits that come with scikit-learn have 64 pixels, and PCA gives no more bits."""
+    """Code lengths: at most 64 for the digits of scikit-learn, whose 64 pixels give PCA at most 64 bits."""
     return (16, 32, 48, 64) if name == "digits" else (16, 32, 64, 96)
 
 
 def check_pictured(name: str) -> None:
-    """Raise where the set is unknown or cannot be shown as pictures with classes."""
+    """Raise if the set is unknown or has no images."""
     pictured = [entry.name for entry in CATALOG.values() if entry.image_shape]
     if name not in pictured:
-        raise ValueError(f"the demo shows pictures, and has none of {name!r}: choose {' or '.join(pictured)}")
+        raise ValueError(f"the demo needs a set of images, got {name!r}: choose {' or '.join(pictured)}")
 
 
-def prepare(data: Dataset, seed: int, base_size: int = BASE_SIZE) -> Material:
-    """Scale the rows to unit length and learn their base set, once for all variants."""
+def prepare(data: Dataset, seed: int, base_size: int = BASE_SIZE) -> Setup:
+    """The setup of a data set: rows of unit length, and a base set for all variants."""
     if data.y_train is None or data.y_test is None or data.image_shape is None:
-        raise ValueError(f"{data.name} has no classes or no pictures: the demo needs both")
+        raise ValueError(f"{data.name} has no classes or no images: the demo needs both")
     U = normalize(data.X_train.astype(np.float32))
     start = perf_counter()
     base = KMeansBase(min(base_size, len(U)), random_state=seed).fit(U).points_
     seconds = perf_counter() - start
     truth = LabelTruth(data.y_test, data.y_train)
-    return Material(data, data.y_train, data.y_test, data.image_shape, U, base, seconds, truth, seed)
+    return Setup(data, data.y_train, data.y_test, data.image_shape, U, base, seconds, truth, seed)
 
 
-def load(name: str, seed: int) -> Material:
-    """The material of a data set by its name."""
+def load(name: str, seed: int) -> Setup:
+    """The setup of a data set, given its name."""
     check_pictured(name)
     return prepare(load_dataset(name), seed)
 
 
-def scan(material: Material) -> Scan:
-    """MAP of the exhaustive l2 scan, of raw pixels and of unit length."""
-    data = material.data
+def scan(setup: Setup) -> Scan:
+    """MAP of the exhaustive l2 scan, of raw pixels and of rows of unit length."""
+    data = setup.data
     unit_queries = normalize(data.X_test.astype(np.float32))
     return Scan(
-        evaluate_scan(data.X_test, data.X_train, material.truth),
-        evaluate_scan(unit_queries, material.U, material.truth),
+        evaluate_scan(data.X_test, data.X_train, setup.truth),
+        evaluate_scan(unit_queries, setup.U, setup.truth),
     )
 
 
-def score(material: Material, method: str, n_bits: int) -> Score:
+def score(setup: Setup, method: str, n_bits: int) -> Score:
     """Quality of a recipe on the shared base set, or the reason why it cannot be fitted."""
-    data = material.data
+    data = setup.data
     try:
         found = measure(
-            _hasher(material, method, n_bits),
+            _hasher(setup, method, n_bits),
             data.X_train,
             data.X_test,
-            material.truth,
+            setup.truth,
             metric=partial(evaluate, radius=RADIUS),
         )
     except ValueError as error:
@@ -169,46 +166,46 @@ def score(material: Material, method: str, n_bits: int) -> Score:
     return Score(method, n_bits, found.result.map, found.result.f1, seconds)
 
 
-def finish(material: Material, lengths: Sequence[int], scanned: Scan, scores: Sequence[Score]) -> Demo:
-    """The pictures' part: classes of the base set, its plane with the queries, and the answers."""
-    data = material.data
-    plane = InductiveEmbedding(2, base=material.base, random_state=material.seed).fit(material.U)
-    own = [score for score in scores if score.method == SHOWN_METHOD]
-    shown = min(own, key=lambda score: abs(score.n_bits - SHOWN_BITS))
-    hasher = _hasher(material, shown.method, shown.n_bits).fit(data.X_train)
+def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence[Score]) -> Demo:
+    """The demo with what its pictures need: classes and plane of the base set, and the answers."""
+    data = setup.data
+    plane = InductiveEmbedding(2, base=setup.base, random_state=setup.seed).fit(setup.U)
+    candidates = [score for score in scores if score.method == SHOWN_METHOD]
+    shown = min(candidates, key=lambda score: abs(score.n_bits - SHOWN_BITS))
+    hasher = _hasher(setup, shown.method, shown.n_bits).fit(data.X_train)
     index = HammingIndex(hasher.encode(data.X_train), shown.n_bits)
-    depth = min(max(DEPTHS), material.truth.counts.min())
+    depth = min(max(DEPTHS), setup.truth.counts.min())
     return Demo(
-        material,
+        setup,
         tuple(lengths),
         scanned,
         tuple(scores),
-        _base_classes(material),
+        _base_classes(setup),
         plane.base_embedding_,
         plane.transform(normalize(data.X_test.astype(np.float32))),
-        _found(material, nearest_euclidean(data.X_test, data.X_train, depth)),
-        _found(material, index.search(hasher.encode(data.X_test), depth)[1]),
+        _answers(setup, nearest_euclidean(data.X_test, data.X_train, depth)),
+        _answers(setup, index.search(hasher.encode(data.X_test), depth)[1]),
         shown,
-        np.array([np.flatnonzero(material.y_test == c)[0] for c in np.unique(material.y_test)]),
+        np.array([np.flatnonzero(setup.y_test == c)[0] for c in np.unique(setup.y_test)]),
     )
 
 
-def _hasher(material: Material, method: str, n_bits: int) -> Hasher:
-    hasher: Hasher = recipe(method, n_bits=n_bits, random_state=material.seed)
-    if method != LARGE:  # it has a base set of its own kind
-        hasher.set_params(base=material.base)
+def _hasher(setup: Setup, method: str, n_bits: int) -> Hasher:
+    hasher: Hasher = recipe(method, n_bits=n_bits, random_state=setup.seed)
+    if method != LARGE:  # which has its own kind of base set
+        hasher.set_params(base=setup.base)
     return hasher
 
 
-def _base_classes(material: Material) -> NDArray[Any]:
-    """The class of most rows that have a base point as their nearest, for each; they color it, no more."""
-    rows = LocalRows(material.U)
-    nearest = rows.stack(lambda block: k_nearest(block, material.base, 1)[1], 1, np.int64)[:, 0]
-    classes, number = np.unique(material.y_train, return_inverse=True)
-    counts = np.zeros((len(material.base), len(classes)), np.int64)
+def _base_classes(setup: Setup) -> NDArray[Any]:
+    """The most frequent class of the rows nearest to each base point (m,), used only to color it."""
+    rows = LocalRows(setup.U)
+    nearest = rows.stack(lambda block: k_nearest(block, setup.base, 1)[1], 1, np.int64)[:, 0]
+    classes, number = np.unique(setup.y_train, return_inverse=True)
+    counts = np.zeros((len(setup.base), len(classes)), np.int64)
     np.add.at(counts, (nearest, number), 1)
     return classes[counts.argmax(axis=1)]
 
 
-def _found(material: Material, ids: Ids) -> Found:
-    return Found(ids, relevant_answers(ids, material.truth))
+def _answers(setup: Setup, ids: Ids) -> Answers:
+    return Answers(ids, relevant_answers(ids, setup.truth))

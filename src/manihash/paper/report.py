@@ -7,7 +7,7 @@ from pathlib import Path
 
 from manihash import progress
 from manihash.paper import data_files
-from manihash.paper.page import paper_page
+from manihash.paper.page import RESERVED, paper_page
 from manihash.report import curves, sheets
 from manihash.report.curves import Drawn
 from manihash.report.folder import check_folder, replace_files
@@ -48,7 +48,7 @@ def report_files(sections: Sequence[Section], about: Mapping[str, str]) -> dict[
             drawn[item.name] = curves.draw(item) if isinstance(item, Plot) else sheets.draw(item)
             found |= dict(_figure_files(item, drawn[item.name]))
         progress.advance("report", i, len(items))
-    found[PAGE] = paper_page(sections, about, drawn).html().encode()
+    found[PAGE] = paper_page(sections, about, drawn).encode()
     return found
 
 
@@ -64,6 +64,9 @@ def _check(sections: Sequence[Section]) -> None:
     items: list[Item] = [item for section in sections for item in section.items]
     tables = [item for item in items if isinstance(item, Table)]
     _check_names("section", [section.id for section in sections])
+    for section in sections:
+        if section.id in RESERVED:
+            raise ValueError(f"a section of the report cannot be named {section.id!r}: the name is reserved")
     _check_names("table", [item.name for item in tables])
     _check_names("figure", [item.name for item in items if not isinstance(item, Table)])
     for item in items:

@@ -1,4 +1,4 @@
-"""Curves of a report, as SVG and PNG: told apart without color, named beside the axes, never over them."""
+"""Curves as SVG and PNG: distinct without color, and named next to the axes."""
 
 import math
 from collections import Counter
@@ -12,17 +12,25 @@ from manihash.report.section import Curve, Plot, Value
 
 _WIDTH, _HEIGHT = 5.4, 3.9  # inches
 _NAME_SIZE = 10.5
-_NAME_LETTERS = 20  # names of so many have room beside the axes
-_NAME_GAP = 0.062  # of the axis's height, between two names
-_FEW_POINTS = 12  # a curve of more has marks at some of its points only
-_SIZES = {"o": 5.5, "s": 5.5, "D": 5.5, "*": 8.5, "d": 7, "P": 7, "X": 7}  # they look alike in size
+_NAME_LETTERS = 20  # longer names need a wider figure
+_NAME_GAP = 0.062  # between two names, as a fraction of the axis's height
+_FEW_POINTS = 12  # longer curves have markers at some of their points only
+_SIZES = {
+    "o": 5.5,
+    "s": 5.5,
+    "D": 5.5,
+    "*": 8.5,
+    "d": 7,
+    "P": 7,
+    "X": 7,
+}  # markers that would otherwise look larger or smaller than the others
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _LEVEL_DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure in both of its files."""
+    """A figure as SVG and as PNG."""
 
     svg: bytes
     png: bytes
@@ -30,7 +38,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class _Style:
-    """How one curve of a plot is drawn; the second of a method is dashed, with hollow marks."""
+    """How one curve of a plot is drawn; the second of a method is dashed, with hollow markers."""
 
     color: str
     marker: str
@@ -53,7 +61,7 @@ class _Style:
 
 @dataclass(frozen=True)
 class _Name:
-    """A name to be written beside the axes: what it names ends at (x, y), in fractions of the axes."""
+    """A name next to the axes, for a curve that ends at (x, y) in fractions of the axes."""
 
     title: str
     x: float
@@ -62,7 +70,7 @@ class _Name:
 
 
 def draw(plot: Plot) -> Drawn:
-    """A plot: means with a band of one standard deviation where there are several seeds."""
+    """Draw a plot: means, with a band of one standard deviation if there are several seeds."""
     with plots.settings():
         figure = plots.new_figure(*_size(plot), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
@@ -88,7 +96,7 @@ def draw(plot: Plot) -> Drawn:
 
 
 def _size(plot: Plot) -> tuple[float, float]:
-    """Inches: the same for all plots, and more where names are long or many."""
+    """Width and height in inches: the same for all plots, and larger if names are long or many."""
     names = [curve.title for curve in plot.curves] + [title for title, _ in plot.levels]
     letters = max(map(len, names), default=0)
     more = max(0, letters - _NAME_LETTERS) * 0.6 * _NAME_SIZE / 72
@@ -111,10 +119,10 @@ def _shown(value: Value | None, log: bool = False) -> bool:
 
 
 def _draw_curve(axes: Any, curve: Curve, style: _Style, i: int, n: int, log: bool) -> None:
-    """One curve; the first of a plot lies on top."""
+    """Draw one curve; the first of a plot is on top."""
     y = [value.mean if value is not None and _shown(value, log) else math.nan for value in curve.y]
     every: Any = None
-    if len(curve.x) > _FEW_POINTS:  # marks of neighboring curves stand apart
+    if len(curve.x) > _FEW_POINTS:  # markers of different curves are at different points
         step = len(curve.x) / 8
         every = sorted({min(len(curve.x) - 1, int((k + i / n) * step)) for k in range(8)})
     axes.plot(curve.x, y, zorder=3 + (n - i) / n, markevery=every, **style.options())
@@ -127,7 +135,7 @@ def _draw_curve(axes: Any, curve: Curve, style: _Style, i: int, n: int, log: boo
 
 
 def _runs(curve: Curve) -> Iterator[list[tuple[float, Value, float]]]:
-    """Stretches of neighboring points that have a spread."""
+    """Runs of neighboring points that have a spread."""
     run: list[tuple[float, Value, float]] = []
     for x, value in zip(curve.x, curve.y, strict=True):
         if value is not None and _shown(value) and value.spread is not None and math.isfinite(value.spread):
@@ -141,7 +149,7 @@ def _runs(curve: Curve) -> Iterator[list[tuple[float, Value, float]]]:
 
 
 def _scale(axes: Any, plot: Plot) -> None:
-    """Axes with their names, a grid, and ticks where the points are if these are few."""
+    """Set labels, a grid, and ticks at the points if there are few."""
     if plot.log_x:
         axes.set_xscale("log")
     if plot.log_y:
@@ -166,7 +174,7 @@ def _scale(axes: Any, plot: Plot) -> None:
 
 
 def _apart(axes: Any, ticks: Sequence[float]) -> list[float]:
-    """The ticks whose numbers have room; the last is always among them."""
+    """The ticks whose numbers do not overlap, including the last."""
     shown: list[float] = []
     edge = math.inf
     for tick in reversed(ticks):
@@ -179,7 +187,7 @@ def _apart(axes: Any, ticks: Sequence[float]) -> list[float]:
 
 
 def _place(axes: Any, x: float, y: float) -> tuple[float, float]:
-    """A point of the data in fractions of the axes, which no later layout changes."""
+    """A data point in fractions of the axes, which later layout does not change."""
     across, up = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))
     return float(across), float(up)
 
@@ -189,7 +197,7 @@ def _right(axes: Any) -> float:
 
 
 def _end(curve: Curve, plot: Plot) -> tuple[float, float] | None:
-    """The last point of a curve; none where it has no point at all."""
+    """The last point of a curve, or None if it has no point."""
     for x, value in reversed(list(zip(curve.x, curve.y, strict=True))):
         if value is not None and _shown(value, plot.log_y):
             return x, value.mean
@@ -197,9 +205,9 @@ def _end(curve: Curve, plot: Plot) -> tuple[float, float] | None:
 
 
 def _write_names(axes: Any, names: Sequence[_Name]) -> None:
-    """Names at the right in the order of the ends, each with a piece of its line, joined where it is near."""
+    """Write names at the right in the order of the ends, each with a sample of its line."""
     ordered = sorted(names, key=lambda name: name.y)
-    heights = plots.spread([name.y for name in ordered], _NAME_GAP, 0.0, 1.0)
+    heights = spread([name.y for name in ordered], _NAME_GAP, 0.0, 1.0)
     for name, height in zip(ordered, heights, strict=True):
         outside = {"transform": axes.transAxes, "clip_on": False, "zorder": 5}
         if name.x > 0.9:
@@ -220,3 +228,15 @@ def _write_names(axes: Any, names: Sequence[_Name]) -> None:
             parse_math=False,
             **outside,
         )
+
+
+def spread(desired: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Ascending places close to the desired ones, at least a gap apart, from low to high."""
+    places: list[float] = []
+    for value in desired:
+        places.append(max(value, places[-1] + gap if places else low))
+    ceiling = high
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], ceiling)
+        ceiling = places[i] - gap
+    return places

@@ -1,6 +1,6 @@
-"""Plots as SVG, readable without color: lines are named where they end, points drawn as their class."""
+"""What all plots share: settings, the look of each method, and their files; and scatter plots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from manihash.checks import extra
 from manihash.hashers.recipes import recipe_names
 
-# Okabe and Ito's colors with a darker yellow, and two dark ones of Tol's: told apart with any color vision.
-_COLOURS = (
+# Okabe and Ito's colors with a darker yellow, and two dark ones of Tol's: distinct with any color vision.
+_COLORS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"),
     *("#56B4E9", "#6B6B6B", "#A08A00", "#882255", "#332288"),
 )
@@ -30,19 +30,17 @@ _SETTINGS = {
     "xtick.color": "#3a424c",
     "ytick.color": "#3a424c",
 }
-_End = tuple[str, float, str, int | None]  # name, value, color, and the length where the line ends
-_LABEL_GAP = 0.062  # of the axis's height, between the names of two lines
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a method is drawn, in every plot."""
+    """How a method is drawn in every plot."""
 
     color: str
     marker: str
 
 
-# The paper's methods: those that stand in one plot differ from each other in color and in marker.
+# The paper's methods: those in one plot differ from each other in color and in marker.
 _OF_THE_PAPER = {
     "imh-tsne": Look("#0072B2", "o"),
     "imh-le": Look("#009E73", "^"),
@@ -66,79 +64,19 @@ UNKNOWN = Look(INK, "h")
 
 
 def look(method: str) -> Look:
-    """The look of a recipe, the same throughout: no two recipes share both color and marker."""
+    """The look of a recipe in all plots: no two recipes have the same color and marker."""
     return _looks().get(method, UNKNOWN)
 
 
 @cache
 def _looks() -> dict[str, Look]:
-    """Every recipe's look; one that is not the paper's takes the next that is free."""
-    looks, free = dict(_OF_THE_PAPER), zip(cycle(_COLOURS), cycle(_MARKERS), strict=False)
+    """The look of every recipe; one that is not the paper's gets the next free look."""
+    looks, free = dict(_OF_THE_PAPER), zip(cycle(_COLORS), cycle(_MARKERS), strict=False)
     for name in recipe_names():
         while name not in looks:
             if (next_look := Look(*next(free))) not in looks.values():
                 looks[name] = next_look
     return looks
-
-
-@dataclass(frozen=True)
-class Line:
-    """A metric at some code lengths, under the name of its method."""
-
-    method: str
-    title: str
-    bits: Sequence[int]
-    values: Sequence[float]  # percent
-
-
-def against_length(lines: Sequence[Line], metric: str, levels: Mapping[str, float] | None = None) -> bytes:
-    """Curves of a metric against code length, one line a method; ``levels`` hold at any length, dashed."""
-    levels = levels or {}
-    with settings():
-        figure, axes = _figure(4.6, 4.2)
-        for line in lines:
-            style = look(line.method)
-            axes.plot(line.bits, line.values, color=style.color, marker=style.marker, ms=5.5, lw=1.7)
-        for level in levels.values():
-            axes.axhline(level, color=INK, ls="--", lw=1.2)
-        axes.set_xlabel("code length, bits")
-        axes.set_ylabel(metric)
-        axes.set_xticks(sorted({bits for line in lines for bits in line.bits}))
-        axes.set_ylim(0, 100)
-        axes.grid(axis="y", color="#e3e7ec", lw=0.8)
-        axes.set_axisbelow(True)
-        ends: list[_End] = [
-            (line.title, line.values[-1], look(line.method).color, line.bits[-1]) for line in lines
-        ]
-        ends += [(title, level, INK, None) for title, level in levels.items()]
-        _name_ends(axes, ends)
-        return svg(figure, bbox_inches="tight")
-
-
-def _name_ends(axes: Any, ends: Sequence[_End]) -> None:
-    """Write each line's name at the right edge, joined to its end, moved apart where they would overlap."""
-    low, high = axes.get_ylim()
-    left, right = axes.get_xlim()
-    ordered = sorted(ends, key=lambda end: end[1])
-    heights = spread([end[1] for end in ordered], _LABEL_GAP * (high - low), low, high)
-    for (title, value, color, bits), height in zip(ordered, heights, strict=True):
-        start = right if bits is None else bits
-        out = right + 0.045 * (right - left)
-        axes.plot([start, out], [value, height], color=color, lw=0.7, alpha=0.8, clip_on=False)
-        axes.text(out, height, f" {title}", color=color, va="center", fontsize=11)
-    axes.set_xlim(left, right)
-
-
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places in ascending order as near to the wanted ones as a gap between any two allows."""
-    places: list[float] = []
-    for value in wanted:
-        places.append(max(value, places[-1] + gap if places else low))
-    ceiling = high
-    for i in reversed(range(len(places))):
-        places[i] = min(places[i], ceiling)
-        ceiling = places[i] - gap
-    return places
 
 
 def plane(
@@ -153,7 +91,7 @@ def plane(
         figure, axes = _figure(6.4, 5.2)
         classes = sorted({*base_names, *query_names})
         for i, name in enumerate(classes):
-            color = _COLOURS[i % len(_COLOURS)]
+            color = _COLORS[i % len(_COLORS)]
             dots = queries[np.array(query_names) == name]
             axes.scatter(*dots.T, s=20, color=color, alpha=0.45, lw=0, zorder=1)
             points = base[np.array(base_names) == name]
@@ -170,7 +108,7 @@ def plane(
 
 
 def _text_marker(name: str) -> str:
-    """A class drawn as its name; only what a formula can hold."""
+    """A marker that shows the letters and digits of a class's name."""
     plain = "".join(letter for letter in name if letter.isalnum())
     return rf"$\mathrm{{{plain}}}$" if plain else "o"
 
