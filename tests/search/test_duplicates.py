@@ -28,18 +28,18 @@ def brute_force_groups(codes, radius, ids):
 
 @settings(deadline=None)
 @given(st.integers(1, 70), st.integers(1, 90), st.integers(0, 9), st.booleans(), st.integers(0, 99))
-def test_groups_are_the_chains_of_near_rows(n_bits, n, radius, own_ids, seed):
+def test_groups_are_the_chains_of_near_rows(n_bits, n, radius, with_ids, seed):
     rng = np.random.default_rng(seed)
     bits = rng.random((n, n_bits)) < 0.5
     bits = bits[rng.integers(0, max(1, n // 3), n)] ^ (rng.random((n, n_bits)) < 1 / n_bits)
-    ids = rng.permutation(1000)[:n] - 300 if own_ids else None
-    names = np.arange(n) if ids is None else ids
+    ids = rng.permutation(1000)[:n] - 300 if with_ids else None
+    row_ids = np.arange(n) if ids is None else ids
     found = dedup(pack(bits), n_bits, radius, ids)
-    expected = brute_force_groups(pack(bits), radius, names.tolist())
+    expected = brute_force_groups(pack(bits), radius, row_ids.tolist())
     assert [group.tolist() for group in found] == [group for group in expected if len(group) > 1]
     assert len(found) == sum(len(group) > 1 for group in expected)
     first = {i: group[0] for group in expected for i in group}
-    assert found.first.tolist() == [first[i] for i in names.tolist()]
+    assert found.first.tolist() == [first[i] for i in row_ids.tolist()]
     assert found.extra.tolist() == sorted(i for group in expected for i in group[1:])
 
 

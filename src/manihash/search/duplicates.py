@@ -106,13 +106,13 @@ def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None 
     given = check_codes(codes, n_bits)
     if not len(given):
         raise ValueError("codes are empty: dedup needs at least one row")
-    names = np.arange(len(given)) if ids is None else check_ids(ids, len(given))
-    order = np.argsort(names, kind="stable")
-    buckets = build(given[order], names[order])
+    row_ids = np.arange(len(given)) if ids is None else check_ids(ids, len(given))
+    order = np.argsort(row_ids, kind="stable")
+    buckets = build(given[order], row_ids[order])
     label = _components(buckets.codes, n_bits, min(radius, n_bits))
     bucket = np.empty(len(given), np.int64)
     bucket[buckets.rows] = buckets.code_positions()
-    return _groups(label[bucket], names, order)
+    return _groups(label[bucket], row_ids, order)
 
 
 def _components(codes: Codes, n_bits: int, radius: int) -> Ints:
@@ -155,14 +155,14 @@ def _merged(label: Ints, pairs: list[tuple[Ints, Ints]]) -> Ints:
     return first[component][label]
 
 
-def _groups(label: Ints, names: Ids, order: Ints) -> Duplicates:
-    """Groups of rows with equal labels; labels (n,) are in ascending order of id, names[order] sorts ids."""
+def _groups(label: Ints, row_ids: Ids, order: Ints) -> Duplicates:
+    """Groups of rows with equal labels; label (n,) is in the order of row_ids[order], which is ascending."""
     by_label = np.argsort(label, kind="stable")
     start = np.flatnonzero(np.diff(label[by_label], prepend=-1))
     size = np.diff(start, append=len(label))
-    sorted_names = names[order]
-    first = np.empty(len(names), np.int64)
-    first[order[by_label]] = np.repeat(sorted_names[by_label[start]], size)
+    sorted_ids = row_ids[order]
+    first = np.empty(len(row_ids), np.int64)
+    first[order[by_label]] = np.repeat(sorted_ids[by_label[start]], size)
     many = np.repeat(size > 1, size)
     lims = np.concatenate([[0], np.cumsum(size[size > 1])])
-    return Duplicates(first, lims, sorted_names[by_label[many]])
+    return Duplicates(first, lims, sorted_ids[by_label[many]])

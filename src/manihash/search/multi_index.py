@@ -58,7 +58,8 @@ class MultiIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of the tables built so far."""
-        return sum(table.offsets.nbytes + table.order.nbytes for table in self._tables.values())
+        tables = list(self._tables.values())  # a copy, because another thread may add a table
+        return sum(table.offsets.nbytes + table.order.nbytes for table in tables)
 
     def missing(self, layout: TableLayout) -> int:
         """Number of tables of a layout that are not built yet."""
