@@ -6,7 +6,7 @@ import sklearn.manifold
 from sklearn.datasets import load_digits
 
 from manihash import PCA, TSNE, InductiveEmbedding, KMeansBase, RandomBase
-from manihash.induction import Induction
+from manihash.base.graph import BaseGraph
 
 
 class Columns:
@@ -25,61 +25,65 @@ def digits():
 
 
 @pytest.fixture
-def induction(digits):
-    B = digits[::40]
-    return Induction(B, np.random.default_rng(0).standard_normal((len(B), 6)), k=5, sigma=20.0)
+def graph(digits):
+    return BaseGraph(digits[::40], k=5, sigma=20.0)
 
 
-def test_a_point_with_one_neighbor_takes_its_embedding(digits, induction):
-    one = Induction(induction.B, induction.Y_B, 1, induction.sigma)
-    nearest = ((digits[:, None] - induction.B) ** 2).sum(axis=2).argmin(axis=1)
-    assert np.array_equal(one(digits), induction.Y_B[nearest])
+@pytest.fixture
+def Y_B(graph):
+    return np.random.default_rng(0).standard_normal((len(graph.B), 6))
 
 
-def test_a_base_point_far_from_all_others_takes_its_own_embedding(induction):
-    B = np.concatenate([induction.B, induction.B[:1] + 1e4])
-    Y_B = np.concatenate([induction.Y_B, [[9.0, 8, 7, 6, 5, 4]]])
-    assert np.allclose(Induction(B, Y_B, 5, 20.0)(B[-1:]), Y_B[-1])
+def test_a_point_with_one_neighbor_takes_its_embedding(digits, graph, Y_B):
+    one = BaseGraph(graph.B, 1, graph.sigma)
+    nearest = ((digits[:, None] - graph.B) ** 2).sum(axis=2).argmin(axis=1)
+    assert np.array_equal(one.induce(digits, Y_B), Y_B[nearest])
 
 
-def test_a_point_far_from_every_base_point_takes_its_nearest_and_is_no_nan(induction):
-    far = induction.B[:1] * 1e6 + 1e9
-    nearest = ((far - induction.B) ** 2).sum(axis=1).argmin()
-    assert np.allclose(induction(far), induction.Y_B[nearest])
+def test_a_base_point_far_from_all_others_takes_its_own_embedding(graph, Y_B):
+    B = np.concatenate([graph.B, graph.B[:1] + 1e4])
+    Y_B = np.concatenate([Y_B, [[9.0, 8, 7, 6, 5, 4]]])
+    assert np.allclose(BaseGraph(B, 5, 20.0).induce(B[-1:], Y_B), Y_B[-1])
 
 
-def test_the_induced_point_is_the_formula_written_out(digits, induction):
+def test_a_point_far_from_every_base_point_takes_its_nearest_and_is_no_nan(graph, Y_B):
+    far = graph.B[:1] * 1e6 + 1e9
+    nearest = ((far - graph.B) ** 2).sum(axis=1).argmin()
+    assert np.allclose(graph.induce(far, Y_B), Y_B[nearest])
+
+
+def test_the_induced_point_is_the_formula_written_out(digits, graph, Y_B):
     for x in digits[:20]:
-        squared = ((x - induction.B) ** 2).sum(axis=1)
+        squared = ((x - graph.B) ** 2).sum(axis=1)
         near = np.argsort(squared, kind="stable")[:5]
         w = np.exp(-squared[near] / 20.0**2)
-        assert np.allclose(induction(x[None])[0], w @ induction.Y_B[near] / w.sum())
+        assert np.allclose(graph.induce(x[None], Y_B)[0], w @ Y_B[near] / w.sum())
 
 
-def test_the_induced_point_minimizes_the_papers_cost(digits, induction):
+def test_the_induced_point_minimizes_the_papers_cost(digits, graph, Y_B):
     """C(y) = Σ_j w(x, c_j) |y - y_j|² over the neighbors: any step away from the induced point raises it."""
     rng = np.random.default_rng(0)
     for x in digits[:10]:
-        squared = ((x - induction.B) ** 2).sum(axis=1)
+        squared = ((x - graph.B) ** 2).sum(axis=1)
         near = np.argsort(squared, kind="stable")[:5]
-        w, Y = np.exp(-squared[near] / 20.0**2), induction.Y_B[near]
-        y = induction(x[None])[0]
+        w, Y = np.exp(-squared[near] / 20.0**2), Y_B[near]
+        y = graph.induce(x[None], Y_B)[0]
         cost = w @ ((y - Y) ** 2).sum(axis=1)
         for _ in range(20):
             other = y + 0.01 * rng.standard_normal(6)
             assert w @ ((other - Y) ** 2).sum(axis=1) > cost
 
 
-def test_induced_points_lie_within_the_base_sets_embedding(digits, induction):
-    induced, embedded = induction(digits), induction.Y_B
+def test_induced_points_lie_within_the_base_sets_embedding(digits, graph, Y_B):
+    induced, embedded = graph.induce(digits, Y_B), Y_B
     assert (induced.min(axis=0) >= embedded.min(axis=0) - 1e-12).all()
     assert (induced.max(axis=0) <= embedded.max(axis=0) + 1e-12).all()
 
 
-def test_an_orthogonal_map_of_the_base_embedding_is_one_of_the_induced(digits, induction):
+def test_an_orthogonal_map_of_the_base_embedding_is_one_of_the_induced(digits, graph, Y_B):
     R = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
-    turned = Induction(induction.B, induction.Y_B @ R + 3, 5, 20.0)
-    assert np.allclose(turned(digits), induction(digits) @ R + 3)
+    turned = graph.induce(digits, Y_B @ R + 3)
+    assert np.allclose(turned, graph.induce(digits, Y_B) @ R + 3)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
@@ -167,7 +171,7 @@ def test_any_object_with_fit_transform_is_an_embedding(digits, embedding):
 
 @pytest.mark.usefixtures("seed_of_zero")
 def test_a_foreign_embedding_of_the_wrong_width_is_an_error(digits):
-    with pytest.raises(ValueError, match=r"Columns gave an embedding of shape \(40, 3\) where \(40, 4\)"):
+    with pytest.raises(ValueError, match=r"Columns returned .* of shape \(40, 3\), expected \(40, 4\)"):
         InductiveEmbedding(4, KMeansBase(40), Columns(3)).fit(digits)
 
 
@@ -177,7 +181,7 @@ def test_a_foreign_embedding_with_nan_is_an_error(digits):
         def fit_transform(self, X):
             return np.full((len(X), 2), np.nan)
 
-    with pytest.raises(ValueError, match="Nothing gave an embedding with NaN"):
+    with pytest.raises(ValueError, match="Nothing returned NaN"):
         InductiveEmbedding(2, KMeansBase(40), Nothing()).fit(digits)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash.base.weights import affinity, bandwidth, coupling, normalized_weights, weights
+from manihash.base.graph import BaseGraph, mean_distance
+from manihash.base.weights import affinity, normalized_weights, weights
 from manihash.compute import numpy as numpy_backend
 from manihash.rows.local import LocalRows
 
@@ -39,21 +40,21 @@ def test_weights_are_those_of_the_definition(problem):
 
 def test_the_bandwidth_is_the_mean_distance_to_the_kth_base_point():
     X, B = np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [2.0], [10.0]])
-    assert bandwidth(LocalRows(X), B, 1) == pytest.approx((0 + 1 + 3) / 3)
-    assert bandwidth(LocalRows(X), B, 2) == pytest.approx((2 + 1 + 5) / 3)
-    assert bandwidth(LocalRows(X), B, 3) == pytest.approx((10 + 9 + 5) / 3)
+    assert mean_distance(LocalRows(X), B, 1) == pytest.approx((0 + 1 + 3) / 3)
+    assert mean_distance(LocalRows(X), B, 2) == pytest.approx((2 + 1 + 5) / 3)
+    assert mean_distance(LocalRows(X), B, 3) == pytest.approx((10 + 9 + 5) / 3)
 
 
 def test_the_bandwidth_is_the_same_naively_on_real_data(problem):
     X, B, k, _, _ = problem
     distances = np.sqrt(((X[:, None] - B) ** 2).sum(axis=2))
-    assert bandwidth(LocalRows(X), B, k) == pytest.approx(np.sort(distances, axis=1)[:, k - 1].mean())
+    assert mean_distance(LocalRows(X), B, k) == pytest.approx(np.sort(distances, axis=1)[:, k - 1].mean())
 
 
 def test_rows_that_lie_on_their_base_points_have_no_bandwidth():
     X = np.array([[1.0, 2.0]] * 5)
     with pytest.raises(ValueError, match=r"bandwidth would be 0.*give"):
-        bandwidth(LocalRows(X), X[:2], 2)
+        mean_distance(LocalRows(X), X[:2], 2)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -77,12 +78,12 @@ def test_the_coupling_is_the_dense_formula(problem):
     X, B, k, sigma, W = problem
     W_bar = W / W.sum(axis=1, keepdims=True)
     T = np.diag(W.sum(axis=0)) - W_bar.T @ W
-    assert np.allclose(coupling(LocalRows(X), B, k, sigma), T, atol=1e-10)
+    assert np.allclose(BaseGraph(B, k, sigma).coupling(LocalRows(X)), T, atol=1e-10)
 
 
 def test_the_coupling_is_symmetric_positive_and_its_rows_sum_to_zero(problem):
     X, B, k, sigma, _ = problem
-    T = coupling(LocalRows(X), B, k, sigma)
+    T = BaseGraph(B, k, sigma).coupling(LocalRows(X))
     assert np.array_equal(T, T.T)
     assert np.allclose(T.sum(axis=1), 0, atol=1e-10)
     assert np.linalg.eigvalsh(T).min() > -1e-10
@@ -95,29 +96,31 @@ def test_the_coupling_is_the_papers_cost_between_data_and_base_set(problem):
     Y_B = np.random.default_rng(0).standard_normal((len(B), 3))
     Y_X = W @ Y_B / W.sum(axis=1, keepdims=True)
     cost = (W * ((Y_X[:, None] - Y_B) ** 2).sum(axis=2)).sum()
-    T = coupling(LocalRows(X), B, k, sigma)
+    T = BaseGraph(B, k, sigma).coupling(LocalRows(X))
     assert np.trace(Y_B.T @ T @ Y_B) == pytest.approx(cost, rel=1e-10)
 
 
 def test_the_coupling_of_a_far_row_is_nothing_and_no_nan(problem):
     X, B, k, _, _ = problem
-    T = coupling(LocalRows(X[:5] + 1e4), B, k, 0.01)
+    T = BaseGraph(B, k, 0.01).coupling(LocalRows(X[:5] + 1e4))
     assert np.array_equal(T, np.zeros_like(T))
 
 
 @pytest.mark.parametrize("rows_in_a_block", [64, 500, 10_000])
 def test_blocks_change_the_coupling_and_the_bandwidth_by_rounding_only(problem, monkeypatch, rows_in_a_block):
     X, B, k, sigma, _ = problem
-    T, width = coupling(LocalRows(X), B, k, sigma), bandwidth(LocalRows(X), B, k)
+    T, width = BaseGraph(B, k, sigma).coupling(LocalRows(X)), mean_distance(LocalRows(X), B, k)
     monkeypatch.setattr(numpy_backend, "block_rows", lambda width: rows_in_a_block)
-    assert np.allclose(coupling(LocalRows(X), B, k, sigma), T, rtol=1e-12, atol=1e-12)
-    assert bandwidth(LocalRows(X), B, k) == pytest.approx(width, rel=1e-13)
+    assert np.allclose(BaseGraph(B, k, sigma).coupling(LocalRows(X)), T, rtol=1e-12, atol=1e-12)
+    assert mean_distance(LocalRows(X), B, k) == pytest.approx(width, rel=1e-13)
 
 
 def test_the_order_of_the_rows_changes_the_coupling_by_rounding_only(problem):
     X, B, k, sigma, _ = problem
     assert np.allclose(
-        coupling(LocalRows(X[::-1]), B, k, sigma), coupling(LocalRows(X), B, k, sigma), atol=1e-10
+        BaseGraph(B, k, sigma).coupling(LocalRows(X[::-1])),
+        BaseGraph(B, k, sigma).coupling(LocalRows(X)),
+        atol=1e-10,
     )
 
 

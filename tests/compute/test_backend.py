@@ -38,3 +38,13 @@ def test_the_backend_of_an_array_is_found_without_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("name", sorted(numpy_backend.SHARED))
+def test_a_shared_function_is_that_of_the_library(name):
+    torch = pytest.importorskip("torch")
+    assert getattr(numpy_backend, name) is getattr(np, name)
+    assert getattr(torch_backend, name) is getattr(torch, name)
+    for module in (numpy_backend, torch_backend):
+        assert not hasattr(module, "nonsense")

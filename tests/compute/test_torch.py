@@ -7,16 +7,19 @@ from torch_devices import device, points, share_off, torch
 
 import manihash
 from manihash import (
+    AGH,
     IMH,
+    PCA,
     TSNE,
     InductiveEmbedding,
     ITQRotation,
     KMeansBase,
     RandomBase,
     RelaxedLE,
+    SupervisedIMH,
     on_device,
 )
-from manihash.base.weights import coupling
+from manihash.base.graph import BaseGraph
 from manihash.codes import pack
 from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
@@ -64,6 +67,28 @@ def test_a_fit_on_a_tensor_learns_what_a_fit_on_an_array_learns(device, part):
     np.testing.assert_allclose(b.base_points_, a.base_points_, atol=1e-9)
     assert b.bandwidth_ == pytest.approx(a.bandwidth_, rel=1e-9)
     assert b.loss_ == pytest.approx(a.loss_, rel=0.25)
+
+
+GRAPHS = [
+    pytest.param(AGH(20, KMeansBase(60), random_state=0), id="agh"),
+    pytest.param(AGH(20, KMeansBase(60), layers=2, random_state=0), id="agh-two-layers"),
+    pytest.param(SupervisedIMH(20, KMeansBase(60), PCA(), n_labels=200, random_state=0), id="supervised-imh"),
+]
+
+
+@device
+@pytest.mark.parametrize("made", GRAPHS)
+def test_the_other_methods_on_a_base_graph_compute_with_tensors(device, made, caplog):
+    X = points(dtype=np.float64)
+    y, T = np.arange(len(X)) % 3, torch.as_tensor(X, device=device)
+    a, b = clone(made).fit(X, y), clone(made).fit(T, y)
+    assert "computes with numpy" not in caplog.text
+    np.testing.assert_allclose(b.base_points_, a.base_points_, atol=1e-9)
+    assert b.bandwidth_ == pytest.approx(a.bandwidth_, rel=1e-9)
+    codes = b.encode(T)
+    assert codes.device.type == device
+    assert share_off(codes, a.encode(X)) < 1e-3
+    assert share_off(a.encode(T.float()), a.encode(X.astype(np.float32))) < 1e-3
 
 
 @device
@@ -117,9 +142,9 @@ def test_tsne_starts_from_the_probabilities_that_numpy_finds(device):
 def test_the_coupling_of_a_tensor_is_that_of_an_array(device):
     X = points(1000)
     B = X[:40].copy()
-    T = coupling(LocalRows(X), B, 5, 0.8)
+    T = BaseGraph(B, 5, 0.8).coupling(LocalRows(X))
     np.testing.assert_allclose(
-        coupling(TorchRows(torch.as_tensor(X, device=device)), B, 5, 0.8), T, atol=1e-4
+        BaseGraph(B, 5, 0.8).coupling(TorchRows(torch.as_tensor(X, device=device))), T, atol=1e-4
     )
 
 

@@ -20,7 +20,7 @@ from manihash import (
     LaplacianEigenmaps,
     RelaxedLE,
 )
-from manihash.base.weights import coupling
+from manihash.base.graph import BaseGraph
 from manihash.compute.numpy import squared_distances
 from manihash.compute.threads import thread_map
 from manihash.embeddings import _exact
@@ -251,14 +251,14 @@ def test_the_exact_methods_keep_neighbors_above_chance(points, method):
 def test_laplacian_eigenmaps_is_relaxed_le_without_coupling(points):
     alone = LaplacianEigenmaps(10).fit_transform(points)
     assert np.array_equal(alone, RelaxedLE(10, lam=0).fit_transform(points))
-    T = coupling(LocalRows(load_digits().data / 16), points, 5, 1.0)
+    T = BaseGraph(points, 5, 1.0).coupling(LocalRows(load_digits().data / 16))
     assert np.array_equal(alone, RelaxedLE(10, lam=0).fit_transform(points, coupling=T))
     assert not np.allclose(alone, RelaxedLE(10).fit_transform(points, coupling=T))
 
 
 @pytest.mark.parametrize("lam", [0.0, 2.0])
 def test_relaxed_le_solves_its_eigenproblem(points, lam):
-    T = coupling(LocalRows(load_digits().data / 16), points, 5, 1.0)
+    T = BaseGraph(points, 5, 1.0).coupling(LocalRows(load_digits().data / 16))
     M, m, r = laplacian(points, 20)[0] + lam * T, len(points), 12
     Y = RelaxedLE(r, lam=lam, n_neighbors=20).fit_transform(points, coupling=T)
     values = (Y * (M @ Y)).sum(axis=0) / m

@@ -18,7 +18,8 @@ from manihash import (
     RelaxedLE,
     SupervisedIMH,
 )
-from manihash.base.weights import affinity, coupling
+from manihash.base.graph import BaseGraph
+from manihash.base.weights import affinity
 from manihash.embeddings import _sampled
 from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
@@ -51,6 +52,7 @@ def points():
 
 def make_many(monkeypatch):
     for module in (
+        "base.graph",
         "base.weights",
         *(f"embeddings.{name}" for name in ("_sampled", "diffusion", "isomap", "lle")),
     ):
@@ -171,9 +173,10 @@ def test_sparse_solvers_give_the_coordinates_of_the_dense_ones(points, method, m
 
 def test_the_sparse_coupling_and_graph_are_the_dense_ones(points, monkeypatch):
     rows = LocalRows(load_digits().data / 16)
-    T, W = coupling(rows, points, 5, 1.0), affinity(points, 20)
+    T, W = BaseGraph(points, 5, 1.0).coupling(rows), affinity(points, 20)
+    monkeypatch.setattr("manihash.base.graph.MANY", 100)
     monkeypatch.setattr("manihash.base.weights.MANY", 100)
-    sparse_T, sparse_W = coupling(rows, points, 5, 1.0), affinity(points, 20)
+    sparse_T, sparse_W = BaseGraph(points, 5, 1.0).coupling(rows), affinity(points, 20)
     assert sp.issparse(sparse_T)
     assert sp.issparse(sparse_W)
     assert np.allclose(sparse_T.toarray(), T, atol=1e-12)
@@ -181,6 +184,7 @@ def test_the_sparse_coupling_and_graph_are_the_dense_ones(points, monkeypatch):
 
 
 def test_a_graph_in_many_pieces_has_no_more_dimensions_than_it_has(monkeypatch):
+    monkeypatch.setattr("manihash.base.graph.MANY", 30)
     monkeypatch.setattr("manihash.base.weights.MANY", 30)
     pieces = np.repeat(np.arange(20.0) * 100, 5)[:, None] + np.random.default_rng(0).random((100, 2))
     with pytest.raises(ValueError, match=r"90 dimensions.*at most 80"):
@@ -191,6 +195,7 @@ def test_supervised_imh_learns_the_same_labels_from_a_sparse_coupling(monkeypatc
     X, y = load_digits(return_X_y=True)
     hasher = SupervisedIMH(8, KMeansBase(150), TSNE(n_iter=20), random_state=0)
     dense = hasher.fit(X, y).base_labels_
+    monkeypatch.setattr("manihash.base.graph.MANY", 100)
     monkeypatch.setattr("manihash.base.weights.MANY", 100)
     assert np.allclose(hasher.fit(X, y).base_labels_, dense, atol=1e-4)
 

@@ -8,13 +8,14 @@ from released_code import released_map
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
+from manihash.base.graph import BaseGraph
 from manihash.base.kmeans import KMeansBase
 from manihash.codes import pack
 from manihash.compute import numpy as numpy_backend
 from manihash.datasets import load_dataset
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
-from manihash.hashers.agh import AGH, AnchorGraph
+from manihash.hashers.agh import AGH
 from manihash.hashers.lsh import LSH
 from manihash.rows.local import LocalRows
 
@@ -99,7 +100,7 @@ def test_the_gram_matrix_summed_over_blocks_is_that_of_all_rows_at_once(
     digits, anchors, fitted, Z, monkeypatch
 ):
     monkeypatch.setattr(numpy_backend, "block_rows", lambda width: 64)
-    ZtZ = AnchorGraph(anchors, K, fitted.bandwidth_).gram(LocalRows(digits[:400]))
+    ZtZ = BaseGraph(anchors, K, fitted.bandwidth_).gram(LocalRows(digits[:400]))
     assert np.allclose(ZtZ, Z.T @ Z, atol=1e-10)
     assert np.allclose(ZtZ.sum(axis=1), Z.sum(axis=0))
 
@@ -173,7 +174,7 @@ def test_pieces_of_a_graph_give_no_bits_of_their_own():
 @pytest.mark.usefixtures("seed_of_zero")
 def test_more_bits_than_anchors_give_is_an_error_that_says_how_many_there_are(digits):
     with pytest.raises(
-        ValueError, match=r"30 eigenvectors asked of .* 20 anchors, which has 19: lower n_bits"
+        ValueError, match=r"30 eigenvectors are needed, but .* 20 anchors has 19: lower n_bits"
     ):
         AGH(30, base=digits[:20]).fit(digits)
     assert AGH(30, base=digits[:20], layers=2).fit(digits).transform(digits[:3]).shape == (3, 30)

@@ -7,8 +7,8 @@ import pytest
 from released_code import mnist_map, released_map
 from sklearn.datasets import load_digits
 
+from manihash.base.graph import BaseGraph, mean_distance
 from manihash.base.kmeans import KMeansBase
-from manihash.base.weights import bandwidth, coupling, sparse_weights
 from manihash.embeddings.le import LaplacianEigenmaps
 from manihash.embeddings.pca import PCA
 from manihash.embeddings.tsne import TSNE
@@ -29,8 +29,10 @@ def score(hasher, labels=None):
 
 
 def smoothness_and_weights(labeled):
-    sigma = bandwidth(LocalRows(X), B, 5)
-    return coupling(LocalRows(X), B, 5, sigma) / len(X), sparse_weights(X[labeled], B, 5, sigma)
+    sigma = mean_distance(LocalRows(X), B, 5)
+    return BaseGraph(B, 5, sigma).coupling(LocalRows(X)) / len(X), BaseGraph(B, 5, sigma).weight_matrix(
+        X[labeled]
+    )
 
 
 def test_labels_of_base_points_minimize_their_objective_and_sum_to_one():
@@ -50,13 +52,13 @@ def test_labels_of_base_points_minimize_their_objective_and_sum_to_one():
 
 def test_a_tenth_of_the_labels_tell_those_of_all_rows():
     hasher = SupervisedIMH(4, base=B, embedding=PCA(), n_labels=180, random_state=0).fit(X, y)
-    W = sparse_weights(X, B, 5, hasher.bandwidth_)
+    W = BaseGraph(B, 5, hasher.bandwidth_).weight_matrix(X)
     assert ((W @ hasher.base_labels_).argmax(axis=1) == y).mean() > 0.88
 
 
 @pytest.mark.usefixtures("seed_of_zero")
 def test_weights_are_those_of_induction():
-    W = sparse_weights(X[:7], B, 5, 20.0).toarray()
+    W = BaseGraph(B, 5, 20.0).weight_matrix(X[:7]).toarray()
     hasher = IMH(6, base=B, embedding=PCA(), bandwidth=20.0).fit(X)
     assert W @ hasher.base_embedding_ == pytest.approx(hasher.embed(X[:7]))
 

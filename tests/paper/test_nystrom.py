@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from manihash.base.graph import BaseGraph
 from manihash.compute.numpy import squared_distances
-from manihash.induction import Induction
 from manihash.paper.theory.nystrom import nystrom
 
 
@@ -43,6 +43,6 @@ def test_the_trivial_eigenvector_is_left_out(digits, phi):
 def test_induction_places_new_points_close_to_where_the_eigenfunction_does(digits, phi):
     """Both are weighted means of the base embedding; up to a scale for each coordinate they agree."""
     X = digits[200:800]
-    induced = Induction(phi.B, np.sqrt(200) * phi.V, 5, 0.3)(X)
+    induced = BaseGraph(phi.B, 5, 0.3).induce(X, np.sqrt(200) * phi.V)
     correlation = [np.corrcoef(a, b)[0, 1] for a, b in zip(induced.T, phi(X).T, strict=True)]
     assert min(correlation) > 0.9

@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manihash import PCA, KMeansBase
-from manihash.base.weights import bandwidth, weights
+from manihash.base.graph import mean_distance
+from manihash.base.weights import weights
 from manihash.compute.numpy import squared_distances
 from manihash.paper.theory.prototype import (
     corollary_size,
@@ -101,7 +102,7 @@ def test_centers_carry_the_largest_overall_weight_of_their_cluster(digits):
     """The paper's reason to take the k-means centers; true of every cluster here, with sigma by the rule."""
     rows = LocalRows(digits)
     base = KMeansBase(40, max_iter=100, random_state=0).fit(digits)
-    sigma = bandwidth(rows, base.points_, 5)
+    sigma = mean_distance(rows, base.points_, 5)
     labels = squared_distances(digits, base.points_).argmin(axis=1)
     heaviest = 0
     for j, center in enumerate(base.points_):

@@ -39,8 +39,11 @@ __all__ = [
     "to_float64",
     "to_numpy",
     "unit_rows",
+    "weight_matrix",
     "weighted_sums",
 ]
+# Functions that both libraries have under this name, with arguments in this order; forwarded to them.
+SHARED = frozenset({"amin", "clip", "hstack", "isfinite", "log", "ones_like", "where", "zeros_like"})
 
 # OpenBLAS uses its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000
@@ -51,6 +54,13 @@ _KERNEL_ROWS = {4: 16, 8: 48}
 _DOT_NUMBERS = 8_192
 # Scores in memory at once while the largest are selected.
 _HELD_SCORES = 2**22
+
+
+def __getattr__(name: str) -> Any:
+    """The function of numpy, for a name in ``SHARED``."""
+    if name in SHARED:
+        return getattr(np, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def float_type(X: Any) -> np.dtype[Any]:
@@ -176,11 +186,11 @@ def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Float
 
 def weighted_sums(w: Floats, index: Ints, Y: Floats) -> Floats:
     """Σ_j w_ij Y[index_ij], (b, r), of weights and indices (b, k) and Y (m, r); added in the order of j."""
-    return sparse(w, index, len(Y)) @ Y
+    return weight_matrix(w, index, len(Y)) @ Y
 
 
-def sparse(w: Floats, index: Ints, m: int) -> Any:
-    """Weights and indices of neighbors, both (b, k), as a sparse matrix (b, m)."""
+def weight_matrix(w: Floats, index: Ints, m: int) -> Any:
+    """Weights and indices of neighbors, both (b, k), as a matrix (b, m): sparse in numpy, dense in torch."""
     import scipy.sparse as sp
 
     b, k = index.shape
@@ -191,8 +201,8 @@ def coupling(w: Floats, w_bar: Floats, index: Ints, m: int) -> Any:
     """The term of a block in the coupling, D - W̄ᵀ W (m, m); weights w and w_bar and indices are (b, k)."""
     import scipy.sparse as sp
 
-    W = sparse(w, index, m)
-    return sp.csr_array(sp.diags_array(W.sum(axis=0)) - sparse(w_bar, index, m).T @ W)
+    W = weight_matrix(w, index, m)
+    return sp.csr_array(sp.diags_array(W.sum(axis=0)) - weight_matrix(w_bar, index, m).T @ W)
 
 
 def exp(X: Floats) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import checks
+from manihash.compute.numpy import SHARED
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ __all__ = [
     "to_float64",
     "to_numpy",
     "unit_rows",
+    "weight_matrix",
     "weighted_sums",
 ]
 
@@ -48,6 +50,13 @@ _MAX_COPIES = 32
 def torch() -> Any:
     """The torch library; the error without it names the extra that installs it."""
     return checks.extra("torch", "torch")
+
+
+def __getattr__(name: str) -> Any:
+    """The function of torch, for a name in ``SHARED``."""
+    if name in SHARED:
+        return getattr(torch(), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def is_tensor(X: Any) -> bool:
@@ -178,10 +187,13 @@ def weighted_sums(w: Tensor, index: Tensor, Y: Tensor) -> Tensor:
 
 def coupling(w: Tensor, w_bar: Tensor, index: Tensor, m: int) -> Tensor:
     """As ``compute.numpy.coupling``."""
-    W = torch().zeros((len(index), m), dtype=w.dtype, device=w.device)
-    W_bar = torch().zeros_like(W).scatter_(1, index, w_bar)
-    W.scatter_(1, index, w)
-    return W.sum(0).diag() - W_bar.T @ W
+    W = weight_matrix(w, index, m)
+    return W.sum(0).diag() - weight_matrix(w_bar, index, m).T @ W
+
+
+def weight_matrix(w: Tensor, index: Tensor, m: int) -> Tensor:
+    """As ``compute.numpy.weight_matrix``."""
+    return torch().zeros((len(index), m), dtype=w.dtype, device=w.device).scatter_(1, index, w)
 
 
 def exp(X: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
-from manihash.compute.numpy import sparse
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings.pca import principal_components
 from manihash.rows.local import LocalRows
@@ -39,7 +38,7 @@ def near_probabilities(B: Floats, perplexity: float, dims: int) -> sp.csr_array:
     others = _without(index, np.arange(len(B)))
     E, index = E[others].reshape(len(B), k).astype(np.float64), index[others].reshape(len(B), k)
     P = _bisect(E - E[:, :1], float(np.log(perplexity)))
-    return sparse(P, index, len(B))
+    return numpy_backend.weight_matrix(P, index, len(B))
 
 
 def _without(index: Ints, own: Ints) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
-from manihash.base.weights import bandwidth, coupling
+from manihash.base.graph import BaseGraph, mean_distance
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors
 from manihash.embeddings.le import laplacian
@@ -88,7 +88,8 @@ class RelaxedLE(Embedding):
         self.embedding_ = smallest_eigenvectors(M + lam * T, self.n_components)
         return self.embedding_
 
-    def _own_coupling(self, B: Floats) -> Floats:
+    def _own_coupling(self, B: Floats) -> Any:
+        """Return the coupling T (m, m) of the points to themselves."""
         rows = LocalRows(B.astype(np.float64))
         k = checks.neighbor_count(self.coupling_neighbors, len(B), "coupling_neighbors")
-        return coupling(rows, rows.X, k, bandwidth(rows, rows.X, k))
+        return BaseGraph(rows.X, k, mean_distance(rows, rows.X, k)).coupling(rows)

@@ -1,23 +1,22 @@
 """Anchor graph hashing, with one or two layers."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.base.weights import Find, bandwidth, k_nearest, sparse_weights
+from manihash.base.graph import BaseGraph
+from manihash.compute import backend
 from manihash.embeddings._spectral import TRIVIAL
 from manihash.hashers._hasher import Hasher
-from manihash.induction import Induction, base_points, finding
+from manihash.induction import OnBaseGraph
 from manihash.linalg import fix_signs
 from manihash.rows import Rows
 from manihash.types import Floats
 
 
-class AGH(Hasher):
+class AGH(OnBaseGraph, Hasher):
     """Anchor graph hashing.
 
     z(x) holds the normalized weights of x to its k nearest anchors (base points), zero elsewhere. The anchor
@@ -87,9 +86,7 @@ class AGH(Hasher):
     (1797, 2)
     """
 
-    _by_distance = True
-
-    finder_: Any = None
+    _base_values = "projection_"
 
     def __init__(
         self,
@@ -116,89 +113,68 @@ class AGH(Hasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         rows = rows.cached()
-        B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
-        given, find = self.bandwidth, finding(self.finder_)
-        sigma = bandwidth(rows, B, k, find) if given is None else checks.positive_number(given, "bandwidth")
-        graph = AnchorGraph(B, k, sigma, find)
+        graph = self._fit_graph(rows, rng)
         ZtZ = graph.gram(rows)
         second = self.n_bits // 2 if self.layers == 2 else 0
+        self._graph = graph
         self.eigenvalues_, self.projection_ = eigenvectors(ZtZ, self.n_bits - second, len(rows))
-        self.base_points_, self.n_neighbors_, self.bandwidth_ = B, k, sigma
         self.thresholds_ = np.zeros((2, 0))
         if second:
-            self.thresholds_ = graph.thresholds(rows, ZtZ, self.projection_[:, :second])
+            self.thresholds_ = thresholds(graph, rows, ZtZ, self.projection_[:, :second])
 
     def _embed(self, X: Floats) -> Floats:
-        Y = Induction(self.base_points_, self.projection_, self.n_neighbors_, self.bandwidth_, self.finder_)(
-            X
-        )
-        above, below = self.thresholds_.astype(X.dtype, copy=False)
+        Y = self._induction(X)
+        if not self.thresholds_.size:
+            return Y
+        xp = backend(X)
+        above, below = xp.like(self.thresholds_, X)
         halved = Y[:, : len(above)]
-        return np.hstack([Y, np.where(halved > 0, halved - above, below - halved)])
+        return xp.hstack([Y, xp.where(halved > 0, halved - above, below - halved)])
+
+    def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
+        """Return rows for the fused kernel, which computes the first layer only."""
+        return rows if self.thresholds_.size else super()._by_kernel(rows, pack=pack)
 
 
-@dataclass(frozen=True)
-class AnchorGraph:
-    """What Z needs to know: anchors B (m, d), k and sigma. Z (n, m) is made block by block, never held."""
+def thresholds(graph: BaseGraph, rows: Rows, ZtZ: Floats, W: Floats) -> Floats:
+    """Return b⁺ and b⁻ (2, s) of the second layer for the eigenvectors Y = Z W.
 
-    B: Floats
-    k: int
-    sigma: float
-    find: Find = k_nearest
+    Two sums over the rows are enough, of z and of z y where y > 0: subtracted from Zᵀ1 and ZᵀY they give the
+    sums of the other half.
+    """
 
-    def Z(self, X: Floats) -> sp.csr_array:
-        """The normalized weights of a block of rows to their k nearest anchors, (b, m), float64."""
-        return sparse_weights(X, self.B, self.k, self.sigma, self.find)
+    def block(X: Floats) -> tuple[Floats, Floats]:
+        xp = backend(X)
+        Z = graph.weight_matrix(X)
+        Y = Z @ xp.like(W, Z)
+        above = xp.to_float64(Y > 0)
+        return Z.T @ above, Z.T @ (Y * above)
 
-    def gram(self, rows: Rows) -> Floats:
-        """ZᵀZ (m, m), summed over blocks of rows.
-
-        Rows of Z sum to one, so those of ZᵀZ sum to Zᵀ1, the diagonal of Λ.
-        """
-
-        def block(X: Floats) -> tuple[tuple[()], tuple[sp.csr_array]]:
-            Z = self.Z(X)
-            return (), (Z.T @ Z,)
-
-        _, (total,) = rows.fold(block, "anchor graph")
-        return (total + total.T) / 2
-
-    def thresholds(self, rows: Rows, ZtZ: Floats, W: Floats) -> Floats:
-        """b⁺ and b⁻ (2, s) of the second layer for the eigenvectors Y = Z W.
-
-        Only two sums over the rows are needed, of z and of z y where y > 0: what is left of Zᵀ1 and ZᵀY is
-        that of the other half.
-        """
-
-        def block(X: Floats) -> tuple[Floats, Floats]:
-            Z = self.Z(X)
-            Y = Z @ W
-            return Z.T @ (Y > 0).astype(np.float64), Z.T @ np.maximum(Y, 0)
-
-        ones, values = np.zeros_like(W), np.zeros_like(W)
-        for part_of_ones, part_of_values in rows.map(block, "second layer"):
-            ones += part_of_ones
-            values += part_of_values
-        degrees = ZtZ.sum(axis=1)
-        return least_cut(ones, values, degrees[:, None] - ones, ZtZ @ W - values, degrees)
+    ones, values = np.zeros_like(W), np.zeros_like(W)
+    for ones_in_block, values_in_block in rows.map(block, "second layer"):
+        ones += ones_in_block
+        values += values_in_block
+    degrees = ZtZ.sum(axis=1)
+    return least_cut(ones, values, degrees[:, None] - ones, ZtZ @ W - values, degrees)
 
 
 def eigenvectors(ZtZ: Floats, r: int, n: int) -> tuple[Floats, Floats]:
-    """Eigenvalues (r,) and W (m, r) = sqrt(n) Λ^-½ V Σ^-½, so that Y = Z W has Ÿ Y = Σ Y and YᵀY = n I.
+    """Return eigenvalues (r,) and W (m, r) = sqrt(n) Λ^-½ V Σ^-½: then Y = Z W has Â Y = Y Σ and YᵀY = n I.
 
-    V and Σ are of the small matrix Λ^-½ ZᵀZ Λ^-½, which has the non-zero eigenvalues of Â. The eigenvalue 1
-    belongs to vectors that are constant on each piece of the graph; what comes within 1e-3 of it is left out.
+    V and Σ come from the small matrix Λ^-½ ZᵀZ Λ^-½, which has the non-zero eigenvalues of Â. The eigenvalue
+    1 belongs to vectors that are constant on each component of the graph; eigenvalues within 1e-3 of 1 are
+    dropped.
     """
     degrees = ZtZ.sum(axis=1)
-    # An anchor that no row is joined to has no weight in Z, and gets none in W.
+    # An anchor that no row is connected to has no weight in Z, and gets none in W.
     scale = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
     values, vectors = eigh(scale[:, None] * ZtZ * scale)
     rounding = len(values) * np.finfo(values.dtype).eps
     held = np.flatnonzero((values > rounding) & (values < 1 - TRIVIAL))[::-1]
     if len(held) < r:
         raise ValueError(
-            f"{r} eigenvectors asked of an anchor graph of {len(values)} anchors, which has {len(held)}: "
-            "lower n_bits, enlarge the base, or take layers=2, which needs half as many"
+            f"{r} eigenvectors are needed, but the graph of {len(values)} anchors has {len(held)}: "
+            "lower n_bits, use a larger base, or layers=2, which needs half as many"
         )
     values, vectors = values[held[:r]], fix_signs(vectors[:, held[:r]])
     return values, np.sqrt(n) * scale[:, None] * vectors / np.sqrt(values)
@@ -207,13 +183,12 @@ def eigenvectors(ZtZ: Floats, r: int, n: int) -> tuple[Floats, Floats]:
 def least_cut(
     ones_above: Floats, values_above: Floats, ones_below: Floats, values_below: Floats, degrees: Floats
 ) -> Floats:
-    """b⁺ and b⁻ (2, s) that cut the graph least: min fᵀ(I - Â)f over f = (y⁺ - b⁺, b⁻ - y⁻) with 1ᵀf = 0.
+    """Return b⁺ and b⁻ (2, s) of the minimum cut: min fᵀ(I - Â)f, f = (y⁺ - b⁺, b⁻ - y⁻), with 1ᵀf = 0.
 
-    y⁺ and y⁻ are the entries of y above zero and the others. The balanced f are f₀ + t v, where f₀ has the
-    means of the two halves for thresholds, and v = (-n⁻/n, n⁺/n). As f₀ sums to zero over each half,
-    vᵀf₀ = 0, and t = vᵀÂf₀ / (vᵀv - vᵀÂv), where aᵀÂb = (Zᵀa)ᵀ Λ⁻¹ (Zᵀb). All that is asked of Z and y are
-    the sums of z and of z y over either half, (m, s) each; as rows of Z sum to one, they also hold n⁺, n⁻ and
-    the means.
+    y⁺ and y⁻ are the entries of y above zero and the others. The balanced f are f₀ + t v, where f₀ uses the
+    means of the two halves as thresholds, and v = (-n⁻/n, n⁺/n). Since f₀ sums to zero over each half,
+    vᵀf₀ = 0, and t = vᵀÂf₀ / (vᵀv - vᵀÂv), where aᵀÂb = (Zᵀa)ᵀ Λ⁻¹ (Zᵀb). Only the sums of z and of z y over
+    each half are needed, (m, s) each: rows of Z sum to one, so these sums also give n⁺, n⁻ and the means.
     """
     above, below = ones_above.sum(axis=0), ones_below.sum(axis=0)
     share = above / (above + below)

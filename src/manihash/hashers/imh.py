@@ -6,17 +6,18 @@ import numpy as np
 from sklearn.base import clone
 
 from manihash import checks
+from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
-from manihash.induction import Inductive, hand_down
+from manihash.induction import OnBaseGraph
 from manihash.rows import Rows
 from manihash.types import Floats
 
-# A rotation has r² numbers: this many rows tell them.
+# A rotation has r² numbers: this many rows are enough to learn it.
 _ROTATION_ROWS = 20_000
 
 
-class IMH(Inductive, Hasher):
+class IMH(OnBaseGraph, Hasher):
     """Inductive manifold hashing, the paper's Algorithm 1.
 
     A base set of m points c_j is embedded at y_j by a manifold embedding. Any point x gets the weighted mean
@@ -122,13 +123,13 @@ class IMH(Inductive, Hasher):
             )
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        self._learn(rows, self.n_bits, rng)
+        self._fit_embedding(rows, self.n_bits, rng)
         self.mean_, self.rotation_ = None, None
         if self.rotation is not None:
             self._rotate(rows, rng)
 
     def _rotate(self, rows: Rows, rng: np.random.Generator) -> None:
-        """Center and rotate the induced embedding, in that of the base set: W̄ Y_B - mean = W̄ (Y_B - mean)."""
+        """Center and rotate the induced embedding at the base points: W̄ Y_B - mean = W̄ (Y_B - mean)."""
         n = len(rows)
         if n > _ROTATION_ROWS:
             rows = rows.subset(np.sort(rng.choice(n, _ROTATION_ROWS, replace=False)))
@@ -136,10 +137,10 @@ class IMH(Inductive, Hasher):
         Y = rows.to_device(Y)
         mean = Y.mean(axis=0)
         part = clone(self.rotation)
-        hand_down(checks.seed(rng), part)
+        set_seed(part, checks.seed(rng))
         self.mean_, self.rotation_ = backend(mean).to_numpy(mean), part.fit(Y - mean).rotation_
         self.base_embedding_ = (self.base_embedding_ - self.mean_) @ self.rotation_
 
     def _embed(self, X: Floats) -> Floats:
-        """Steps 3 and 4: induce; the sign is the base class's."""
+        """Return the induced values (b, r): step 3; ``Hasher`` takes the sign."""
         return self._induction(X)

@@ -10,23 +10,20 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve
 from scipy.sparse.linalg import cg
-from sklearn.base import clone
 
 from manihash import checks
-from manihash.base.weights import bandwidth, coupling, sparse_weights
 from manihash.compute.threads import single_blas_thread
-from manihash.embeddings.tsne import TSNE
 from manihash.hashers._labels import LabeledHasher
-from manihash.induction import Induction, base_points, embed_base, finding
+from manihash.induction import OnBaseGraph, embed_base
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
 from manihash.types import Floats
 
-# How much smoothness over all rows counts beside the labels; chosen on training rows of MNIST.
+# Weight of the smoothness over all rows relative to the labels, chosen on training rows of MNIST.
 _SMOOTHNESS = 0.1
 
 
-class SupervisedIMH(LabeledHasher):
+class SupervisedIMH(OnBaseGraph, LabeledHasher):
     """Inductive manifold hashing with labels.
 
     The base points are embedded together with soft labels L (m, c), as points [c_j, label_weight sigma L_j].
@@ -101,10 +98,6 @@ class SupervisedIMH(LabeledHasher):
     (1797, 2)
     """
 
-    _by_distance = True
-
-    finder_: Any = None
-
     def __init__(
         self,
         n_bits: int = 64,
@@ -131,32 +124,25 @@ class SupervisedIMH(LabeledHasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         labeled = self._sample_labels(rows, y, rng)
-        B, k, self.finder_ = base_points(self.base, rows, self.n_neighbors, checks.seed(rng))
-        find = finding(self.finder_)
-        sigma = bandwidth(rows, B, k, find)
-        T = coupling(rows, B, k, sigma, find)
-        # On several threads the last digits differ, and with them all of a t-SNE.
+        graph = self._fit_graph(rows, rng)
+        T = graph.coupling(rows)
         with single_blas_thread():
             taken = LocalRows(rows.take(labeled.index))
-            W_l = sp.csr_array(sp.vstack(list(taken.map(lambda X: sparse_weights(X, B, k, sigma, find)))))
+            W_l = sp.csr_array(sp.vstack(list(taken.map(graph.weight_matrix))))
             L = base_labels(W_l, labeled.indicator, _SMOOTHNESS * len(labeled) / len(rows) * T)
-            part = TSNE() if self.embedding is None else clone(self.embedding, safe=False)
-            beside = np.hstack([B, (self.label_weight * sigma * L).astype(B.dtype)])
-            Y_B = embed_base(part, beside, self.n_bits, checks.seed(rng), lambda: T)
-        self.base_points_, self.base_labels_, self.base_embedding_ = B, L, Y_B - Y_B.mean(axis=0)
-        self.n_neighbors_, self.bandwidth_, self.loss_ = k, sigma, getattr(part, "loss_", None)
+        B = np.hstack([graph.B, (self.label_weight * graph.sigma * L).astype(graph.B.dtype)])
+        embedded = embed_base(self.embedding, B, self.n_bits, checks.seed(rng), lambda: T, rows.to_device)
+        self._graph, (self.base_embedding_, self.loss_), self.base_labels_ = graph, embedded, L
 
     def _embed(self, X: Floats) -> Floats:
-        return Induction(
-            self.base_points_, self.base_embedding_, self.n_neighbors_, self.bandwidth_, self.finder_
-        )(X)
+        return self._induction(X)
 
 
 def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
-    """L (m, c) that minimizes |W L - G|² + tr(Lᵀ T L), W (l, m) the weights of the labeled rows.
+    """Return L (m, c) that minimizes |W L - G|² + tr(Lᵀ T L), where W (l, m) are weights of labeled rows.
 
-    Rows of L sum to 1, as those of W and G do and T is blind to constants; a part of the base set that no
-    label reaches gets 0.
+    Rows of L sum to 1, since those of W and G do and T annihilates constants. Base points that no label
+    reaches get 0.
     """
     if sp.issparse(T):
         return _base_labels_of_many(W.T @ W + T, (W.T @ G).toarray())
@@ -166,7 +152,7 @@ def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
 
 
 def _base_labels_of_many(M: Any, right: Floats) -> Floats:
-    """The same for a sparse M: a column after the other, by conjugate gradients."""
+    """Return L (m, c) for a sparse M, column by column, by conjugate gradients."""
     ridge = sp.diags_array(np.full(len(right), 1e-9 * M.diagonal().mean()))
     scale = sp.diags_array(1 / np.maximum(M.diagonal(), 1e-300))
     return np.column_stack([cg(M + ridge, column, rtol=1e-8, M=scale)[0] for column in right.T])

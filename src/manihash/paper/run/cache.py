@@ -5,6 +5,7 @@ from time import perf_counter
 from typing import Any
 
 from manihash import checks
+from manihash.base.graph import choose_base
 from manihash.base.kmeans import KMeansBase, RandomBase
 from manihash.datasets import Dataset, load_dataset
 from manihash.evaluation.truth import Truth, truth_of
@@ -12,7 +13,6 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers.agh import AGH
 from manihash.hashers.imh import IMH
 from manihash.hashers.recipes import recipe
-from manihash.induction import base_points
 from manihash.paper.run.trial import Trial
 from manihash.rows import rows_of
 from manihash.types import Floats
@@ -59,7 +59,7 @@ class TrialCache:
             X = self.dataset(trial).X_train
             rows = rows_of(X, normalize=hasher.normalize, by_distance=True)
             start = perf_counter()
-            points, _, _ = base_points(hasher.base, rows, 1, checks.seed(checks.generator(trial.seed)))
+            points, _ = choose_base(hasher.base, rows, checks.seed(checks.generator(trial.seed)))
             seconds = perf_counter() - start
             self._bases[key] = (points if rows.origin is None else points + rows.origin, seconds)
         self._bases.move_to_end(key)

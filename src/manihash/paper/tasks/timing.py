@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
+from manihash.base.graph import choose_base
 from manihash.base.kmeans import KMeansBase
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers.agh import AGH
 from manihash.hashers.imh import IMH
 from manihash.hashers.recipes import recipe
-from manihash.induction import base_points
 from manihash.paper.run.cache import TrialCache
 from manihash.paper.run.trial import Outcome, Trial
 from manihash.rows.local import LocalRows
@@ -42,7 +42,7 @@ def times(trial: Trial, cache: TrialCache) -> Outcome:
     if isinstance(made, IMH | AGH):
         rows = LocalRows(X, normalize=made.normalize)
         seed = checks.seed(checks.generator(trial.seed))
-        figures["kmeans"] = _seconds(lambda: base_points(made.base, rows, 1, seed))
+        figures["kmeans"] = _seconds(lambda: choose_base(made.base, rows, seed))
     return Outcome(figures)
 
 
