@@ -193,7 +193,7 @@ def test_a_foreign_embedding_with_nan_is_an_error(digits):
         ({"embedding": "tsne"}, "must have fit_transform"),
         ({"base": "kmeans"}, "base must be KMeansBase"),
         ({"base": 400}, "base must be KMeansBase"),
-        ({"base": np.ones((30, 5))}, "64 numbers each"),
+        ({"base": np.ones((30, 5))}, "array of points of width 64"),
         ({"base": np.ones((30, 64)) * 1j}, "base must be"),
         ({"base": np.full((30, 64), np.nan)}, "base contains NaN"),
         ({"base": np.ones((1, 64))}, "1 distinct point"),

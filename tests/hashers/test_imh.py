@@ -228,7 +228,7 @@ def test_options_set_after_fit_do_not_change_the_length_of_codes(digits):
 @pytest.mark.usefixtures("seed_of_zero")
 def test_after_a_fit_that_failed_the_hasher_says_that_it_is_not_fitted(digits):
     model = IMH(4, KMeansBase(4), PCA(), n_neighbors=9)
-    with pytest.raises(ValueError, match="9 neighbors"):
+    with pytest.raises(ValueError, match="n_neighbors=9 exceeds"):
         model.fit(digits)
     with pytest.raises(ValueError, match="not fitted"):
         model.encode(digits)
