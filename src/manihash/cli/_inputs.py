@@ -54,7 +54,7 @@ def check_device(device: str | None, dask: str | None) -> None:
         raise typer.BadParameter(
             "got both --device and --dask, but Dask workers compute in numpy: give one of the two"
         )
-    from manihash.compute.torch import checked_device
+    from manihash.compute.cuda import checked_device
 
     checked_device(device)
 

@@ -1,9 +1,5 @@
-"""CUDA streams and graphs: copies that overlap with computation, and steps that are recorded and replayed.
+"""Devices of torch: which are available, and copies to a GPU that overlap with its computation."""
 
-On other devices the same functions copy and compute directly.
-"""
-
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,36 +12,24 @@ from manihash.compute.torch import Tensor
 _COPY_THREADS = 4
 
 
+def checked_device(name: Any) -> Any:
+    """The device of a name such as ``"cuda"``, ``"cuda:1"`` or ``"cpu"``; raise if it is not available."""
+    library = torch_backend.torch()
+    try:
+        device = library.device(name)
+        library.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        have = [f"cuda:{i}" for i in range(library.cuda.device_count())]
+        raise ValueError(
+            f"the device {str(name)!r} cannot be used with this torch {library.__version__} "
+            f"({str(error).splitlines()[0].rstrip('.')}): "
+            + (f"give one of {', '.join(have)}, or cpu" if have else "no GPU was found, give cpu")
+        ) from error
+    return device
+
+
 def _cuda() -> Any:
     return torch_backend.torch().cuda
-
-
-def replayed(step: Callable[[], None], device: Any) -> Callable[[], None]:
-    """The step, to be called repeatedly; on a GPU it is recorded once as a CUDA graph and replayed."""
-    if device.type != "cuda":
-        return step
-    cuda = _cuda()
-    stream = cuda.Stream(device)
-    stream.wait_stream(cuda.current_stream(device))
-    graph, steps = cuda.CUDAGraph(), [step]
-
-    def once() -> None:
-        if not steps:
-            graph.replay()
-            return
-        with cuda.stream(stream):
-            steps.pop()()
-        cuda.current_stream(device).wait_stream(stream)
-        with cuda.graph(graph):
-            step()
-
-    return once
-
-
-def wait(device: Any) -> None:
-    """Wait until the device has finished its work."""
-    if device.type == "cuda":
-        _cuda().synchronize(device)
 
 
 class Sender:

@@ -9,6 +9,7 @@ are computed on several threads.
 ``__all__`` is the interface that ``manihash.compute.torch`` has too; what is not in it is for numpy alone.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,9 @@ from manihash.compute.threads import single_blas_thread
 from manihash.types import Floats, Ints
 
 __all__ = [
+    "add_product",
     "closeness",
+    "copy_like",
     "coupling",
     "exp",
     "float_type",
@@ -30,8 +33,12 @@ __all__ = [
     "k_nearest",
     "like",
     "nearest_sums",
+    "out_of_memory",
     "pack",
+    "pair_matrix",
+    "principal_components",
     "product",
+    "replayed",
     "signs",
     "squared_distances",
     "squared_norms",
@@ -39,12 +46,15 @@ __all__ = [
     "to_float64",
     "to_numpy",
     "unit_rows",
+    "wait",
     "weight_matrix",
     "weighted_sums",
 ]
 # Functions that both libraries have under this name, with arguments in this order; forwarded to them.
 SHARED = frozenset({"amin", "clip", "hstack", "isfinite", "log", "ones_like", "where", "zeros_like"})
 
+# Rows of an embedding whose update fits into the cache of a core.
+CACHE_ROWS = 1_000
 # OpenBLAS uses its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000
 # A kernel computes a fixed number of rows at once, a divisor of this (by bytes per number); a remainder of
@@ -228,6 +238,43 @@ def pack(bits: Floats) -> Floats:
 def like(array: Floats, X: Floats) -> Floats:
     """The numpy array in the type of X and, for a tensor X, on its device."""
     return array.astype(X.dtype, copy=False)
+
+
+def copy_like(array: Floats, X: Floats) -> Floats:
+    """A new array, dense or sparse, with the type of X and, for a tensor X, on its device."""
+    return array.astype(X.dtype)
+
+
+def add_product(total: Floats, A: Floats, B: Floats, factor: float) -> None:
+    """Add factor A B, elementwise, to ``total`` in place."""
+    total += factor * A * B
+
+
+def pair_matrix(X: Floats) -> Floats:
+    """An uninitialized matrix (n, n): float64 in numpy, in torch the type of X, to save memory of the GPU."""
+    return np.empty((len(X), len(X)))
+
+
+def principal_components(X: Floats, r: int) -> tuple[Floats, Floats]:
+    """The first r principal components (n, r) of the rows and their directions (r, d), of any sign."""
+    from scipy.linalg import svd
+
+    U, s, Vt = svd(X - X.mean(axis=0), full_matrices=False)
+    return (U * s)[:, :r], Vt[:r]
+
+
+def replayed(step: Callable[[], None], X: Floats) -> Callable[[], None]:
+    """The step, to be called many times; on the GPU of X it is recorded as a CUDA graph."""
+    return step
+
+
+def wait(X: Floats) -> None:
+    """Wait until the device of X has finished its work."""
+
+
+def out_of_memory() -> type[Exception]:
+    """The error of a device whose memory is full."""
+    return MemoryError
 
 
 def to_float64(X: Floats) -> Floats:

@@ -8,6 +8,7 @@ stay in numpy; ``like`` copies them to the device of a tensor.
 import logging
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from manihash.compute.numpy import SHARED
 _log = logging.getLogger(__name__)
 
 __all__ = [
+    "add_product",
     "closeness",
+    "copy_like",
     "coupling",
     "exp",
     "float_type",
@@ -28,8 +31,12 @@ __all__ = [
     "k_nearest",
     "like",
     "nearest_sums",
+    "out_of_memory",
     "pack",
+    "pair_matrix",
+    "principal_components",
     "product",
+    "replayed",
     "signs",
     "squared_distances",
     "squared_norms",
@@ -37,11 +44,15 @@ __all__ = [
     "to_float64",
     "to_numpy",
     "unit_rows",
+    "wait",
     "weight_matrix",
     "weighted_sums",
 ]
 
 Tensor = Any
+
+# Updates of an embedding are not split into chunks that fit into a cache.
+CACHE_ROWS = 2**40
 
 _copies: dict[tuple[int, str, str], tuple[weakref.ref[Any], Tensor]] = {}
 _MAX_COPIES = 32
@@ -62,22 +73,6 @@ def __getattr__(name: str) -> Any:
 def is_tensor(X: Any) -> bool:
     """Whether X is a torch tensor; torch is not imported for this."""
     return isinstance(X, getattr(sys.modules.get("torch"), "Tensor", ()))
-
-
-def checked_device(name: Any) -> Any:
-    """The device of a name such as ``"cuda"``, ``"cuda:1"`` or ``"cpu"``; raise if it is not available."""
-    library = torch()
-    try:
-        device = library.device(name)
-        library.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        have = [f"cuda:{i}" for i in range(library.cuda.device_count())]
-        raise ValueError(
-            f"the device {str(name)!r} cannot be used with this torch {library.__version__} "
-            f"({str(error).splitlines()[0].rstrip('.')}): "
-            + (f"give one of {', '.join(have)}, or cpu" if have else "no GPU was found, give cpu")
-        ) from error
-    return device
 
 
 def out_of_memory() -> type[Exception]:
@@ -115,6 +110,30 @@ def like(array: NDArray[Any], X: Tensor) -> Tensor:
             _log.info("%d numbers of the model were copied to %s", array.size, X.device)
         cached = _copies[key] = weakref.ref(array), copy
     return cached[1]
+
+
+def copy_like(array: Any, X: Tensor) -> Tensor:
+    """As ``compute.numpy.copy_like``; a tensor that already has the type of X is returned as it is."""
+    return array.to(X.dtype) if is_tensor(array) else on(X.device, array).to(X.dtype, copy=True)
+
+
+def add_product(total: Tensor, A: Tensor, B: Tensor, factor: float) -> None:
+    """As ``compute.numpy.add_product``."""
+    total.addcmul_(A, B, value=factor)
+
+
+def pair_matrix(X: Tensor) -> Tensor:
+    """As ``compute.numpy.pair_matrix``."""
+    return X.new_empty((len(X), len(X)))
+
+
+def principal_components(X: Tensor, r: int) -> tuple[Tensor, Tensor]:
+    """As ``compute.numpy.principal_components``, in ascending order of variance; not rotated if r is d."""
+    centered = X - X.mean(0)
+    if r == X.shape[1]:
+        return centered, torch().eye(r, dtype=X.dtype, device=X.device)
+    V = torch().linalg.eigh(centered.T @ centered).eigenvectors[:, -r:]
+    return centered @ V, V.T
 
 
 def squared_norms(X: Tensor) -> Tensor:
@@ -241,3 +260,31 @@ def supported(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.isnative and (kind == "i" or (kind == "f" and size <= 8) or (kind in "ub" and size == 1)):
         return np.ascontiguousarray(array)
     return np.ascontiguousarray(array, np.float64 if kind == "f" and size == 8 else np.float32)
+
+
+def replayed(step: Callable[[], None], X: Tensor) -> Callable[[], None]:
+    """As ``compute.numpy.replayed``."""
+    device = X.device
+    if device.type != "cuda":
+        return step
+    beside = torch().cuda.Stream(device)
+    beside.wait_stream(torch().cuda.current_stream(device))
+    graph, steps = torch().cuda.CUDAGraph(), [step]
+
+    def once() -> None:
+        if not steps:
+            graph.replay()
+            return
+        with torch().cuda.stream(beside):
+            steps.pop()()
+        torch().cuda.current_stream(device).wait_stream(beside)
+        with torch().cuda.graph(graph):
+            step()
+
+    return once
+
+
+def wait(X: Tensor) -> None:
+    """As ``compute.numpy.wait``."""
+    if X.device.type == "cuda":
+        torch().cuda.synchronize(X.device)

@@ -1,18 +1,21 @@
-"""The descent that t-SNE, SNE and elastic embedding share.
+"""The gradient descent that t-SNE, SNE and elastic embedding share, in numpy and in torch.
 
 All three gradients have the form ∂C/∂y_i = Σ_j S_ij (y_i - y_j) with a symmetric S that depends on the
-squared distances of the embedded points: a method gives S and its loss (see ``_exact``), the rest is here.
-For thousands of points the sum is not taken over all pairs: see ``_sampled``.
+squared distances of the embedded points. A method provides the gradient and its loss: over all pairs
+(``_exact``) or, for thousands of points, over sampled pairs (``_sampled``).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 
 from manihash import checks
+from manihash.compute import backend
 from manihash.compute.threads import single_blas_thread, thread_map
 from manihash.progress import advance
 from manihash.rotation import random_rotation
@@ -24,14 +27,13 @@ EXAGGERATED = 100
 MOMENTUM_SWITCH = 250
 REPORT_EVERY = 50
 RATE_POINTS = 400
-STEP_ROWS = 1_000  # what a core's cache holds of the descent's arrays
-START = 1e-4  # deviation of the coordinates that a descent starts from
+START = 1e-4  # standard deviation of the initial coordinates
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 class Options(Protocol):
-    """The options that the three embeddings share."""
+    """The parameters that the three embeddings share."""
 
     n_components: int
     n_iter: int
@@ -41,25 +43,26 @@ class Options(Protocol):
 
 
 class Loss(Protocol):
-    """What a descent goes down: its gradient at Y (m, r), and its value.
+    """A loss to minimize: its gradient at Y (m, r), and its value.
 
-    ``pace`` is what the learning rate is multiplied by; where it is not 1, points are many and rounds few.
+    ``pace`` multiplies the learning rate. It is 1 for a loss over all pairs; for a sampled loss it grows with
+    the number of points, so that few iterations are enough.
     """
 
     pace: float
 
     def gradient(self, Y: Floats, exaggeration: float, each: Each = map) -> Floats:
-        """(m, r), attraction multiplied by ``exaggeration``; ``each`` is ``map``, perhaps on threads."""
+        """Return the gradient (m, r), attraction times ``exaggeration``; ``each`` is a parallel map."""
 
     def value(self, Y: Floats, each: Each = map) -> float:
-        """The loss at Y."""
+        """Return the loss at Y."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Attraction is multiplied by ``early`` in the first ``exaggerated`` rounds, then by ``late``.
+    """Attraction is multiplied by ``early`` in the first ``exaggerated`` iterations, then by ``late``.
 
-    Momentum is 0.5, from round ``switch`` on 0.8.
+    Momentum is 0.5, from iteration ``switch`` on 0.8.
     """
 
     early: float = 1.0
@@ -68,10 +71,17 @@ class Schedule:
     switch: int = MOMENTUM_SWITCH
 
     def in_proportion(self, n_iter: int) -> "Schedule":
-        """The same for a descent of few rounds: a quarter of them exaggerated, a third with less momentum."""
+        """Return the schedule for few iterations: a quarter exaggerated, a third with the lower momentum."""
         return replace(
             self, exaggerated=min(self.exaggerated, n_iter // 4), switch=min(self.switch, n_iter // 3)
         )
+
+    def phases(self, n_iter: int) -> Iterator[tuple[range, float, float]]:
+        """Yield ranges of iterations with the same exaggeration and momentum, together with both."""
+        cuts = sorted({0, min(self.exaggerated, n_iter), min(self.switch, n_iter), n_iter})
+        for start, stop in pairwise(cuts):
+            exaggeration = self.early if start < self.exaggerated else self.late
+            yield range(start, stop), exaggeration, 0.5 if start < self.switch else 0.8
 
 
 PLAIN = Schedule()
@@ -80,10 +90,10 @@ PLAIN = Schedule()
 def minimize(
     options: Options, loss: Loss, B: Floats, *, rate: float, name: str, schedule: Schedule = PLAIN
 ) -> tuple[Floats, float]:
-    """The embedding Y (m, r) of points B that the descent ends at, well turned, and its loss.
+    """Return the embedding Y (m, r) of points B at the end of the descent, rotated, and its loss.
 
-    ``rate`` is the learning rate where the options leave it open: for 400 points or more, and in proportion
-    for fewer, since the gradient of a point grows as 1 / m.
+    ``rate`` is the default learning rate for 400 points or more; for fewer points it is proportionally
+    smaller, since the gradient of a point grows as 1 / m.
     """
     n_iter = checks.positive_int(options.n_iter, "n_iter")
     learning_rate = rate * min(1.0, len(B) / RATE_POINTS) * loss.pace
@@ -92,60 +102,72 @@ def minimize(
         learning_rate = checks.positive_number(options.learning_rate, "learning_rate")
     turns = checks.positive_int(options.turns, "turns", least=0)
     rng = checks.generator(options.random_state)
-    Y = rng.normal(0, START, (len(B), options.n_components)).astype(B.dtype)
-    Y, value = descend(loss, Y, n_iter=n_iter, learning_rate=learning_rate, schedule=schedule, name=name)
+    Y = backend(B).copy_like(rng.normal(0, START, (len(B), options.n_components)), B)
+    value = descend(loss, Y, n_iter=n_iter, learning_rate=learning_rate, schedule=schedule, name=name)
     return turned(Y, turns, rng), value
 
 
 def descend(
     loss: Loss, Y: Floats, *, n_iter: int, learning_rate: float, schedule: Schedule = PLAIN, name: str
-) -> tuple[Floats, float]:
-    """Gradient descent with momentum and gains from Y (m, r): the final centered coordinates and their loss.
+) -> float:
+    """Move Y (m, r) by gradient descent with momentum and gains, in place; return the final loss.
 
-    As in the authors' t-SNE: momentum 0.5, from round 250 on 0.8; a gain for each coordinate, x0.8 where
-    the velocity points uphill, +0.2 where it does not, never below 0.01; attraction exaggerated for the first
-    100 rounds.
+    As in the authors' t-SNE, momentum is 0.5, from iteration 250 on 0.8; each coordinate has a gain, x0.8 if
+    the velocity points uphill, +0.2 if not, at least 0.01; attraction is exaggerated for the first 100
+    iterations; coordinates stay centered.
     """
-    velocity, gains = np.zeros_like(Y), np.ones_like(Y)
-    parts = [slice(start, start + STEP_ROWS) for start in range(0, len(Y), STEP_ROWS)]
+    xp = backend(Y)
+    velocity, gains = xp.zeros_like(Y), xp.ones_like(Y)
     with thread_map() as each:
-        for t in range(n_iter):
-            exaggeration = schedule.early if t < schedule.exaggerated else schedule.late
-            gradient = loss.gradient(Y, exaggeration, each)
-            momentum = 0.5 if t < schedule.switch else 0.8
-            for part in parts:
-                _step(velocity[part], gains[part], gradient[part], momentum, learning_rate)
-            Y = Y + velocity
-            Y -= Y.mean(axis=0)
-            if (t + 1) % REPORT_EVERY == 0:
-                advance(name, t + 1, n_iter)
+        for iterations, exaggeration, momentum in schedule.phases(n_iter):
+            gradient = partial(loss.gradient, Y, exaggeration, each)
+            step = partial(_step, gradient, Y, velocity, gains, momentum, learning_rate)
+            repeat = xp.replayed(step, Y)
+            for t in iterations:
+                repeat()
+                if (t + 1) % REPORT_EVERY == 0:
+                    xp.wait(Y)
+                    advance(name, t + 1, n_iter)
         value = loss.value(Y, each)
-    if not np.isfinite(Y).all():
+    if not bool(xp.isfinite(Y).all()):
         raise ValueError(f"{name} diverged: lower its learning_rate (it is {learning_rate:g})")
-    _log.info("%s: loss %.4f after %d rounds", name, value, n_iter)
-    return Y, value
+    _log.info("%s: loss %.4f after %d iterations", name, value, n_iter)
+    return value
 
 
-def _step(velocity: Floats, gains: Floats, gradient: Floats, momentum: float, learning_rate: float) -> None:
-    """Gains and velocity of some points, in place."""
-    uphill = gradient * velocity > 0
-    less, more = gains.dtype.type(0.8), gains.dtype.type(0.2)
-    np.maximum(np.where(uphill, gains * less, gains + more), 0.01, out=gains)
-    velocity *= momentum
-    velocity -= learning_rate * gains * gradient
+def _step(
+    gradient_at: Callable[[], Floats],
+    Y: Floats,
+    velocity: Floats,
+    gains: Floats,
+    momentum: float,
+    learning_rate: float,
+) -> None:
+    """Update coordinates, velocity and gains in place: one iteration."""
+    xp, gradient = backend(Y), gradient_at()
+    for start in range(0, len(Y), xp.CACHE_ROWS):
+        part = slice(start, start + xp.CACHE_ROWS)
+        v, gain, g = velocity[part], gains[part], gradient[part]
+        uphill = g * v > 0
+        xp.clip(xp.where(uphill, gain * 0.8, gain + 0.2), 0.01, None, out=gain)
+        v *= momentum
+        xp.add_product(v, gain, g, -learning_rate)
+    Y += velocity
+    Y -= Y.mean(axis=0)
 
 
 def turned(Y: Floats, turns: int, rng: np.random.Generator) -> Floats:
-    """Y (m, r) rotated so that its signs are close to balanced and uncorrelated: SᵀS near m I, S = sign(Y).
+    """Return Y (m, r) rotated so that its signs S are nearly balanced and uncorrelated: SᵀS near m I.
 
-    A loss of distances does not see rotations, but the sign does. Of ``turns`` random rotations the one with
-    the least Σ (SᵀS)² is taken; none leaves Y as the descent did.
+    A loss of distances does not depend on rotations, but the signs do. Of ``turns`` random rotations, the one
+    with the least Σ (SᵀS)² is used; with none, Y is returned as it is.
     """
+    xp = backend(Y)
     least, best = np.inf, Y
     with single_blas_thread():
         for _ in range(turns):
-            Z = Y @ random_rotation(Y.shape[1], rng).astype(Y.dtype)
-            S = np.where(Z > 0, Y.dtype.type(1), Y.dtype.type(-1))
+            Z = Y @ xp.copy_like(random_rotation(Y.shape[1], rng), Y)
+            S = xp.signs(Z)
             if (correlation := float(((S.T @ S) ** 2).sum())) < least:
                 least, best = correlation, Z
     return best

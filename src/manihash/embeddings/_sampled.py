@@ -13,9 +13,9 @@ import scipy.sparse as sp
 
 from manihash import checks
 from manihash.base.weights import MANY
+from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.embeddings._descent import Each, Loss
-from manihash.embeddings._exact import ExactLoss, Objective
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.types import Floats, Ints
 
@@ -52,21 +52,22 @@ class SampledOptions(Protocol):
 def neighbor_loss(
     options: SampledOptions,
     B: Floats,
-    objective: Callable[[Floats], Objective],
-    sampled: Callable[[sp.csr_array, int, int], Loss],
+    exact: Callable[[Floats], Loss],
+    sampled: Callable[[sp.csr_array, int, int], Loss] | None,
     *,
     symmetric: bool = True,
 ) -> Loss:
-    """The loss of an embedding of points B that keeps neighbor probabilities P, which sum to one.
+    """Return the loss of an embedding of points B that preserves neighbor probabilities P, which sum to 1.
 
-    It is ``objective(P)`` over all pairs; where points are many, ``sampled(P, s, seed)`` over some of them.
+    It is ``exact(P)`` over all pairs or, for many points, ``sampled(P, s, seed)`` over sampled pairs, unless
+    ``sampled`` is None.
     """
     m, dims = len(B), max(20, options.n_components)
-    few = m <= MANY or options.sampled is None
+    few = m <= MANY or options.sampled is None or sampled is None
     P: Any = (conditional_probabilities if few else near_probabilities)(B, options.perplexity, dims)
-    P = (((P + P.T) / (2 * m)) if symmetric else P / m).astype(B.dtype)
-    if few:
-        return ExactLoss(objective(P), m)
+    P = backend(B).copy_like((P + P.T) / (2 * m) if symmetric else P / m, B)
+    if few or sampled is None:
+        return exact(P)
     s = min(checks.positive_int(options.sampled, "sampled"), m)
     return sampled(sp.csr_array(P), s, checks.seed(checks.generator(options.random_state)))
 

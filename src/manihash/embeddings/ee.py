@@ -8,6 +8,7 @@ import numpy as np
 from manihash import checks
 from manihash.embeddings._descent import minimize
 from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings._sampled import SampledLoss, neighbor_loss
 from manihash.embeddings.sne import GaussianKernel
 from manihash.types import Floats, Ints
@@ -84,7 +85,7 @@ class ElasticEmbedding(Embedding):
     def _embed(self, B: Floats) -> Floats:
         lam = checks.positive_number(self.lam, "lam")
         sampled = partial(SampledLoss, ElasticKernel(lam, len(B)))
-        loss = neighbor_loss(self, B, lambda P: ElasticEnergy(P, lam), sampled)
+        loss = neighbor_loss(self, B, lambda P: ExactLoss(ElasticEnergy(P, lam), len(P)), sampled)
         Y, self.loss_ = minimize(self, loss, B, rate=50, name="elastic embedding")
         return Y
 

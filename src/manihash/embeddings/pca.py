@@ -1,8 +1,8 @@
 """Principal components of the base set: the linear embedding that the paper compares with (IMH-PCA)."""
 
 import numpy as np
-from scipy.linalg import svd
 
+from manihash.compute import numpy as numpy_backend
 from manihash.embeddings._embedding import Embedding, too_many
 from manihash.linalg import column_signs
 from manihash.types import Floats
@@ -39,10 +39,5 @@ class PCA(Embedding):
         most = min(len(B) - 1, B.shape[1])
         if self.n_components > most:
             raise too_many(self.n_components, most, f"{len(B)} points in {B.shape[1]} dimensions")
-        return principal_components(B.astype(np.float64), self.n_components)
-
-
-def principal_components(B: Floats, r: int) -> Floats:
-    """The first r principal components (m, r) of points, centered; signs fixed so that machines agree."""
-    U, s, Vt = svd(B - B.mean(axis=0), full_matrices=False)
-    return (U * s * column_signs(Vt.T))[:, :r]
+        Y, directions = numpy_backend.principal_components(B.astype(np.float64), self.n_components)
+        return Y * column_signs(directions.T)

@@ -8,7 +8,7 @@ import numpy as np
 
 from manihash.embeddings._descent import Loss, minimize
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._exact import Objective, row_sums
+from manihash.embeddings._exact import ExactLoss, Objective, row_sums
 from manihash.embeddings._sampled import Around, Near, SampledLoss, neighbor_loss
 from manihash.types import Floats, Ints
 
@@ -81,11 +81,13 @@ class SNE(Embedding):
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
-        exact: Callable[[Floats], Objective] = RowGaussianDivergence
+        objective: Callable[[Floats], Objective] = RowGaussianDivergence
         sampled: Callable[..., Loss] = partial(RowSampledLoss, RowGaussianKernel())
         if self.symmetric:
-            exact, sampled = GaussianDivergence, partial(SampledLoss, GaussianKernel())
-        loss = neighbor_loss(self, B, exact, sampled, symmetric=self.symmetric)
+            objective, sampled = GaussianDivergence, partial(SampledLoss, GaussianKernel())
+        loss = neighbor_loss(
+            self, B, lambda P: ExactLoss(objective(P), len(P)), sampled, symmetric=self.symmetric
+        )
         Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE")
         return Y
 

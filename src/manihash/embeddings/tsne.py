@@ -1,17 +1,20 @@
 """t-SNE (van der Maaten and Hinton, 2008) in any number of dimensions: the paper's IMH-tSNE."""
 
+from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from manihash import checks
-from manihash.compute import torch as torch_backend
-from manihash.embeddings._descent import Schedule, minimize
+from manihash.compute import backend, numpy_backend, torch_backend
+from manihash.compute.torch_pairs import StudentLoss
+from manihash.embeddings._descent import Loss, Schedule, minimize
 from manihash.embeddings._embedding import Embedding
-from manihash.embeddings._exact import row_sums
+from manihash.embeddings._exact import ExactLoss, row_sums
 from manihash.embeddings._sampled import SampledLoss, neighbor_loss
-from manihash.embeddings._tensor_tsne import tensor_tsne
 from manihash.types import Floats, Ints
 
 
@@ -97,14 +100,16 @@ class TSNE(Embedding):
         self.random_state = random_state
 
     def _embed(self, B: Floats) -> Floats:
-        dof = checks.positive_number(self.dof, "dof")
-        if torch_backend.is_tensor(B):
-            Y, self.loss_ = tensor_tsne(self, B, dof, self._schedule())
-            return Y
-        loss = neighbor_loss(
-            self, B, lambda P: StudentDivergence(P, dof), partial(SampledLoss, StudentKernel(dof))
-        )
-        Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=self._schedule())
+        dof, xp = checks.positive_number(self.dof, "dof"), backend(B)
+        exact, sampled = _LOSSES[xp]
+        try:
+            loss = neighbor_loss(self, B, partial(exact, dof=dof), sampled and partial(sampled, dof))
+            Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=self._schedule())
+        except xp.out_of_memory() as error:
+            raise MemoryError(
+                f"t-SNE over all pairs of {len(B)} points needs about {20 * len(B) ** 2 / 2**30:.1f} GiB: "
+                "use a smaller base set"
+            ) from error
         return Y
 
     def _schedule(self) -> Schedule:
@@ -175,3 +180,18 @@ class StudentKernel:
     def loss(self, P: Floats, E: Floats, row_of: Ints, totals: Floats) -> float:
         log_K = -(self.dof + 1) / 2 * np.log1p(E / self.dof)
         return float((P * (np.log(P) - log_K + np.log(totals.sum()))).sum())
+
+
+def _exact_loss(P: Floats, dof: float) -> ExactLoss:
+    return ExactLoss(StudentDivergence(P, dof), len(P))
+
+
+def _sampled_loss(dof: float, P: sp.csr_array, s: int, seed: int) -> SampledLoss:
+    return SampledLoss(StudentKernel(dof), P, s, seed)
+
+
+# The loss over all pairs and over sampled pairs; a GPU takes all pairs, whatever their number.
+_LOSSES: dict[ModuleType, tuple[Callable[..., Loss], Callable[..., Loss] | None]] = {
+    numpy_backend: (_exact_loss, _sampled_loss),
+    torch_backend: (StudentLoss, None),
+}

@@ -10,7 +10,7 @@ import numpy as np
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
-from manihash.compute.cuda import Sender
+from manihash.compute.cuda import Sender, checked_device
 from manihash.compute.torch import Tensor
 from manihash.progress import advance
 from manihash.rows.local import Subset, read_rows
@@ -29,7 +29,7 @@ class Streamed:
     """Rows (n, d) in main memory or a file, to be copied to a device block by block: see ``on_device``."""
 
     def __init__(self, X: Any, device: Any) -> None:
-        self.X, self.device = X, torch_backend.checked_device(device)
+        self.X, self.device = X, checked_device(device)
         self.shape, self.dtype = X.shape, X.dtype
 
     def __len__(self) -> int:
