@@ -204,7 +204,7 @@ def _dataset(
 def _measured(
     plan: dict[tuple[str, int], list[Any]], data: "Dataset", radius: int, bar: ProgressBar
 ) -> dict[str, Any]:
-    """The whole table as a document. A recipe that cannot be fitted has an error in its row."""
+    """Return the table as a document. A recipe that cannot be fitted has an error in its row."""
     from manihash.evaluation.truth import truth_of
 
     bar.start("ground truth")

@@ -76,5 +76,5 @@ def too_many(r: int, most: int, what: str) -> ValueError:
     """Return the error for an embedding that cannot have ``r`` dimensions, only ``most``."""
     return ValueError(
         f"{r} dimensions (bits) asked of an embedding of {what}, which gives at most {most}: "
-        f"lower n_bits (n_components; --bits) or use a larger base set"
+        "lower n_bits (n_components) or use a larger base set"
     )

@@ -65,10 +65,7 @@ class Store:
 
     @property
     def rewrites_on_add(self) -> bool:
-        """Whether each `add` rewrites the whole store.
-
-        Few large batches are then faster than many small ones.
-        """
+        """Whether each `add` rewrites the store, so that large batches are faster than small ones."""
         return self._driver.rewrites_on_add
 
     def __len__(self) -> int:
