@@ -11,6 +11,14 @@ from typer.testing import CliRunner
 
 from manihash.cli._app import app
 
+# Options of a fit that takes well under a second.
+SMALL = [
+    "--recipe=imh-tsne-random",
+    "--bits=12",
+    "--set=base__size=30",
+    "--set=embedding__perplexity=5",
+    "--set=embedding__n_iter=50",
+]
 SCRIPT = str(Path(sys.executable).with_name("manihash"))
 
 
@@ -37,3 +45,10 @@ def full_disk(n_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def flip_bit(path: str) -> None:
+    """Flip one bit near the end of a file."""
+    content = bytearray(Path(path).read_bytes())
+    content[-9] ^= 1
+    Path(path).write_bytes(content)

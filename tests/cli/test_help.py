@@ -1,5 +1,8 @@
 """Every help text, and the hints that the command adds to errors of the library."""
 
+import subprocess
+import sys
+
 import pytest
 from command import run, stderr_line
 from typer.main import get_command
@@ -37,6 +40,26 @@ def test_every_option_and_argument_has_a_description(path):
     for param in command_of(path).params:
         assert param.help, param.name
         assert param.help.endswith((".", ")")), (param.name, param.help)
+
+
+@pytest.mark.parametrize("path", [[], ["data"], *COMMANDS], ids=lambda path: " ".join(path) or "manihash")
+def test_help_does_not_import_numpy(path):
+    probe = (
+        "import sys\n"
+        "from manihash.cli import main\n"
+        f"sys.argv = ['manihash', *{path!r}, '--help']\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'matplotlib', 'faiss', 'h5py', 'lancedb', 'psycopg'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "manihash" in done.stdout
+
+
+def test_the_version_is_printed():
+    assert run("--version").stdout.startswith("manihash ")
 
 
 def test_the_help_documents_the_exit_codes():

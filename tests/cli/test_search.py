@@ -1,42 +1,20 @@
-"""The commands index, search, dedup and stats: results of brute force, and errors."""
+"""The commands index, search, dedup and stats agree with brute force."""
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from command import SCRIPT, run, stderr_line
+from command import flip_bit, run, stderr_line
 from numpy.typing import NDArray
 
 from manihash import HammingIndex, load
 from manihash.codes import hamming, pack, unpack
 
 BITS = 12
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """X.npy (200, 8), Q.npy, ids.npy; a model of 12 bits, its codes.npy and codes.mhx; narrow.mhx."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.delenv("MANIHASH_DEBUG", raising=False)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(205, 8)).astype(np.float32)
-    X[50:100] = X[:50]  # duplicate rows
-    np.save("X.npy", X[:200])
-    np.save("Q.npy", X[200:])
-    np.save("ids.npy", rng.permutation(1000)[:200] - 100)
-    run("fit", "X.npy", "--recipe=lsh", f"--bits={BITS}", "-o", "model.mhash")
-    run("encode", "model.mhash", "X.npy", "-o", "codes.npy")
-    run("index", "codes.npy", f"--bits={BITS}", "-o", "codes.mhx")
-    HammingIndex(np.load("codes.npy")[:, :1], 8).save("narrow.mhx")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("indexed_folder")
 
 
 def document(*args: str) -> Any:
@@ -108,7 +86,7 @@ def test_index_uses_all_bits_of_the_bytes_without_a_length() -> None:
 def test_verify_finds_damage_that_opening_does_not() -> None:
     assert document("index", "codes.mhx", "--verify")["verified"]
     assert "verified: no damage" in run("index", "codes.mhx", "--verify").stdout
-    _flip_last("codes.mhx")
+    flip_bit("codes.mhx")
     assert len(HammingIndex.load("codes.mhx")) == 200
     assert "is damaged" in stderr_line(run("index", "codes.mhx", "--verify", code=2))
 
@@ -242,180 +220,3 @@ def test_stats_warn_about_collapsed_codes() -> None:
     assert "warning: the codes have collapsed" in result.stderr
     assert "Fit with more base points" in stderr_line(result)
     assert "0, 1, 2" in result.stdout
-
-
-def _flip_last(path: str) -> None:
-    content = bytearray(Path(path).read_bytes())
-    content[-9] ^= 1
-    Path(path).write_bytes(content)
-
-
-def _cut(path: str) -> None:
-    content = Path(path).read_bytes()
-    Path(path).write_bytes(content[: len(content) * 2 // 3])
-
-
-@pytest.mark.parametrize(
-    ("damage", "expected"),
-    [
-        (_cut, "not a complete index file"),
-        (lambda path: Path(path).write_bytes(b""), "not a complete index file"),
-        (lambda path: Path(path).write_bytes(b"\xff" * 4096), "not a complete index file"),
-        (lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()), "not a complete index file"),
-        (lambda path: Path(path).unlink(), "no index file at"),
-    ],
-    ids=["cut short", "empty", "noise", "foreign", "missing"],
-)
-def test_an_invalid_index_file_is_rejected(damage: Callable[[str], object], expected: str) -> None:
-    damage("codes.mhx")
-    before = set(os.listdir())
-    assert expected in stderr_line(
-        run("search", "model.mhash", "codes.mhx", "Q.npy", "-o", "new.npz", code=2)
-    )
-    assert expected in stderr_line(run("stats", "codes.mhx", code=2))
-    assert expected in stderr_line(run("index", "codes.mhx", "--verify", code=2))
-    assert set(os.listdir()) == before
-
-
-SEARCH = ["search", "model.mhash", "codes.mhx", "Q.npy", "-o", "new.npz"]
-STORE = ["search", "model.mhash", "Q.npy", "-o", "new.npz", "--store"]
-INDEX = ["index", "codes.npy", "-o", "new.mhx"]
-DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        ([*INDEX, "--bits=17"], "2 bytes per row"),
-        ([*INDEX, "--bits=0"], "--bits must be a whole number of at least 1"),
-        ([*INDEX, "--bits=9"], "bits set beyond the first 9"),
-        ([*INDEX, "--ids=few.npy"], "ids must be 200 integers"),
-        ([*INDEX, "--ids=twice.npy"], "ids must be distinct"),
-        ([*INDEX, "--ids=X.npy"], "ids must be 200 integers"),
-        (["index", "X.npy", "-o", "new.mhx"], "array of bytes (uint8)"),
-        (["index", "no_rows.npy", "-o", "new.mhx"], "codes are empty"),
-        (["index", "no_bytes.npy", "-o", "new.mhx"], "0 bytes per row"),
-        (["index", "one.npy", "-o", "new.mhx"], "got 1-D"),
-        (["index", "codes.npy", "-o", "new.npy"], "ends in .mhx"),
-        (["index", "codes.npy", "-o", "no/new.mhx"], "in an existing, writable folder"),
-        (["index", "codes.npy"], "with -o"),
-        (["index", "codes.npy", "--verify"], "expected an index file, named *.mhx"),
-        (["index", "codes.mhx", "--verify", "-o", "new.mhx"], "writes nothing"),
-        (["index", "codes.mhx", "--verify", "--model", "model.mhash"], "omit -o, --ids and --model"),
-        (
-            [*INDEX, "--model", "model.mhash", "--bits=16"],
-            "got --bits 16, but model.mhash makes codes of 12 bits",
-        ),
-        ([*INDEX, "--model", "codes.npy"], "is an npy file, not a model file"),
-        (["index", "codes.mhx", "-o", "new.mhx"], "unknown format of codes.mhx"),
-        (["stats", "codes.mhx", "--bits=8"], "holds codes of 12 bits"),
-        (["stats", "codes.npy", "--bits=9"], "bits set beyond the first 9"),
-        ([*DEDUP, "--radius=-1"], "--radius must be a whole number of at least 0"),
-        ([*DEDUP, "--bits=20"], "2 bytes per row"),
-        ([*DEDUP, "--bits=9"], "bits set beyond the first 9"),
-        ([*DEDUP, "--ids=twice.npy"], "ids must be distinct"),
-        (["dedup", "no_rows.npy"], "codes are empty"),
-        (["dedup", "codes.npy", "-o", "new.npy"], "ends in .npz"),
-        ([*SEARCH, "-k", "0"], "-k must be a whole number of at least 1"),
-        ([*SEARCH, "--radius=-1"], "--radius must be a whole number of at least 0"),
-        ([*SEARCH, "-k", "1", "--radius", "1"], "one of the two"),
-        ([*SEARCH, "--radius=1", "--rerank=X.npy"], "--radius is a Hamming distance"),
-        ([*SEARCH, "--radius=1", "--asymmetric"], "--radius is a Hamming distance"),
-        ([*SEARCH, "--filter=unknown.npy"], "2 ids that are not in the index of 200 rows, such as 200"),
-        ([*SEARCH, "--filter=beyond.npy"], "1 ids that are not in the index of 200 rows"),
-        ([*SEARCH, "--filter=mask.npy"], "a boolean filter of shape (7,)"),
-        ([*SEARCH, "--filter=X.npy"], "a set of ids or one boolean per row"),
-        ([*SEARCH, "--filter=none.npy"], "no file at"),
-        ([*SEARCH, "--rerank=few.npy"], "one vector per row"),
-        ([*SEARCH, "--rerank=codes.npy"], "the same number of columns in both"),
-        ([*SEARCH, "--rerank=Q.npy"], "row i must be the vector of id i"),
-        (["search", "model.mhash", "narrow.mhx", "Q.npy"], "holds codes of 8 bits, but the model makes"),
-        (["search", "model.mhash", "set.npy", "Q.npy"], "bits set beyond the first 12"),
-        (["search", "model.mhash", "Q.npy"], "got 1 files after the model"),
-        (
-            ["search", "model.mhash", "codes.mhx", "Q.npy", "--store=codes.faiss"],
-            "expected only QUERIES with --store",
-        ),
-        ([*STORE, "none.faiss"], "no FAISS index file at none.faiss"),
-        ([*STORE, "nonsense"], "not the address of a store"),
-        ([*STORE, "damaged.faiss"], "not a binary index file"),
-        ([*STORE, "narrow.faiss"], "holds codes of 8 bits, but the model makes codes of 12 bits"),
-        ([*STORE, "narrow.faiss", "--asymmetric"], "use an index file"),
-        ([*STORE, "narrow.faiss", "--filter=few.npy"], "use an index file"),
-    ],
-)
-def test_invalid_input_gives_one_message_and_writes_nothing(args: list[str], expected: str) -> None:
-    codes = np.load("codes.npy")
-    np.save("few.npy", np.arange(7))
-    np.save("twice.npy", np.zeros(200, np.int64))
-    np.save("no_rows.npy", codes[:0])
-    np.save("no_bytes.npy", codes[:, :0])
-    np.save("one.npy", codes[0])
-    np.save("set.npy", codes | np.array([0, 1], np.uint8))
-    np.save("narrow.npy", codes[:, :1])
-    np.save("unknown.npy", np.array([0, 200, -1]))
-    np.save("beyond.npy", np.array([0, 2**64 - 200], np.uint64))
-    np.save("mask.npy", np.ones(7, np.bool_))
-    Path("damaged.faiss").write_bytes(b"IB")
-    run("export", "narrow.npy", "--to=narrow.faiss")
-    before = set(os.listdir())
-    assert expected in stderr_line(run(*args, code=2))
-    assert set(os.listdir()) == before
-
-
-def test_a_failed_index_keeps_the_old_file() -> None:
-    old = Path("codes.mhx").read_bytes()
-    run("index", "codes.npy", "--bits=9", "-o", "codes.mhx", code=2)
-    assert Path("codes.mhx").read_bytes() == old
-
-
-@pytest.mark.extra
-@pytest.mark.parametrize(
-    ("store", "expected"),
-    [
-        ("postgres://me:secret@127.0.0.1:9/db?connect_timeout=5", "does not respond"),
-        ("milvus://127.0.0.1:9?timeout=1", "does not respond"),
-        ("none.lance", "no "),
-        ("none.db", "no milvus-lite file"),
-    ],
-)
-def test_a_store_that_is_down_or_missing_gives_one_message(store: str, expected: str) -> None:
-    before = set(os.listdir())
-    message = stderr_line(run("search", "model.mhash", "Q.npy", "--store", store, code=2))
-    assert expected in message
-    assert "secret" not in message
-    assert set(os.listdir()) == before
-
-
-def test_the_script_searches_an_index_and_prints_only_the_result_to_stdout() -> None:
-    command = [SCRIPT, "search", "model.mhash", "codes.mhx", "Q.npy", "--radius=2", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["codes"] == 200
-
-
-def test_the_script_rejects_a_damaged_index_without_a_traceback() -> None:
-    _flip_last("codes.mhx")
-    command = [SCRIPT, "index", "codes.mhx", "--verify"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
-@pytest.mark.parametrize("command", ["index", "search", "dedup", "stats", "export"])
-def test_every_help_has_an_example_and_does_not_import_numpy(command: str) -> None:
-    probe = (
-        "import sys\n"
-        "from manihash.cli import main\n"
-        f"sys.argv = ['manihash', {command!r}, '--help']\n"
-        "try:\n    main()\n"
-        "except SystemExit as end:\n    assert not end.code\n"
-        "heavy = {'numpy', 'scipy', 'faiss', 'lancedb', 'psycopg', 'pymilvus'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"  manihash {command}" in done.stdout
