@@ -4,7 +4,7 @@ BIN := .venv/bin
 # By default the threads of FAISS spin between calls, which slows down everything else on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-extras check doctest spelling format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
+.PHONY: help setup demo test test-extras check format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,18 +40,13 @@ test: setup ## run the tests that need no optional part
 test-extras: .venv/.extras-ready ## run the tests of the optional parts, with real databases
 	$(BIN)/python -m pytest -q -m extra
 
-check: .venv/.check-ready ## format, lint, types, layering
+check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_layers.py
-
-doctest: .venv/.check-ready ## check the docstrings of all public names, and run every example in a docstring
-	$(BIN)/python -m pytest -q tests/test_docstrings.py
-	$(BIN)/python -m pytest -q --doctest-modules --doctest-ignore-import-errors src/manihash
-
-spelling: .venv/.check-ready ## check for American spelling and typing errors
 	$(BIN)/codespell src tests docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docstrings.py
+	$(BIN)/python -m pytest -q --doctest-modules --doctest-ignore-import-errors src/manihash
 
 format: .venv/.check-ready ## format the code
 	$(BIN)/ruff format .
