@@ -71,7 +71,7 @@ def test_an_optimal_weight_does_not_change():
     assert best_weight(at_best, values, kernel, pairs, cost) == at_best
 
 
-def test_the_objective_never_rises_and_is_that_of_the_paper():
+def test_the_objective_never_increases_and_is_that_of_the_paper():
     descent = descent_on(centered_digits(150))
     assert descent.objective() == pytest.approx(objective_of(descent))
     before = descent.objective()

@@ -59,7 +59,7 @@ def test_more_bits_than_columns_raise_an_error_with_alternatives(digits, method)
         method(65).fit(digits)
 
 
-def test_the_error_of_itq_never_rises(centered):
+def test_the_error_of_itq_never_increases(centered):
     errors = ITQRotation(60, random_state=0).fit(centered[:, :32]).errors_
     assert np.all(np.diff(errors) <= 1e-9 * errors[0])
     assert errors[-1] < 0.99 * errors[0]

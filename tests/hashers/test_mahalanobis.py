@@ -34,7 +34,7 @@ def angle(a, b):
     return np.arccos(np.clip(cosine, -1, 1))
 
 
-def test_codes_are_those_of_lsh_after_the_metric_root_the_metric(cloud, G):
+def test_codes_are_those_of_lsh_after_the_root_of_the_metric(cloud, G):
     A = G.T @ G
     transformed = cloud @ metric_root(A, 6).T
     ours = MahalanobisLSH(64, metric=A, random_state=0).fit(cloud).transform(cloud)

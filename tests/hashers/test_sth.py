@@ -121,7 +121,7 @@ def test_rows_of_zeros_have_finite_embeddings():
     assert np.isfinite(STH(4, n_neighbors=5, random_state=0).fit(X).embed(X)).all()
 
 
-def test_progress_is_shown_for_each_svm(caplog):
+def test_progress_is_reported_for_each_svm(caplog):
     caplog.set_level(logging.DEBUG, "manihash.progress")
     STH(3, n_train=100, random_state=0).fit(load_digits().data)
     done = [record.done for record in caplog.records if record.stage == "STH, linear SVMs"]
