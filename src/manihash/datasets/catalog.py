@@ -46,10 +46,12 @@ _TEXMEX_SERVER = "ftp://ftp.irisa.fr/local/texmex/corpus/"
 
 
 def _mnist_file(name: str, sha256: str) -> PublishedFile:
+    """A file of MNIST, which two servers have."""
     return PublishedFile(f"mnist/{name}", sha256, tuple(server + name for server in _MNIST_SERVERS))
 
 
 def _texmex_file(name: str, sha256: str) -> PublishedFile:
+    """An archive of corpus-texmex."""
     return PublishedFile(name, sha256, (_TEXMEX_SERVER + name,))
 
 

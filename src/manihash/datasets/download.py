@@ -129,6 +129,7 @@ def extract(archive: Path, members: Sequence[str], folder: Path) -> None:
 
 
 def _copy_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    """Copy the content of a member to a file, atomically."""
     make_folder(target.parent)
     source = tar.extractfile(member)
     with atomic_write(target) as part, open(part, "wb") as file:

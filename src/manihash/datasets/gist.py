@@ -53,6 +53,7 @@ def gist(images: ArrayLike, *, color: bool = False) -> Floats:
 
 
 def _check_images(images: ArrayLike, color: bool) -> NDArray[Any]:
+    """The images as an array, if they are valid."""
     pixels = np.asanyarray(images)
     expected = "(n, h, w, 3)" if color else "(n, h, w, 3) or (n, h, w)"
     fits = (pixels.ndim == 4 and pixels.shape[3] == 3) or (pixels.ndim == 3 and not color)
@@ -106,10 +107,12 @@ def _normalize_contrast(planes: Floats) -> Floats:
 
 
 def _mirrored(planes: Floats, border: int) -> Floats:
+    """Planes (b, p, h + 2 border, w + 2 border), mirrored at the edges."""
     return np.pad(planes, ((0, 0), (0, 0), (border, border), (border, border)), mode="symmetric")
 
 
 def _frequencies(n: int) -> NDArray[np.floating]:
+    """The frequencies (n,) of the discrete Fourier transform, in cycles per image."""
     return np.fft.fftfreq(n, 1 / n)
 
 

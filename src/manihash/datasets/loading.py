@@ -136,7 +136,7 @@ def _split(entry: Entry, n_queries: int | None, seed: int) -> tuple[SplitSet, In
         count = positive_int(entry.n_queries if n_queries is None else n_queries, "n_queries")
         drawn, database = balanced_split(stored.y, count, seed)
         split = SplitSet(X, X[drawn], y, stored.y[drawn])
-        return split, database, f"{count:,} queries, as many of each class (seed {seed})"
+        return split, database, f"{count:,} queries, the same number from each class (seed {seed})"
     available = len(stored.queries)
     count = _at_most(n_queries, available, "n_queries") or available
     y_queries, neighbors = stored.y_queries, stored.neighbors

@@ -82,6 +82,7 @@ def unpacked(archive: PublishedFile, members: Sequence[str]) -> list[Path]:
 
 
 def _verify(path: Path, file: PublishedFile) -> None:
+    """Raise if a file does not have the published checksum."""
     digest = sha256_of(path)
     if digest != file.sha256:
         remedy = "copy it again, or remove it to download it" if file.urls else "copy it again"

@@ -67,6 +67,7 @@ def cifar10_gist(files: Sequence[PublishedFile]) -> UnsplitSet:
 
 
 def _compute_gist(archive: PublishedFile, target: Path) -> Path:
+    """Compute the descriptors of CIFAR-10's images and write them to ``target``."""
     images, y = read_cifar10(unpacked(archive, CIFAR10_BATCHES))
     make_folder(target.parent)
     write(target, {"X": gist(images).astype(np.float16), "y": y})

@@ -38,12 +38,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _write_error(target: Path, error: OSError, remedy: str) -> OSError:
+    """The error to raise for a file that cannot be written."""
     if error.errno is None:  # numpy's error, whose text says how many bytes were written
         return OSError(f"cannot write {target}: {error}. {remedy}")
     return type(error)(error.errno, f"cannot write {target}: {os.strerror(error.errno)}. {remedy}")
 
 
 def _umask() -> int:
+    """The file mode bits that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -29,6 +29,7 @@ def read_csv(path: Path) -> NDArray[Any]:
 
 
 def _is_number(field: str) -> bool:
+    """Whether a field of a CSV file is a number."""
     try:
         float(field)
     except ValueError:

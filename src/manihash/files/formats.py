@@ -131,6 +131,7 @@ def read_rows(start: int, stop: int, *, path: str) -> NDArray[Any]:
 
 @lru_cache(2)
 def _open_cached(path: str, changed: int) -> Any:
+    """The vectors of a file; ``changed`` is its modification time."""
     return open_vectors(path)
 
 
@@ -200,15 +201,18 @@ def _read_raw(path: Path, key: str | None, kind: str) -> NDArray[Any]:
 
 
 def _native(array: Any) -> Any:
+    """The array in native byte order."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _check_real(path: PathLike, dtype: np.dtype[Any]) -> None:
+    """Raise if a file holds anything but real numbers."""
     if dtype.kind not in "buif":
         raise DataFileError(f"{path} holds values of type {dtype}: expected real numbers")
 
 
 def _as_numbers(array: ArrayLike) -> NDArray[Any]:
+    """An array of real numbers."""
     values = np.asarray(array)
     if values.dtype.kind not in "buif":
         raise ValueError(f"got an array of type {values.dtype}: data files hold real numbers")

@@ -96,10 +96,12 @@ class ForeignPart:
 
 
 def _fitted_values(estimator: Any) -> dict[str, Any]:
+    """The attributes whose names end in ``_``."""
     return {name: value for name, value in vars(estimator).items() if _is_fitted_value(name)}
 
 
 def _set_fitted_values(estimator: Any, values: dict[str, Any]) -> None:
+    """Set fitted values, and nothing else."""
     for name, value in values.items():
         if not _is_fitted_value(name):
             raise ModelFileError(f"the file sets {name!r}, which is not a fitted value")
@@ -107,6 +109,7 @@ def _set_fitted_values(estimator: Any, values: dict[str, Any]) -> None:
 
 
 def _is_fitted_value(name: str) -> bool:
+    """Whether an attribute is a fitted value, by its name."""
     return name.endswith("_") and not name.startswith("_")
 
 

@@ -126,6 +126,7 @@ class _Column:
             return np.concatenate(parts) if parts else self._held[:0]
 
     def _seek(self, group: int) -> None:
+        """Start reading at a row group."""
         self._at = int(self._starts[group])
         self._held = np.empty(0)
         groups = range(group, len(self._starts) - 1)
@@ -150,6 +151,7 @@ class _Column:
         return np.asarray(values).reshape(-1, self.width)
 
     def _bad_row(self, row: int, what: str) -> DataFileError:
+        """The error for a row of the current batch."""
         return DataFileError(
             f"{self._path}: row {self._at + row} of {self.name} {what}. Expected lists of one length "
             "without nulls: remove such rows or fill them"
@@ -157,16 +159,19 @@ class _Column:
 
 
 def _no_numbers(path: Path, fields: Mapping[str, Any], usable: list[str]) -> DataFileError:
+    """The error for a file or column without numbers."""
     held = ", ".join(f"{name} holds {'text' if kind == 'string' else kind}" for name, kind in fields.items())
     remedy = f"name one of {', '.join(usable)}" if usable else "write the vectors as lists of one length"
     return DataFileError(f"{path}: {held or 'it has no columns'}; expected numbers: {remedy}")
 
 
 def _is_list(pa: Any, kind: Any) -> bool:
+    """Whether an Arrow type is a list of numbers."""
     types = pa.types
     listed = types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind)
     return listed and _is_number(pa, kind.value_type)
 
 
 def _is_number(pa: Any, kind: Any) -> bool:
+    """Whether an Arrow type is a number."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

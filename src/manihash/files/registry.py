@@ -74,6 +74,7 @@ def name_in_files(cls: type) -> str | None:
 
 
 def _import(name: str, table: dict[str, str]) -> Any:
+    """The class that a table has under a name."""
     if name not in table:
         raise ModelFileError(
             f"the file names the class {name!r}, which this version of manihash does not have: "

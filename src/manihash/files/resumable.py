@@ -101,6 +101,7 @@ class ResumableFile:
                 self._save()
 
     def _finish(self) -> None:
+        """Rename the part file, or write the target from it."""
         if self._write_target is None:
             os.replace(self.part, self.target)
         else:
@@ -108,6 +109,7 @@ class ResumableFile:
         self._remove()
 
     def _remove(self) -> None:
+        """Remove the part file and its checkpoint."""
         for path in (self.part, self.checkpoint, self._new_checkpoint):
             path.unlink(missing_ok=True)
 
@@ -141,12 +143,15 @@ class ResumableFile:
         return done
 
     def _resume_error(self, text: str) -> ResumeError:
+        """The error for a part file that cannot be resumed."""
         return ResumeError(f"{text}: discard it with restart=True, or choose another target")
 
     def _offset(self, row: int) -> int:
+        """The position of a row in the part file."""
         return len(self._header) + row * self.shape[1]
 
     def _write(self, content: bytes | memoryview) -> None:
+        """Write all bytes to the unbuffered file."""
         left = memoryview(content)
         while left:
             left = left[self._file.write(left) :]
@@ -166,6 +171,7 @@ class ResumableFile:
         self._saved, self._saved_at = self.done, monotonic()
 
     def _state(self) -> str:
+        """A sentence that says how many rows are kept."""
         if not self._saved:
             return "nothing was written"
         kept = f"{self._saved:,} of {self.shape[0]:,} rows are kept in {self.part}"
@@ -182,6 +188,7 @@ class ResumableFile:
 
 
 def _npy_header(shape: tuple[int, int]) -> bytes:
+    """The header of an npy file of bytes (n, width)."""
     header = io.BytesIO()
     description: Any = {"descr": "|u1", "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(header, description)
@@ -200,6 +207,7 @@ def _open_locked(path: Path) -> Any:
 
 
 def _lock(file: Any, path: Path) -> None:
+    """Lock a file for this process, or raise if another process has locked it."""
     with suppress(ImportError):
         import fcntl
 
