@@ -1,4 +1,4 @@
-"""The data set and the measurements of ``manihash evaluate``."""
+"""The dataset and the measurements of ``manihash evaluate``."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def from_catalog(name: str, n_queries: int | None) -> "Dataset":
-    """A set of the catalog, with its usual queries."""
+    """Return a dataset of the catalog, with its usual queries."""
     from manihash import load_dataset
 
     return load_dataset(name, n_queries=n_queries)
 
 
 def from_files(train: str, labels: str | None, test: str, test_labels: str | None) -> "Dataset":
-    """Database and queries from one file each."""
+    """Return database and queries, read from one file each."""
     from manihash.datasets import Dataset
 
     X, Q = _inputs.read_vectors(train), _inputs.read_vectors(test)
@@ -37,7 +37,7 @@ def from_files(train: str, labels: str | None, test: str, test_labels: str | Non
 
 
 def from_one_file(vectors: str, labels: str | None, n_queries: int | None, seed: int) -> "Dataset":
-    """Random queries from one file, a tenth of it but at most 1,000; the rest is the database."""
+    """Return random queries from one file, by default a tenth, at most 1,000; the rest is the database."""
     import numpy as np
 
     from manihash.datasets import Dataset
@@ -63,7 +63,7 @@ def _size(X: "NDArray[Any]") -> str:
 
 
 def scan_map(data: "Dataset", truth: "Truth") -> float:
-    """MAP of the exhaustive l2 scan; 1 by definition if the truth is Euclidean."""
+    """Return the MAP of the exhaustive l2 scan; 1 by definition if the truth is Euclidean."""
     from manihash.evaluation.harness import evaluate_scan
     from manihash.evaluation.truth import LabelTruth
 
@@ -71,7 +71,7 @@ def scan_map(data: "Dataset", truth: "Truth") -> float:
 
 
 def measures(hasher: "Hasher", data: "Dataset", truth: "Truth", radius: int) -> dict[str, float]:
-    """Quality and times of a hasher, by the names of the table's columns."""
+    """Return quality and times of a hasher, by the names of the table's columns."""
     from manihash.evaluation.harness import evaluate, measure
 
     found = measure(
@@ -89,7 +89,7 @@ def measures(hasher: "Hasher", data: "Dataset", truth: "Truth", radius: int) -> 
 
 
 def summary(seeds: Sequence[dict[str, float]]) -> tuple[dict[str, float], dict[str, float] | None]:
-    """Means over the seeds and, if there are several, their sample standard deviations."""
+    """Return means over the seeds and, if there are several, their sample standard deviations."""
     from statistics import fmean, stdev
 
     columns = {name: [each[name] for each in seeds] for name in seeds[0]}

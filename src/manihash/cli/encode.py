@@ -2,13 +2,17 @@
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from manihash.cli import _inputs, _options
 from manihash.cli._output import file_size, key_values, print_json, print_result
 from manihash.cli._progress import progress_shown
+
+if TYPE_CHECKING:
+    from manihash import Hasher
+    from manihash.files.resumable import ResumableFile
 
 _FORMATS = (".npy", ".npz", ".bvecs", ".idx", ".idx.gz", ".hdf5", ".h5", ".parquet", ".csv")
 
@@ -70,30 +74,18 @@ def encode(
         import manihash
         from manihash import checks, codes
         from manihash.files import formats
-        from manihash.files.atomic import sha256_of
         from manihash.files.resumable import ResumableFile
         from manihash.rows import dask as dask_rows
 
         with manihash.gpu_precision(precision), _inputs.opened(vectors, dask) as X:
-            made_from = {
-                "model": sha256_of(model),
-                "input": _inputs.fingerprint(vectors),
-                "arithmetic (--device, --precision)": f"{device.split(':')[0]} {precision}" if device else "",
-                "version of manihash": manihash.__version__,
-            }
+            made_from = _made_from(model, vectors, device, precision)
             checks.shape_of_rows(X.shape, 1, hasher.n_features_in_)
             if dask is not None:
                 dask_rows.check_chunks(X)
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             write = None if out.suffix == ".npy" else formats.write
             file = ResumableFile(out, shape, made_from, restart=restart, write=write)
-            start = perf_counter()
-            X = _inputs.on_device(X, device)
-            with file.writing():
-                first = file.done
-                for block in hasher.encode_blocks(X, first):
-                    file.append(block)
-                seconds = perf_counter() - start
+            first, seconds = _write_codes(hasher, X, device, file)
     made = {
         "codes": str(out),
         "rows": shape[0],
@@ -105,6 +97,30 @@ def encode(
         "rows_per_second": round((shape[0] - first) / seconds),
     }
     print_json(made) if as_json else print_result(key_values(_as_text(made)))
+
+
+def _made_from(model: Path, vectors: str, device: str | None, precision: str) -> dict[str, str]:
+    """Return what the codes depend on; an interrupted file is resumed only if nothing of it has changed."""
+    import manihash
+    from manihash.files.atomic import sha256_of
+
+    return {
+        "model": sha256_of(model),
+        "input": _inputs.fingerprint(vectors),
+        "arithmetic (--device, --precision)": f"{device.split(':')[0]} {precision}" if device else "",
+        "version of manihash": manihash.__version__,
+    }
+
+
+def _write_codes(hasher: "Hasher", X: Any, device: str | None, file: "ResumableFile") -> tuple[int, float]:
+    """Write the codes that are missing in the file; return the first row written and the seconds."""
+    start = perf_counter()
+    X = _inputs.on_device(X, device)
+    with file.writing():
+        first = file.done
+        for block in hasher.encode_blocks(X, first):
+            file.append(block)
+        return first, perf_counter() - start
 
 
 def _as_text(made: dict[str, Any]) -> dict[str, str]:
