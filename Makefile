@@ -59,6 +59,7 @@ bench-quality: setup ## measure MAP and SVM accuracy of large base sets, three s
 	$(BIN)/python benchmarks/quality.py
 
 profile: setup ## show where fit and encode spend their time (needs MNIST)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[profile]'
 	$(BIN)/python benchmarks/profiling.py --recipe imh-tsne
 	$(BIN)/python benchmarks/profiling.py --recipe imh-large
 

@@ -1,65 +1,83 @@
-"""Where the time of a fit and of an encode goes: ``make profile``.
+"""Profile a fit and an encode with py-spy: ``make profile``.
 
-Each thread is sampled every few milliseconds; a line counts the samples in which a function of manihash was
-the innermost one at work, whatever it had called in numpy or scipy.
+py-spy samples all threads that are not idle. A line shows the share of samples in which a function of
+manihash was the innermost one of the package on a thread's stack, including its calls of numpy and scipy.
 """
 
 import argparse
+import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import manihash
-from manihash import load_dataset, recipe
+from manihash import load, load_dataset, recipe
 
-SOURCE = str(Path(manihash.__file__).parent)
-EVERY = 0.002
+PACKAGE = f"{Path(manihash.__file__).parent}/"
+SAMPLES_PER_SECOND = 200
+SHOWN = 15
 
 
-def sampled(work: Callable[[], object]) -> tuple[float, Counter[str]]:
-    """Seconds that the work took, and how often each function of manihash was met."""
-    met: Counter[str] = Counter()
-    done, me = threading.Event(), threading.get_ident()
-
-    def watch() -> None:
-        while not done.wait(EVERY):
-            for ident, frame in sys._current_frames().items():
-                while frame is not None and not frame.f_code.co_filename.startswith(SOURCE):
-                    frame = frame.f_back
-                if frame is not None and ident != threading.get_ident():
-                    name = f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}"
-                    waits = ident == me and frame.f_code.co_name in ("map", "_each")
-                    met["(the main thread waits)" if waits else name] += 1
-
-    watcher = threading.Thread(target=watch, daemon=True)
+def work(step: str, name: str, data: str, model: Path) -> None:
+    """The step that is profiled, in its own process: fit and save a model, or load it and encode."""
+    X = load_dataset(data).X_train
+    hasher = load(model) if step == "encode" else recipe(name, random_state=0)
     start = time.perf_counter()
-    watcher.start()
-    work()
-    taken = time.perf_counter() - start
-    done.set()
-    watcher.join()
-    return taken, met
+    if step == "fit":
+        hasher.fit(X)
+    else:
+        hasher.encode(X)
+    print(f"\n{step} {name} on {data}: {time.perf_counter() - start:.2f} s")
+    if step == "fit":
+        hasher.save(model)
 
 
-def show(title: str, taken: float, met: Counter[str]) -> None:
-    print(f"\n{title}: {taken:.2f} s")
-    total = sum(met.values())
-    for name, count in met.most_common(15):
-        print(f"  {count / total:6.1%}  {name}")
+def profile(step: str, name: str, data: str, folder: Path) -> Counter[str]:
+    """Number of samples of each function of manihash while the step runs."""
+    stacks = folder / f"{step}.txt"
+    py_spy = [Path(sys.executable).parent / "py-spy", "record", "--format", "raw", "--full-filenames", "-F"]
+    py_spy += ["--rate", str(SAMPLES_PER_SECOND), "--output", stacks, "--"]
+    again = [sys.executable, __file__, "--recipe", name, "--data", data, "--step", step]
+    again += ["--model", folder / "model.mhash"]
+    done = subprocess.run([*py_spy, *again], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"py-spy failed:\n{done.stderr}")
+    print(*(line for line in done.stdout.splitlines() if line.startswith(step)))
+    return samples(stacks.read_text())
+
+
+def samples(stacks: str) -> Counter[str]:
+    """Samples by innermost function of the package, without imports and the reading of the data set."""
+    found: Counter[str] = Counter()
+    for line in stacks.splitlines():
+        stack, _, count = line.rpartition(" ")
+        frames = [frame for frame in stack.split(";") if PACKAGE in frame]
+        imports = any(frame.startswith("<module>") for frame in frames)
+        reads = any(f"{PACKAGE}datasets/" in frame for frame in frames)
+        if frames and not imports and not reads:
+            function, _, place = frames[-1].rpartition(" (")
+            module = place.split(PACKAGE)[1].split(".py")[0].replace("/", ".")
+            found[f"{module}.{function}"] += int(count)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recipe", default="imh-tsne")
     parser.add_argument("--data", default="mnist")
-    options = parser.parse_args()
-    X = load_dataset(options.data).X_train
-    hasher = recipe(options.recipe, random_state=0)
-    show(f"fit {options.recipe} on {options.data}", *sampled(lambda: hasher.fit(X)))
-    show("encode", *sampled(lambda: hasher.encode(X)))
+    parser.add_argument("--step", choices=["fit", "encode"], help=argparse.SUPPRESS)
+    parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.step:
+        work(asked.step, asked.recipe, asked.data, asked.model)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for step in ("fit", "encode"):
+            found = profile(step, asked.recipe, asked.data, Path(folder))
+            for name, count in found.most_common(SHOWN):
+                print(f"  {count / found.total():6.1%}  {name}")
 
 
 if __name__ == "__main__":

@@ -271,21 +271,21 @@ def test_a_report_without_claims_or_sections_says_so() -> None:
     ("sections", "message"),
     [
         ((SMALL[0], SMALL[0]), "two sections of the report are named 'tab1'"),
-        ((Section("../x", "", "", ""),), "'../x' came as the name of a section"),
+        ((Section("../x", "", "", ""),), "got '../x' as the name of a section"),
         ((Section("summary", "", "", ""),), "cannot be named 'summary'"),
-        ((_with(Table("a/b", "", (), (), "")),), "'a/b' came as the name of a table"),
+        ((_with(Table("a/b", "", (), (), "")),), "got 'a/b' as the name of a table"),
         (
             (_with(Table("t", "", ("c",), (Row("r", ()),), "")),),
-            "row 'r' of t has 0 values, and 1 were wanted",
+            "row 'r' of t has 0 values, expected 1",
         ),
         ((_with(Table("t", "", ("c",), (), "", (1, 2))),), "the list of digits of t has 2 values"),
         (
             (Section("fig2", "", "", "", (Plot("p", "", "", "", (_curve(2),)),)),),
-            "curve 'ITQ' of p has 2 values, and 1 were wanted",
+            "curve 'ITQ' of p has 2 values, expected 1",
         ),
         (
             (Section("fig6", "", "", "", (Pictures("p", "", (Strip("s", (), (None,)),)),)),),
-            "strip 's' of p has 1 values, and 0 were wanted",
+            "strip 's' of p has 1 values, expected 0",
         ),
     ],
 )
@@ -337,7 +337,7 @@ def test_a_file_that_is_not_ours_is_not_overwritten(name: str, tmp_path: Path) -
     target = tmp_path / name
     target.parent.mkdir(exist_ok=True)
     target.write_text("mine")
-    with pytest.raises(FileExistsError, match="give another folder"):
+    with pytest.raises(FileExistsError, match="choose another folder"):
         folder.replace_files(tmp_path, {"index.html": b"1", "figures/a.svg": b"1"}, "index.html")
     assert _tree(tmp_path) == {name: b"mine"}
 
@@ -472,13 +472,13 @@ def test_a_folder_is_tried_before_the_work(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("mine")
     with pytest.raises(FileExistsError, match=f"{name} was not written by a report"):
         paper.check_target(tmp_path)
-    with pytest.raises(OSError, match=r"cannot write the report to .*give another folder"):
+    with pytest.raises(OSError, match=r"cannot write the report to .*choose another folder"):
         paper.check_target(tmp_path / name / "out")
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
-    with pytest.raises(OSError, match=r"cannot write the report to .*out.*give another folder"):
+    with pytest.raises(OSError, match=r"cannot write the report to .*out.*choose another folder"):
         write_report(SMALL, tmp_path / "out", {})
     assert (tmp_path / "out").read_text() == "mine"
 

@@ -1,4 +1,4 @@
-"""What a report shows, as CSV and JSON files: the values themselves, not rounded."""
+"""The tables, curves and claims of a report as CSV and JSON files, with unrounded values."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ def known(value: Value | None) -> Value | None:
 
 
 def difference(cell: Cell) -> float | None:
-    """Ours less the paper's, where there are both."""
+    """Ours minus the paper's, if there are both."""
     ours = known(cell.ours)
     return None if ours is None or cell.paper is None else ours.mean - cell.paper
 
@@ -43,7 +43,7 @@ def _cell(cell: Cell | str) -> dict[str, Any]:
 
 
 def table_json(table: Table) -> bytes:
-    """A table as one document, row by row."""
+    """A table as one JSON document."""
     rows = [
         {"title": row.title, "method": row.method, "cells": [_cell(cell) for cell in row.cells]}
         for row in table.rows
@@ -60,7 +60,7 @@ def table_json(table: Table) -> bytes:
 
 
 def table_csv(table: Table) -> bytes:
-    """A table with one line a cell, ready to be filtered and pivoted."""
+    """A table with one line per cell, ready to be filtered and pivoted."""
     head = ["row", "method", "column", "ours", "spread", "n", "paper", "difference", "text", "unit"]
     lines = [
         {"row": row.title, "method": row.method, "column": column, "unit": table.unit, **_cell(cell)}
@@ -71,7 +71,7 @@ def table_csv(table: Table) -> bytes:
 
 
 def points_csv(plot: Plot) -> bytes:
-    """The points of a plot, one a line; a level has no place on the horizontal axis."""
+    """The points of a plot, one per line; a level has no x."""
     points: list[dict[str, Any]] = [
         {"curve": curve.title, "method": curve.method, "x": x, **_value(value)}
         for curve in plot.curves
@@ -102,12 +102,12 @@ def _claims(sections: Iterable[Section]) -> list[dict[str, Any]]:
 
 
 def claims_csv(sections: Iterable[Section]) -> bytes:
-    """All claims, one a line."""
+    """All claims, one per line."""
     return _csv(["id", "section", "place", "claim", "ours", "result", "why"], _claims(sections))
 
 
 def claims_json(sections: Iterable[Section], about: Mapping[str, str]) -> bytes:
-    """All claims, how many hold, and the run they come from."""
+    """All claims, the number that hold, and the run that they come from."""
     claims = _claims(sections)
     counts = {
         words: sum(claim["result"] == words for claim in claims)

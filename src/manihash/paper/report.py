@@ -1,4 +1,4 @@
-"""The report of the paper's reproduction: one page, its figures and tables as files, written as a whole."""
+"""The report of the paper's reproduction: one page, with its figures and tables as files."""
 
 import os
 import re
@@ -20,21 +20,21 @@ _CLAIMS = ("claims.csv", "claims.json")
 def write_report(
     sections: Sequence[Section], folder: str | os.PathLike[str], about: Mapping[str, str]
 ) -> Path:
-    """Write the page, figures, tables and claims into a folder, whole or not at all; gives the page's path.
+    """Write the page, figures, tables and claims into a folder atomically, and return the page's path.
 
-    The files of an earlier report go, others in the folder stay. The same sections give the same bytes.
+    Files of an earlier report are removed, other files are kept. The same sections give the same bytes.
     """
     replace_files(folder, report_files(sections, about), PAGE)
     return Path(folder) / PAGE
 
 
 def check_target(folder: str | os.PathLike[str]) -> None:
-    """Raise where ``write_report`` could not write to the folder: to be asked before hours of work."""
+    """Raise if ``write_report`` could not write to the folder; called before hours of work."""
     check_folder(folder, [PAGE, *_CLAIMS])
 
 
 def report_files(sections: Sequence[Section], about: Mapping[str, str]) -> dict[str, bytes]:
-    """Every file of the report by its path in the folder."""
+    """The content of every file of the report, by its path in the folder."""
     _check(sections)
     items = [item for section in sections for item in section.items]
     claims = data_files.claims_csv(sections), data_files.claims_json(sections, about)
@@ -60,7 +60,7 @@ def _figure_files(item: Plot | Pictures, drawn: Drawn) -> Iterator[tuple[str, by
 
 
 def _check(sections: Sequence[Section]) -> None:
-    """Names are files and places in the page: each stands for one thing."""
+    """Raise if names are not unique or values are missing: names are files and anchors of the page."""
     items: list[Item] = [item for section in sections for item in section.items]
     tables = [item for item in items if isinstance(item, Table)]
     _check_names("section", [section.id for section in sections])
@@ -70,13 +70,13 @@ def _check(sections: Sequence[Section]) -> None:
     _check_names("table", [item.name for item in tables])
     _check_names("figure", [item.name for item in items if not isinstance(item, Table)])
     for item in items:
-        for what, given, wanted in _lengths(item):
-            if given != wanted:
-                raise ValueError(f"{what} of {item.name} has {given} values, and {wanted} were wanted")
+        for what, given, expected in _lengths(item):
+            if given != expected:
+                raise ValueError(f"{what} of {item.name} has {given} values, expected {expected}")
 
 
 def _lengths(item: Item) -> Iterator[tuple[str, int, int]]:
-    """What must be as long as what."""
+    """Sequences with their length and their expected length."""
     if isinstance(item, Table):
         if not isinstance(item.digits, int):
             yield "the list of digits", len(item.digits), len(item.columns)
@@ -93,7 +93,7 @@ def _check_names(what: str, names: Sequence[str]) -> None:
     for name in names:
         if not re.fullmatch(r"[a-z0-9]+([-_][a-z0-9]+)*", name):
             raise ValueError(
-                f"{name!r} came as the name of a {what}: small letters, digits and hyphens were wanted"
+                f"got {name!r} as the name of a {what}: use lower-case letters, digits and hyphens"
             )
         if names.count(name) > 1:
-            raise ValueError(f"two {what}s of the report are named {name!r}: each needs a name of its own")
+            raise ValueError(f"two {what}s of the report are named {name!r}: names must be unique")

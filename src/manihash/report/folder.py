@@ -1,7 +1,7 @@
-"""A folder of files that belong together, replaced as one: all new, or all as it was.
+"""A folder of files that are replaced together: after an error the old files are all still there.
 
-``files.json`` lists the files that were written last, so that those of an earlier report are taken away and
-a user's own are left alone. The page goes first and comes last: where it is, all beside it is its own.
+``files.json`` lists the files that were written last, so that those of an earlier report are removed and the
+user's files are kept. The page is removed first and added last: if it exists, its files are complete.
 """
 
 import json
@@ -16,9 +16,9 @@ LIST = "files.json"
 
 
 def check_folder(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
-    """Raise where ``replace_files`` could not write these files, before the work that makes them."""
+    """Raise if ``replace_files`` could not write these files; called before the work that makes them."""
     target = Path(folder)
-    with _told(target):
+    with _explained(target):
         if target.exists():
             _refuse_others(target, set(names) - _listed(target))
         nearest = next(path for path in (target, *target.absolute().parents) if path.exists())
@@ -27,13 +27,14 @@ def check_folder(folder: str | os.PathLike[str], names: Iterable[str]) -> None:
 
 
 def replace_files(folder: str | os.PathLike[str], contents: Mapping[str, bytes], page: str) -> None:
-    """Let the folder hold these files (by relative path), and none that an earlier call wrote.
+    """Write these files (by relative path) to the folder, and remove those of an earlier call.
 
-    All is written and flushed beside its place first; then files are only renamed, and renamed back if that
-    is interrupted. A file of such a name that is not ours is not overwritten: that is an error.
+    All files are written and flushed to a temporary folder first. Then they are only renamed, and renamed
+    back if that is interrupted. A file that an earlier call did not write is not overwritten: an error is
+    raised.
     """
     target = Path(folder)
-    with _told(target):
+    with _explained(target):
         new = not target.exists()
         old = set() if new else _listed(target)
         _refuse_others(target, set(contents) - old)
@@ -50,15 +51,15 @@ def replace_files(folder: str | os.PathLike[str], contents: Mapping[str, bytes],
             else:
                 _swap(target, stage, old, contents, page)
         except BaseException:
-            if not any(path.is_file() for path in (stage / "old").rglob("*")):  # all could be moved back
+            if not any(path.is_file() for path in (stage / "old").rglob("*")):  # all files were moved back
                 rmtree(stage, ignore_errors=True)
             raise
         rmtree(stage, ignore_errors=True)
 
 
 @contextmanager
-def _told(target: Path) -> Iterator[None]:
-    """An error of the disk names the folder, and what to do."""
+def _explained(target: Path) -> Iterator[None]:
+    """Add the folder, and what to do, to an error of the disk."""
     try:
         yield
     except FileExistsError:
@@ -66,8 +67,8 @@ def _told(target: Path) -> Iterator[None]:
     except OSError as error:
         raise type(error)(
             error.errno,
-            f"cannot write the report to {target}: {error.strerror}. What was there is as it was: make room "
-            "or give another folder",
+            f"cannot write the report to {target}: {error.strerror}. The old files are unchanged: make room "
+            "or choose another folder",
         ) from error
 
 
@@ -79,7 +80,7 @@ def _listed(target: Path) -> set[str]:
         return set()
     except (ValueError, KeyError, TypeError) as error:
         raise FileExistsError(
-            f"{target / LIST} is not the list of a report's files: give another folder, or remove it"
+            f"{target / LIST} is not the list of a report's files: choose another folder, or remove it"
         ) from error
     inside = [name for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts]
     return set(inside)
@@ -89,7 +90,7 @@ def _refuse_others(target: Path, names: set[str]) -> None:
     taken = sorted(name for name in names if os.path.lexists(target / name))
     if taken:
         raise FileExistsError(
-            f"{target / taken[0]} was not written by a report of manihash, and is not overwritten: give "
+            f"{target / taken[0]} was not written by a report of manihash, and is not overwritten: choose "
             "another folder, or move it away"
         )
 
@@ -109,10 +110,10 @@ def _write(stage: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _swap(target: Path, stage: Path, old: set[str], contents: Mapping[str, bytes], page: str) -> None:
-    """Move the old files out and the new ones in; undo it if anything stops us.
+    """Move the old files out and the new ones in, and undo it after an error.
 
-    Meanwhile the list names old and new files, so that even after a power cut the next report knows which
-    are ours.
+    Meanwhile the list has old and new files, so that even after a power failure the next report knows which
+    files are its own.
     """
     outs = sorted(old, key=lambda name: (name != page, name))
     ins = sorted(contents, key=lambda name: (name == page, name))

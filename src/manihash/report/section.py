@@ -1,4 +1,4 @@
-"""What an experiment gives to the report: tables, curves, pictures and claims, as plain values."""
+"""The contents of a report as plain values: tables, curves, pictures and claims."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Value:
-    """The mean of some trials, with their sample standard deviation where there are several."""
+    """The mean of n trials, with their sample standard deviation if there are several."""
 
     mean: float
     spread: float | None = None
@@ -17,7 +17,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Cell:
-    """Our figure, and the one that the paper prints for it; either may be missing."""
+    """Our number and the paper's; either may be missing."""
 
     ours: Value | None
     paper: float | None = None
@@ -25,7 +25,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table; ``method`` is the recipe's name where the row is about one."""
+    """A row of a table; ``method`` is the recipe's name if the row is about one."""
 
     title: str
     cells: tuple[Cell | str, ...]
@@ -34,9 +34,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; its name is that of its CSV and JSON files, ``unit`` that of its figures.
+    """A table; ``name`` is that of its CSV and JSON files, ``unit`` that of its numbers.
 
-    ``digits`` after the point are shown: one number for all columns, or one for each.
+    ``digits`` is the number of decimals, for all columns or one per column.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Curve:
-    """A measure of one method along the horizontal axis; None where there is no figure."""
+    """A metric of one method along the horizontal axis; None where there is no value."""
 
     title: str
     method: str
@@ -59,7 +59,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Plot:
-    """Curves over one pair of axes; ``levels`` hold along the whole of the horizontal one."""
+    """Curves in one pair of axes; ``levels`` are named horizontal lines."""
 
     name: str
     caption: str
@@ -73,7 +73,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Strip:
-    """A line of pictures, gray (h, w) or color (h, w, 3) of bytes; one with right False is framed."""
+    """A row of images, gray (h, w) or color (h, w, 3); those with ``right`` False are framed."""
 
     title: str
     pictures: tuple[NDArray[Any], ...]
@@ -82,7 +82,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Pictures:
-    """A query's results as lines of pictures; a strip's first picture is the query (its right is None)."""
+    """Answers to a query as rows of images; a strip's first image is the query (its ``right`` is None)."""
 
     name: str
     caption: str
@@ -91,7 +91,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that the paper says, our figures for it, and whether it holds; None: not measured."""
+    """A claim of the paper, our numbers for it, and whether it holds; None if it was not measured."""
 
     id: str
     place: str
@@ -106,7 +106,7 @@ Item = Table | Plot | Pictures
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment in the report; ``missing`` says what was not at hand, and how to get it."""
+    """An experiment in the report; ``missing`` lists what is not available, and how to get it."""
 
     id: str
     title: str

@@ -1,4 +1,4 @@
-"""Sheets of pictures, as SVG and PNG: queries and their answers, the false ones framed and crossed."""
+"""Queries and their answers as images, in SVG and PNG; wrong answers have a frame and a cross."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -11,17 +11,17 @@ from manihash.report import plots
 from manihash.report.curves import Drawn
 from manihash.report.section import Pictures, Strip
 
-_TILE, _GAP, _APART = 34, 4, 12  # points: a picture's side, between pictures, after the query
+_TILE, _GAP, _APART = 34, 4, 12  # points: side of an image, gap between images, gap after the query
 _TITLE, _BELOW = 17, 9
-_ACROSS = 10  # answers in a line
+_ACROSS = 10  # answers per line
 _MARGIN = 8
 _RED = "#d1001f"
-_PIXELS = 96  # a picture has at least so many a side, each of its own repeated
-_LEGEND = "First, in a black frame: the query.  Red frame with a cross: a false answer."
+_PIXELS = 96  # at least, per side of an image: its pixels are repeated
+_LEGEND = "First, in a black frame: the query.  Red frame with a cross: a wrong answer."
 
 
 def draw(pictures: Pictures) -> Drawn:
-    """All strips below each other, in two columns where there are many."""
+    """Draw all strips below each other, in two columns if there are many."""
     columns = 2 if len(pictures.strips) > 6 else 1
     lines = max((ceil((len(strip.pictures) - 1) / _ACROSS) for strip in pictures.strips), default=1)
     across = min(_ACROSS, max((len(strip.pictures) - 1 for strip in pictures.strips), default=1))
@@ -58,7 +58,7 @@ def _draw_strip(axes: Any, strip: Strip, left: float, top: float) -> None:
 
 
 def _places(left: float, top: float) -> Iterator[tuple[float, float]]:
-    """Upper left corners: of the query, then of its answers."""
+    """Upper left corners of the query and of its answers."""
     yield left, top
     i = 0
     while True:
@@ -68,7 +68,7 @@ def _places(left: float, top: float) -> Iterator[tuple[float, float]]:
 
 
 def _enlarged(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """RGB with every pixel repeated, so that no viewer blurs it."""
+    """RGB with repeated pixels, so that viewers do not blur it."""
     gray = np.asarray(pixels, np.uint8)
     color = np.repeat(gray[:, :, None], 3, axis=2) if gray.ndim == 2 else gray
     times = ceil(_PIXELS / min(color.shape[:2]))
@@ -88,7 +88,7 @@ def _frame(axes: Any, box: tuple[float, ...], color: str, width: float) -> None:
 
 
 def _cross(axes: Any, box: tuple[float, ...]) -> None:
-    """A white cross on red in the upper right corner, for who sees no red."""
+    """A white cross on red in the upper right corner, visible without color."""
     _, right, _, top = box
     axes.plot([right - 3.5], [top + 3.5], marker="s", ms=9, color=_RED, mew=0, zorder=3)
     axes.plot([right - 3.5], [top + 3.5], marker="x", ms=5, color="white", mew=1.3, zorder=4)

@@ -28,7 +28,7 @@ def section(results: Results, settings: RunSettings) -> Section:
     found = [results[t].figures for t in trials(settings) if t in results]
     items: tuple[Item, ...] = (*_pictures(found[0], settings), _table(found)) if found else ()
     lead = (
-        f"The {TOP} nearest of {SAMPLE} digits by four ways of searching; wrong ones are framed. The four "
+        f"The {TOP} nearest of {SAMPLE} digits by four searches; wrong answers are framed. The four "
         "queries are the first of their class in the sample. The table is the mean over all 300 as queries."
     )
     return Section("fig1", EXPERIMENT.title, lead, _data(settings), items, (_claim(found, settings),))
@@ -64,7 +64,7 @@ def _table(found: list[Figures]) -> Table:
         Row(name, (Cell(average([100 * figures["precision"][way] for figures in found])),))
         for way, name in WAYS.items()
     )
-    caption = f"Right among the {TOP} nearest, all {SAMPLE} digits as queries."
+    caption = f"Correct among the {TOP} nearest, all {SAMPLE} digits as queries."
     return Table("fig1", caption, ("precision",), rows, "%", 1)
 
 

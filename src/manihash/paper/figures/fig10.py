@@ -27,7 +27,7 @@ def _trials(settings: RunSettings, method: str, bits: int) -> list[Trial]:
 
 
 def section(results: Results, settings: RunSettings) -> Section:
-    """Accuracy by length, the pixels as a level, the figures at 128 bits beside the paper's."""
+    """Accuracy by length, the pixels as a level, and our numbers at 128 bits with the paper's."""
     series = [
         along_bits(
             results,
@@ -48,7 +48,7 @@ def section(results: Results, settings: RunSettings) -> Section:
         plot("fig10-accuracy", caption, "accuracy, %", series, levels=levels, log_x=True),
         _table(series, pixels),
     )
-    lead = "How well a linear SVM tells digits apart that sees codes instead of pixels."
+    lead = "How well a linear SVM classifies digits from codes instead of pixels."
     claims = tuple(_claims(by_method(series), pixels, settings))
     return Section("fig10", EXPERIMENT.title, lead, data_note(DATA, settings), items, claims)
 
@@ -64,7 +64,7 @@ def _table(series: list[Series], pixels: Value | None) -> Table:
         for each in series
     ]
     rows.append(Row("784-D pixels", (Cell(pixels, printed["pixels"]),)))
-    caption = "The paper prints one figure for IMH, without saying which, and one for the pixels."
+    caption = "The paper prints one number for IMH, without saying for which variant, and one for the pixels."
     return Table("fig10", caption, (f"{LONG} bits",), tuple(rows), "accuracy, %")
 
 

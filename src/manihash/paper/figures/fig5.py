@@ -73,9 +73,9 @@ def _claims(series: list[Series], settings: RunSettings) -> list[Claim]:
     ]
 
 
-def _rank(series: list[Series], wanted: int) -> float:
-    """The largest rank on the curves that is no larger than the one wanted."""
-    return max((x for each in series for x in each.at if x <= wanted), default=float(wanted))
+def _rank(series: list[Series], limit: int) -> float:
+    """The largest rank of the curves that is at most the limit."""
+    return max((x for each in series for x in each.at if x <= limit), default=float(limit))
 
 
 EXPERIMENT = Experiment("fig5", "Figure 5: precision and recall on CIFAR-10", (DATA,), fig4.trials, section)

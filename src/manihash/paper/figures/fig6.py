@@ -46,13 +46,13 @@ def section(results: Results, settings: RunSettings) -> Section:
     rows = tuple(Row(each.title, (Cell(each.at[float(bits)]),), each.method) for each in series)
     table = Table(
         "fig6",
-        f"Right among the first {DEPTH} answers, all queries.",
+        f"Correct among the first {DEPTH} answers, all queries.",
         (f"{bits} bits",),
         rows,
         "precision, %",
         1,
     )
-    lead = f"The first {DEPTH} answers to the test set's first query, at {bits} bits; wrong ones are framed."
+    lead = f"The first {DEPTH} answers to the first test query, at {bits} bits; wrong answers are framed."
     methods = by_method(series)
 
     def best() -> bool:

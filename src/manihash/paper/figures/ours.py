@@ -1,4 +1,4 @@
-"""Beyond the paper: rotation, larger bases, asymmetric ranking, other methods, where plain methods win."""
+"""Beyond the paper: rotation, larger base sets, asymmetric ranking, and other methods."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from manihash.report.section import Cell, Row, Section, Table
 
 MNIST, CIFAR = "mnist", "cifar10-gist"
 BITS = (32, 64)
-SIZES, QUICK_SIZES = (0, 1000, 2000), (0, 1000)  # of base sets; 0 is the recipe's own
+SIZES, QUICK_SIZES = (0, 1000, 2000), (0, 1000)  # of base sets; 0 is the recipe's default
 ASYMMETRIC = ("imh-tsne", "imh-tsne-rotated", "imh-le", "agh", "itq", "pcah")
 ASYMMETRIC_QUERIES = 200  # of a large set, where every ranking is a sort of a million reals
 
@@ -27,13 +27,13 @@ class Variant:
 
     @property
     def title(self) -> str:
-        """Its name in print, with the size of its base set where that is not the usual."""
+        """The printed name, with the size of the base set if it is not the usual one."""
         size = self.options.get("base__size")
         return title(self.method) + (f", m = {size:,}" if size else "")
 
 
 def _variants(settings: RunSettings) -> list[Variant]:
-    """The paper's best first, then what improves it, then others; recipes that are not there are left out."""
+    """The paper's best method first, then its improvements, then other methods."""
     bases = [
         Variant(method, {"base__size": size} if size else {})
         for size in (QUICK_SIZES if settings.quick else SIZES)
@@ -45,7 +45,7 @@ def _variants(settings: RunSettings) -> list[Variant]:
 
 
 def _large_variants() -> list[Variant]:
-    """On a large set, with the paper's base size there."""
+    """The variants on a large set, with the paper's base size for it."""
     base = {"base__size": BASE_SIZE, "n_neighbors": NEIGHBORS}
     on_base = [Variant(method, base) for method in ("imh-tsne", "imh-tsne-rotated")]
     return on_base + [Variant(method) for method in ("itq", "lsh", "sign")]
@@ -73,12 +73,14 @@ def trials(settings: RunSettings) -> list[Trial]:
 
 
 def section(results: Results, settings: RunSettings) -> Section:
-    """Tables of each of these, and in words where plain methods win."""
+    """The tables, and a sentence that lists where plain methods win."""
     tables = [_by_class(results, settings, data) for data in _labeled(settings)]
     tables.append(_asymmetric_table(results, settings))
     if _has_large(settings):
         tables.append(_by_distance(results, settings))
-    lead = "The same comparisons with what the paper does not have. " + _plain_wins(results, settings)
+    lead = "The same comparisons with variants and methods that are not in the paper. " + _plain_wins(
+        results, settings
+    )
     sets = [*_labeled(settings), *([_large(settings)] if _has_large(settings) else [])]
     note = " ".join(data_note(data, settings) for data in sets)
     return Section("ours", EXPERIMENT.title, lead, note, tuple(tables))
@@ -98,7 +100,7 @@ def _by_class(results: Results, settings: RunSettings, data: str) -> Table:
         )
         for v in _variants(settings)
     )
-    caption = f"{data}: what goes beyond the paper. IMH supervised, KSH, LDAHash and SSH learn from labels."
+    caption = f"{data}: more variants and methods. IMH supervised, KSH, LDAHash and SSH learn from labels."
     return Table(f"ours-{data}", caption, columns, rows, "%", 1)
 
 
@@ -114,7 +116,7 @@ def _asymmetric_table(results: Results, settings: RunSettings) -> Table:
         )
 
     rows = tuple(Row(title(method), cells(method), method) for method in ASYMMETRIC)
-    caption = "MNIST: the query keeps its real values (asymmetric), or is a code as well (Hamming)."
+    caption = "MNIST: the query as real values (asymmetric), or as a code like the database (Hamming)."
     return Table("ours-asymmetric", caption, columns, rows, "MAP, %", 1)
 
 
@@ -143,7 +145,7 @@ def _by_distance(results: Results, settings: RunSettings) -> Table:
 
 
 def _plain_wins(results: Results, settings: RunSettings) -> str:
-    """Every case where ITQ, LSH or sign quantization beats IMH-tSNE, in words."""
+    """A sentence with every case where ITQ, LSH or sign quantization beats IMH-tSNE."""
     found = []
     places = [(data, _variants(settings), "map") for data in _labeled(settings)]
     if _has_large(settings):

@@ -20,7 +20,7 @@ def trials(settings: RunSettings) -> list[Trial]:
 
 
 def section(results: Results, settings: RunSettings) -> Section:
-    """The table with the paper's numbers beside ours, and the claims."""
+    """The table of our numbers and the paper's, and the claims."""
     lengths = settings.lengths(BITS)
     series = [along_bits(results, settings, DATA, method, "map", lengths=lengths) for method in METHODS]
     rows = tuple(
@@ -32,7 +32,7 @@ def section(results: Results, settings: RunSettings) -> Section:
         for each in series
     )
     columns = tuple(f"{bits} bits" for bits in lengths)
-    caption = "Random against k-means base points, 400 of them."
+    caption = "Random and k-means base sets of 400 points."
     table = Table("tab1", caption, columns, rows, "MAP, %")
     lead = "How the base points are chosen: at random, or as k-means centers."
     claims = tuple(_claims(by_method(series), settings))

@@ -14,12 +14,12 @@ MICRO = 1e6
 BITS = (64, 128)
 GROWN, GROWN_BITS = "imh-tsne", 64
 MUCH = 2.0  # times faster: "much faster"
-LINEAR = 1.25  # times n: how much more than n the training may grow, and with n the query
+LINEAR = 1.25  # training may grow by this factor more than n, and the time of a query by this factor
 _ON_BASE = ("imh-tsne", "imh-le", "agh")
 
 
 def trials(settings: RunSettings) -> list[Trial]:
-    """Nine methods at two lengths, and the growth with n; one seed, since it is the time that is measured."""
+    """Nine methods at two lengths, and the growth with n; one seed, since times are measured."""
     lengths = settings.lengths(BITS)
     found = [t for bits in lengths for m in PAPER_METHODS for t in _trials(settings, "times", m, bits)]
     return found + _trials(settings, "growth", GROWN, GROWN_BITS)
@@ -30,7 +30,7 @@ def _trials(settings: RunSettings, task: str, method: str, bits: int) -> list[Tr
 
 
 def section(results: Results, settings: RunSettings) -> Section:
-    """Times to train and to encode beside the paper's, ratios to the bare product, and growth with n."""
+    """Times to train and to encode with the paper's, ratios to the bare product, and growth with n."""
     lengths = settings.lengths(BITS)
 
     def along(method: str, figure: str, factor: float = 1.0) -> Series:
@@ -46,14 +46,14 @@ def section(results: Results, settings: RunSettings) -> Section:
     claims = (*_claims(fit, encode, kmeans, settings), *_growth_claims(grown, settings))
     items: tuple[Item, ...] = (_training(fit, products, kmeans), _encoding(encode), *_growth_plots(grown))
     lead = (
-        "Medians of repeats, nothing else running beside. A product is that of all rows with 400 vectors, "
-        "in the same run: it compares machines. The paper's machine: a desktop PC, 4 cores at 3.07 GHz."
+        "Medians of three runs, with nothing else running. A product is that of all rows with 400 vectors "
+        "in the same run: it makes machines comparable. The paper used a desktop PC, 4 cores at 3.07 GHz."
     )
     return Section("tab2", EXPERIMENT.title, lead, data_note(DATA, settings), items, claims)
 
 
 def _training(fit: dict[str, Series], products: dict[str, Series], kmeans: Series) -> Table:
-    """Seconds beside the paper's, what of them is k-means, and the ratio to the bare product."""
+    """Seconds with the paper's, those of k-means alone, and the ratio to the bare product."""
     lengths = [int(x) for x in kmeans.at]
     rows = []
     for method, each in fit.items():
@@ -62,7 +62,7 @@ def _training(fit: dict[str, Series], products: dict[str, Series], kmeans: Serie
         own = Cell(kmeans.at[lengths[0]], paper()["tab2"]["kmeans"]) if on_base else Cell(None)
         ratios = [Cell(products[method].at[b]) for b in lengths]
         rows.append(Row(each.title, (*seconds, own, *ratios), method))
-    columns = [f"{b} bits" for b in lengths] + ["of that k-means"] + [f"{b} bits, products" for b in lengths]
+    columns = [f"{b} bits" for b in lengths] + ["k-means alone"] + [f"{b} bits, products" for b in lengths]
     return Table("tab2-train", "Training.", tuple(columns), tuple(rows), "seconds; products", 1)
 
 
@@ -73,7 +73,7 @@ def _encoding(encode: dict[str, Series]) -> Table:
     )
     columns = tuple(f"{x:g} bits" for x in encode["pcah"].at)
     caption = "Encoding: microseconds for one query; the queries come in one batch."
-    return Table("tab2-test", caption, columns, rows, "µs a query", 1)
+    return Table("tab2-test", caption, columns, rows, "µs per query", 1)
 
 
 def _printed_test(method: str, bits: float) -> float | None:

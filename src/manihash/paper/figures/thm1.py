@@ -1,4 +1,4 @@
-"""Theorem 1: the error of the prototype algorithm beside its bound, as n' grows, on real rows."""
+"""Theorem 1: the error of the prototype algorithm and its bound, as n' grows, on real rows."""
 
 from itertools import pairwise
 

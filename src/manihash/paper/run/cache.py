@@ -1,4 +1,4 @@
-"""What the trials of one process share: a data set, its truth, and base sets."""
+"""What the trials of one process share: a data set, its ground truth, and base sets."""
 
 from collections import OrderedDict
 from time import perf_counter
@@ -17,11 +17,11 @@ from manihash.paper.run.trial import Trial
 from manihash.rows import rows_of
 from manihash.types import Floats
 
-_BASES = 12  # base sets held at once; one has some megabytes
+_BASES = 12  # base sets in memory; each has some megabytes
 
 
 class TrialCache:
-    """One set at a time, and the last base sets. What comes from here is what a trial would make itself."""
+    """The last data set and the last base sets. Using them does not change the result of a trial."""
 
     def __init__(self) -> None:
         self._set: tuple[Any, Dataset] | None = None
@@ -29,7 +29,7 @@ class TrialCache:
         self._bases: OrderedDict[Any, tuple[Floats, float]] = OrderedDict()
 
     def dataset(self, trial: Trial) -> Dataset:
-        """The set that a trial is about."""
+        """The data set of a trial."""
         key = (trial.data, trial.rows, trial.queries)
         if self._set is None or self._set[0] != key:
             self._set = self._truth = None
@@ -38,7 +38,7 @@ class TrialCache:
         return self._set[1]
 
     def truth(self, trial: Trial) -> Truth:
-        """Rows of the query's label; without labels, or on a stand-in for such a set, its nearest 2 %."""
+        """The ground truth of a trial: by label, or the nearest 2 % for sets that are judged by distance."""
         data = self.dataset(trial)
         key = (trial.data, trial.rows, trial.queries)
         if self._truth is None or self._truth[0] != key:
@@ -46,14 +46,14 @@ class TrialCache:
         return self._truth[1]
 
     def hasher(self, trial: Trial) -> Hasher:
-        """The trial's method, not fitted; its base set is chosen already, as ``fit`` would choose it."""
+        """The trial's hasher, not fitted, with the base set that ``fit`` would choose."""
         made: Hasher = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, **dict(trial.options))
         if isinstance(made, IMH | AGH) and isinstance(made.base, KMeansBase | RandomBase):
             made.base = self.base(trial, made)[0]
         return made
 
     def base(self, trial: Trial, hasher: IMH | AGH) -> tuple[Floats, float]:
-        """The base set (m, d) of an unfitted hasher, and the seconds that it took."""
+        """The base set (m, d) of an unfitted hasher, and the seconds to make it."""
         key = (trial.data, trial.rows, trial.queries, repr(hasher.base), hasher.normalize, trial.seed)
         if key not in self._bases:
             X = self.dataset(trial).X_train
@@ -75,5 +75,5 @@ def _truth_of(data: Dataset) -> Truth:
 
 
 def _is_about_distance(data: Dataset) -> bool:
-    """tiny-gist960 has classes, but stands in for GIST1M, which has none."""
+    """tiny-gist960 has classes, but replaces GIST1M, which has none."""
     return data.name == "tiny-gist960"

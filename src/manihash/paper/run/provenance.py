@@ -13,7 +13,7 @@ from manihash import __version__
 
 @cache
 def machine() -> dict[str, str]:
-    """Versions, commit, processor and cores: what a figure may depend on beside its trial."""
+    """Versions, commit, processor and cores: what a number may depend on besides its trial."""
     return {
         "manihash": __version__,
         "commit": _commit(),

@@ -1,7 +1,6 @@
-"""Runs trials in processes of their own: what is finished is skipped, and one that dies harms no other.
+"""Runs trials in worker processes: finished trials are skipped, and a worker that dies does not stop others.
 
-A worker gives back what it found; the process that started it writes the file. So a worker that is killed
-leaves nothing behind.
+A worker returns its outcome, and the parent process writes the file: a killed worker leaves no partial file.
 """
 
 import logging
@@ -26,26 +25,26 @@ Measure = Callable[[Trial], Outcome]
 def run(
     trials: Iterable[Trial], results: ResultFolder, measure: Measure, *, jobs: int = 1
 ) -> dict[Trial, str]:
-    """Run what has no result yet, in the order given; the reasons of those that failed.
+    """Run the trials that have no result yet, in order, and return the reasons of those that failed.
 
-    ``measure`` is a function of a module, by whose name a worker finds it (``tasks.measure``). Trials that
-    measure time run last, one after the other, with nothing beside them.
+    ``measure`` is a module-level function, which workers import by name (``tasks.measure``). Trials that
+    measure time run last, one after the other, with nothing else running.
     """
     asked = list(dict.fromkeys(trials))
     waiting = [trial for trial in asked if trial not in results.of([trial])]
     total = len(waiting)
     failures: dict[Trial, str] = {}
-    beside = [trial for trial in waiting if not trial.is_timed]
+    parallel = [trial for trial in waiting if not trial.is_timed]
     alone = [trial for trial in waiting if trial.is_timed]
     advance(_STAGE, 0, total)
-    for group, workers in ((beside, jobs), (alone, 1)):
-        before = 0 if group is beside else len(beside)
+    for group, workers in ((parallel, jobs), (alone, 1)):
+        before = 0 if group is parallel else len(parallel)
         failures |= _Crew(results, measure, workers).run(group, before, total)
     return failures
 
 
 class _Crew:
-    """Some workers on one list of trials."""
+    """Workers that share one list of trials."""
 
     def __init__(self, results: ResultFolder, measure: Measure, jobs: int) -> None:
         self.results, self.measure, self.jobs = results, measure, jobs
@@ -71,7 +70,7 @@ class _Crew:
         return self.failures
 
     def _finish(self, worker: "_Worker") -> None:
-        """Keep what a worker found; one that has died is started anew."""
+        """Store the outcome of a worker; one that has died is replaced."""
         trial, worker.trial = worker.trial, None
         assert trial is not None
         seconds = perf_counter() - worker.started
@@ -95,7 +94,7 @@ class _Crew:
 
 
 class _Worker:
-    """A process that runs one trial at a time, ``trial`` now."""
+    """A process that runs one trial at a time; ``trial`` is the current one."""
 
     trial: Trial | None = None
 
@@ -108,7 +107,7 @@ class _Worker:
 
     def begin(self, trial: Trial) -> None:
         self.trial, self.started = trial, perf_counter()
-        with suppress(OSError):  # it has died already: reading its answer says so
+        with suppress(OSError):  # it has died already, which reading its answer will show
             self.connection.send(trial)
 
     def stop(self) -> None:
@@ -118,20 +117,20 @@ class _Worker:
 
 
 def _work(connection: Connection, measure: Measure, jobs: int) -> None:
-    """Run trials until there are no more; the cores are shared fairly with the other workers."""
+    """Run trials until there are no more, with an equal share of the cores."""
     import signal
 
     from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     threadpool_limits(max(1, provenance.cores() // jobs))
-    with suppress(EOFError, OSError):  # there are no more, or nobody is left to ask for them
+    with suppress(EOFError, OSError):  # there are no more trials, or the parent is gone
         while True:
             connection.send(_tried(measure, connection.recv()))
 
 
 def _tried(measure: Measure, trial: Trial) -> Any:
-    """What the trial found, or the reason why nothing."""
+    """The outcome of the trial, or the reason why there is none."""
     try:
         return measure(trial)
     except Exception as error:

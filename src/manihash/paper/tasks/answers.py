@@ -1,4 +1,4 @@
-"""Which rows a query is answered with: for the figures that show pictures."""
+"""The answers to queries, for the figures that show pictures."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ EMBEDDED, LSH_BITS = 48, 128
 
 
 def answers(trial: Trial, cache: TrialCache) -> Outcome:
-    """The rows nearest to the first query in Hamming space, and the precision of all queries there."""
+    """The nearest rows to the first query by Hamming distance, and the precision over all queries."""
     data, hasher = cache.dataset(trial), cache.hasher(trial)
     hasher.fit(data.X_train, data.y_train)
     index = HammingIndex(hasher.encode(data.X_train), trial.bits)
@@ -29,10 +29,10 @@ def answers(trial: Trial, cache: TrialCache) -> Outcome:
 
 
 def sample(trial: Trial, cache: TrialCache) -> Outcome:
-    """The paper's figure 1: on 300 rows, the ten nearest of each by four ways of searching.
+    """The paper's figure 1: the ten nearest of 300 rows to each of them, by four searches.
 
-    ``rows`` are the sample, ``queries`` four of them of different classes (the first of each in the sample),
-    ``ids`` the answers in places of the sample, ``precision`` the mean over all 300 as queries.
+    ``rows`` are the sample, ``queries`` the first four of different classes in it, ``ids`` the answers as
+    positions in the sample, ``precision`` the mean over all 300 rows as queries.
     """
     data = cache.dataset(trial)
     assert data.y_train is not None
@@ -62,6 +62,6 @@ def sample(trial: Trial, cache: TrialCache) -> Outcome:
 
 
 def _nearest_others(distance: Floats) -> Ints:
-    """The ten nearest to each row but itself, ties by place: (n, n) -> (n, 10)."""
+    """The ten nearest other rows of each row, ties by position: (n, n) -> (n, 10)."""
     np.fill_diagonal(distance, np.inf)
     return smallest(distance, TOP)

@@ -12,14 +12,14 @@ from manihash.paper.run.trial import Outcome, Trial
 from manihash.types import Floats
 
 COSTS = (0.001, 0.01, 0.1)
-PIXELS = "pixels"  # stands for a method: the vectors as they are
+PIXELS = "pixels"  # in place of a method: the vectors themselves
 _HELD_OUT = 0.1
-_CHOOSING_ROWS = 20_000  # C is chosen by machines that learn from so many rows
+_CHOOSING_ROWS = 20_000  # at most, to learn from while C is chosen
 _TOLERANCE, _STEPS = 1e-6, 200
 
 
 def accuracy(trial: Trial, cache: TrialCache) -> Outcome:
-    """Share of test rows that a linear SVM classifies rightly; its C is chosen on held-out training rows."""
+    """Accuracy of a linear SVM on the test rows; its C is chosen on held-out training rows."""
     data = cache.dataset(trial)
     assert data.y_train is not None
     assert data.y_test is not None
@@ -28,7 +28,7 @@ def accuracy(trial: Trial, cache: TrialCache) -> Outcome:
     else:
         hasher = cache.hasher(trial).fit(data.X_train, data.y_train)
         X, Q = (_signs(hasher.transform(part)) for part in (data.X_train, data.X_test))
-    with single_blas_thread():  # the products are narrow: more threads wait for each other
+    with single_blas_thread():  # products are narrow: threads would wait for each other
         C, scores = chosen_cost(X, data.y_train)
         right = LinearSVM(C).fit(X, data.y_train).predict(Q) == data.y_test
     return Outcome({"accuracy": float(right.mean()), "C": C, "held_out": scores})
@@ -43,7 +43,7 @@ def _signs(bits: NDArray[np.uint8]) -> Floats:
 
 
 def chosen_cost(X: Floats, y: NDArray[np.integer]) -> tuple[float, list[float]]:
-    """The C that does best on the last tenth of the rows, learned from rows before them, and all scores."""
+    """The C with the best accuracy on the last tenth of the rows, and the accuracy of every C."""
     first = round(len(X) * (1 - _HELD_OUT))
     learned = min(first, _CHOOSING_ROWS)
     scores, start = [], None
@@ -57,15 +57,17 @@ def chosen_cost(X: Floats, y: NDArray[np.integer]) -> tuple[float, list[float]]:
 class LinearSVM:
     """min ½|w|² + C Σ_i max(0, 1 - y_i wᵀ(x_i, 1))² for each class against the rest.
 
-    The problem is that of scikit-learn's ``LinearSVC``; a test compares the two. All classes are solved at
-    once by L-BFGS, as products with X, and a solution can start from that of another C.
+    The problem of scikit-learn's ``LinearSVC``, with which a test compares the solutions. L-BFGS solves all
+    classes at once with products of X, and can start from the solution of another C. On 20,000 rows of MNIST,
+    choosing C and learning took 7 to 32 times as long with ``LinearSVC`` (ITQ with 32 and 128 bits, PCAH with
+    256; tol 1e-4 and 1e-2, primal and dual), and the accuracies differed by at most 0.2 points.
     """
 
     def __init__(self, C: float = 1.0) -> None:
         self.C = C
 
     def fit(self, X: Floats, y: NDArray[np.integer], start: Floats | None = None) -> "LinearSVM":
-        """Learn from rows X (n, d) with classes y (n,); ``start`` is the solution of a like problem."""
+        """Learn from rows X (n, d) with classes y (n,); ``start`` is the solution W_ of a similar problem."""
         self.classes_ = np.unique(y)
         signs = np.where(y[:, None] == self.classes_, 1, -1).astype(X.dtype)
         A = np.hstack([X, np.ones((len(X), 1), X.dtype)])

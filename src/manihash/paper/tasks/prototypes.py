@@ -1,4 +1,4 @@
-"""The prototype algorithm on real rows: its error beside the bound of theorem 1, as n' grows."""
+"""The prototype algorithm on real rows: its error and the bound of theorem 1, as n' grows."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from manihash.paper.theory.prototype import k_center, prototype
 ROWS = 1000
 CLUSTERS = (4, 8, 16, 32, 64, 128)
 QUERIES, DRAWS = 10, 50
-_NEAR = 30  # sigma of a query is its distance to so many rows
+_NEAR = 30  # sigma of a query is its distance to its 30th nearest row
 
 
 def prototypes(trial: Trial, cache: TrialCache) -> Outcome:

@@ -1,4 +1,4 @@
-"""What a method's codes are worth on a set: ranking, look-up, curves; and the scan they stand beside."""
+"""Retrieval with a method's codes: ranking, look-up, curves; and the scan of the vectors."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from manihash.search.asymmetric import asymmetric_distances
 from manihash.types import Floats
 
 RADIUS = 2
-# Numbers of points retrieved, and levels of recall, that curves are kept at.
+# Numbers of points retrieved, and levels of recall, at which curves are stored.
 RANKS = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 5_000, 7_500, 10_000, 20_000, 30_000, 50_000)
 LEVELS = (0.01, 0.02, 0.05, *(round(0.1 * i, 1) for i in range(1, 11)))
 _DIGITS = 7
@@ -80,7 +80,7 @@ def _looked_up(query_codes: Any, codes: Any, truth: Truth, n_bits: int) -> Figur
 
 
 def scan(trial: Trial, cache: TrialCache) -> Outcome:
-    """MAP of the exhaustive l2 scan: of the vectors as they are, and of unit length."""
+    """MAP of the exhaustive l2 scan, of the vectors themselves and of unit length."""
     data, truth = cache.dataset(trial), cache.truth(trial)
     figures = {
         "map": evaluate_scan(data.X_test, data.X_train, truth),
@@ -95,7 +95,7 @@ def _unit(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def asymmetric(trial: Trial, cache: TrialCache) -> Outcome:
-    """MAP where the query keeps its real values and the database its bits, beside plain Hamming's."""
+    """MAP with the query's real values against the bits of the database, and with Hamming distances."""
     data, truth, hasher = cache.dataset(trial), cache.truth(trial), cache.hasher(trial)
     hasher.fit(data.X_train, data.y_train)
     codes, Y = hasher.encode(data.X_train), hasher.embed(data.X_test)

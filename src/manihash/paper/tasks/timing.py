@@ -1,4 +1,4 @@
-"""How long a method trains and encodes, beside the bare matrix product of the same run."""
+"""Times to train and to encode, and the bare matrix product of the same run as a yardstick."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,13 +20,13 @@ from manihash.paper.run.trial import Outcome, Trial
 from manihash.rows.local import LocalRows
 
 PRODUCT_COLUMNS = 400  # base points of the paper: the product is n x d x 400
-_ONCE_OVER = 5.0  # seconds of one run beyond which it is not repeated
+_ONCE_OVER = 5.0  # seconds: a longer run is not repeated
 _REPEATS = 3
-SIZES = (0.125, 0.25, 0.5, 1.0)  # shares of the rows that the growth of the times is seen at
+SIZES = (0.125, 0.25, 0.5, 1.0)  # shares of the rows to measure the growth of the times at
 
 
 def times(trial: Trial, cache: TrialCache) -> Outcome:
-    """Seconds to fit, of that k-means, and to encode one of the queries; medians of repeats where short."""
+    """Seconds to fit, for k-means alone, and to encode one query; medians of three runs if they are short."""
     data = cache.dataset(trial)
     X, Q = data.X_train, data.X_test
     made = recipe(trial.method, n_bits=trial.bits, random_state=trial.seed, **dict(trial.options))
@@ -47,7 +47,7 @@ def times(trial: Trial, cache: TrialCache) -> Outcome:
 
 
 def growth(trial: Trial, cache: TrialCache) -> Outcome:
-    """Seconds to fit on more and more rows, and to encode a query with each of the models."""
+    """Seconds to fit on growing numbers of rows, and to encode a query with each model."""
     data = cache.dataset(trial)
     sizes = [round(share * len(data.X_train)) for share in SIZES]
     fit, query = [], []
@@ -59,13 +59,13 @@ def growth(trial: Trial, cache: TrialCache) -> Outcome:
 
 
 def bare_product(X: Any) -> float:
-    """Rows of X times 400 vectors in float32, block by block: the least that finding base points can cost."""
+    """The product of X with 400 vectors in float32, block by block: a lower bound for finding base points."""
     C = np.ones((PRODUCT_COLUMNS, X.shape[1]), np.float32)
     return float(sum(LocalRows(X).map(lambda block: float(numpy_backend.product(block, C)[0, 0]))))
 
 
 def _seconds(work: Callable[[], Any]) -> float:
-    """Median seconds of three runs, or of one that took long."""
+    """Median seconds of three runs, or of one run if it is long."""
     found: list[float] = []
     while len(found) < _REPEATS and (not found or found[0] < _ONCE_OVER):
         start = perf_counter()
