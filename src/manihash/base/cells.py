@@ -8,13 +8,14 @@ from manihash.rows import Rows
 from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
-_CELL_ROUNDS = 10
+# Lloyd iterations for the coarse cells.
+_CELL_ITERATIONS = 10
 
 
 def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
     """Return c coarse centers (c, d): a few k-means iterations on the points of X."""
     cells = X[np.sort(rng.choice(len(X), c, replace=False))]
-    for _ in range(_CELL_ROUNDS):
+    for _ in range(_CELL_ITERATIONS):
         own = nearest_cell(LocalRows(X), cells)
         sums = np.asarray(sp.csr_array((np.ones(len(X)), (own, np.arange(len(X)))), shape=(c, len(X))) @ X)
         counts = np.bincount(own, minlength=c)[:, None]

@@ -16,11 +16,11 @@ from manihash.rows.local import LocalRows
 from manihash.rows.rows import CACHE_BYTES
 from manihash.types import Floats, Ints
 
-# A covariance is known well from this many rows.
+# This many rows are enough to estimate a covariance.
 _PCA_ROWS = 20_000
-# Up to this width all of a covariance is computed; beyond, its main directions, from so many more than are
-# wanted, in so many rounds.
-_EXACT_WIDTH, _MORE, _ROUNDS = 2_048, 32, 3
+# Up to this width the whole covariance is computed; above it, its leading directions by subspace iteration,
+# with this many extra directions and power iterations.
+_EXACT_WIDTH, _EXTRA_DIRECTIONS, _POWER_ITERATIONS = 2_048, 32, 3
 
 
 class ReducedNeighbors(BaseEstimator):
@@ -182,7 +182,7 @@ def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats
         if d <= _EXACT_WIDTH:
             vectors = _main_axes(rows, centered, p)
         else:
-            Q = _main_subspace(rows, centered, min(p + _MORE, d), rng)
+            Q = _main_subspace(rows, centered, min(p + _EXTRA_DIRECTIONS, d), rng)
             vectors = Q @ _main_axes(rows, lambda X: centered(X) @ Q, p)
     return np.ascontiguousarray(fix_signs(vectors).T, rows.dtype)
 
@@ -193,7 +193,7 @@ def _centering(rows: Rows) -> Callable[[Floats], Floats]:
         lambda X: ((np.abs(X).max(axis=1),), (X.sum(axis=0, dtype=np.float64),)), "mean"
     )
     mean, limits = (total / len(rows)).astype(rows.dtype), np.finfo(rows.dtype)
-    # A power of two: no digit changes.
+    # A power of two changes no digit.
     exponent = np.clip(-np.frexp(largest.max())[1], limits.minexp, limits.maxexp - 1)
     scale = np.ldexp(rows.dtype.type(1), exponent)
 
@@ -221,7 +221,7 @@ def _main_subspace(
 ) -> Floats:
     """Return an orthonormal basis (d, q) of approximately the largest variance, by subspace iteration."""
     Q = rng.standard_normal((rows.width, q)).astype(rows.dtype)
-    for _ in range(_ROUNDS):
+    for _ in range(_POWER_ITERATIONS):
 
         def block(X: Floats, Q: Floats = Q) -> tuple[tuple[()], tuple[Floats]]:
             Z = centered(X)

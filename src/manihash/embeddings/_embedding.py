@@ -69,12 +69,12 @@ class Embedding(BaseEstimator):
         return points
 
     def _embed(self, B: Floats) -> Floats:
-        raise TypeError(f"{type(self).__name__} embeds nothing")
+        raise TypeError(f"{type(self).__name__} does not implement _embed")
 
 
 def too_many(r: int, most: int, what: str) -> ValueError:
     """Return the error for an embedding that cannot have ``r`` dimensions, only ``most``."""
     return ValueError(
-        f"{r} dimensions (bits) asked of an embedding of {what}, which gives at most {most}: "
-        "lower n_bits (n_components) or use a larger base set"
+        f"{r} dimensions exceed those of an embedding of {what}, which gives at most {most}: "
+        "lower n_bits or n_components, or use a larger base set"
     )

@@ -1,7 +1,7 @@
-"""The loss of a descent over all pairs of points: m x m numbers.
+"""The loss of a descent over all pairs of points, in numpy.
 
-They are gone through in chunks of rows that a core's cache holds, whose size depends on m alone: so threads
-change no bit.
+The (m, m) matrix is processed in chunks of rows that fit into a core's cache. Their size depends on m only,
+so the number of threads does not change the result.
 """
 
 from functools import partial
@@ -14,26 +14,26 @@ from manihash.embeddings._descent import Each
 from manihash.types import Floats
 
 _CHUNK_NUMBERS = 2**18
-# For fewer points a round is over before other threads have woken up.
+# For fewer points, an iteration ends before other threads have started.
 _THREADED = 500
 
 
 class Objective(Protocol):
     """A method's loss, as a function of the squared distances E (m, m) of the embedded points.
 
-    S = ``factor`` times what ``forces`` gives. E is inf for a point and itself.
+    S is ``factor`` times the result of ``forces``. E is inf for a point and itself.
     """
 
     factor: float
 
     def kernel(self, E: Floats) -> Floats:
-        """Turn some rows E (b, m) into those of the kernel K; what normalizes them, (b,)."""
+        """Turn rows E (b, m) into rows of the kernel K; return the sums (b,) that normalize them."""
 
     def forces(self, K: Floats, part: slice, sums: Floats, share: float) -> Floats:
-        """Some rows (b, m) of attraction minus ``share`` times repulsion; ``sums`` (m,) are ``kernel``'s."""
+        """Return rows (b, m) of attraction minus ``share`` times repulsion; ``sums`` is (m,)."""
 
     def loss(self, E: Floats) -> float:
-        """The value C that the forces are the gradient of; may overwrite E."""
+        """Return the loss; may overwrite E."""
 
 
 class ExactLoss:
@@ -49,7 +49,7 @@ class ExactLoss:
         self.pairs: _Pairs | None = None
 
     def gradient(self, Y: Floats, exaggeration: float, each: Each = map) -> Floats:
-        """Σ_j S_ij (y_i - y_j) for each i."""
+        """Return Σ_j S_ij (y_i - y_j), (m, r)."""
         each = each if self.threaded else map
         pairs = self._pairs(Y)
         sums = np.concatenate(list(each(partial(self._kernel, pairs), self.parts)))
@@ -59,7 +59,7 @@ class ExactLoss:
         return gradient
 
     def value(self, Y: Floats, each: Each = map) -> float:
-        """The loss at Y."""
+        """Return the loss at Y."""
         pairs = self._pairs(Y)
         for part in self.parts:
             pairs.distances(part)
@@ -89,7 +89,7 @@ class _Pairs:
         self.E = np.empty((m, m), Y.dtype)
 
     def place(self, Y: Floats) -> None:
-        """Take these points."""
+        """Set the points Y (m, r)."""
         squared = numpy_backend.squared_norms(Y)
         np.multiply(Y, -2, out=self.left[:, :-2])
         self.left[:, -2] = squared
@@ -98,12 +98,12 @@ class _Pairs:
         self.Y = Y
 
     def distances(self, part: slice) -> Floats:
-        """Some rows of E, inf for a point and itself."""
+        """Return rows of E, inf for a point and itself."""
         E = np.matmul(self.left[part], self.right.T, out=self.E[part])
         E.reshape(-1)[part.start :: len(self.E) + 1] = np.inf
         return E
 
 
 def row_sums(S: Floats) -> Floats:
-    """The sum of each row, by BLAS: a fifth of the time that numpy takes."""
+    """Return the sum of each row (b,), by BLAS, which is five times faster than numpy here."""
     return S @ np.ones(S.shape[1], S.dtype)

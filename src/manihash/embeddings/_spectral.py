@@ -1,4 +1,4 @@
-"""The eigenvectors that the spectral embeddings are made of."""
+"""Eigenvectors of graph matrices, for the spectral embeddings."""
 
 from typing import Any, Literal
 
@@ -11,19 +11,17 @@ from manihash.embeddings._embedding import too_many
 from manihash.linalg import fix_signs
 from manihash.types import Floats
 
-# The authors drop every eigenvector with an eigenvalue up to this: the trivial one, and those of a graph that
-# (nearly) falls into pieces.
+# As in the authors' code, eigenvectors with an eigenvalue up to this are dropped: the constant one, and those
+# of a graph with (nearly) disconnected components.
 TRIVIAL = 1e-3
-
-
-# The eigenvalues of M y = λ D y lie between 0 and 2 whatever the weights: only what is zero is dropped.
+# Eigenvalues of M y = λ D y lie between 0 and 2 whatever the weights: only those that are zero are dropped.
 ZERO = 1e-6
 
 
 def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floats:
-    """Y (m, r) that minimizes trace(Yᵀ M Y) with Yᵀ Y = m I, without the trivial eigenvectors of M.
+    """Return Y (m, r) that minimizes trace(Yᵀ M Y) with Yᵀ Y = m I, without the trivial eigenvectors of M.
 
-    Given ``degrees``, the diagonal of D, with Yᵀ D Y = m I instead. A sparse M is not made dense.
+    With ``degrees``, the diagonal of D, the constraint is Yᵀ D Y = m I. A sparse M is not made dense.
     """
     m, trivial = M.shape[0], TRIVIAL if degrees is None else ZERO
     if sp.issparse(M):
@@ -37,22 +35,22 @@ def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floa
 
 
 def _smallest_of_sparse(M: Any, r: int, degrees: Floats | None, trivial: float) -> tuple[Floats, Floats]:
-    """The smallest eigenvalues and vectors, as many as it takes for r above the trivial ones."""
+    """Return the smallest eigenvalues and their vectors, enough for r above the trivial ones."""
     m = M.shape[0]
     root = np.ones(m) if degrees is None else np.sqrt(degrees)
     scale = sp.diags_array(1 / root)
-    wanted = r + 8
-    while wanted < m // 2:
-        values, vectors = extreme_eigenvectors(scale @ M @ scale, wanted, "SA")
+    k = r + 8
+    while k < m // 2:
+        values, vectors = extreme_eigenvectors(scale @ M @ scale, k, "SA")
         if (values > trivial).sum() >= r:
             return values, vectors / root[:, None]
-        wanted *= 2
+        k *= 2
     values, vectors = eigh((scale @ M @ scale).toarray())
     return values, vectors / root[:, None]
 
 
 def extreme_eigenvectors(M: Any, k: int, which: Literal["SA", "LA"]) -> tuple[Floats, Floats]:
-    """The k smallest ("SA") or largest ("LA") eigenvalues, ascending, and their vectors, by Lanczos."""
+    """Return the k smallest ("SA") or largest ("LA") eigenvalues, ascending, and vectors, by Lanczos."""
     m = M.shape[0]
     start = np.random.default_rng(0).standard_normal(m)  # the same for the same matrix
     values, vectors = eigsh(M, k, which=which, v0=start, ncv=min(m, 4 * k + 20), tol=1e-10, maxiter=100 * m)

@@ -9,7 +9,7 @@ import numpy as np
 from manihash.embeddings._descent import Loss, minimize
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._exact import ExactLoss, Objective, row_sums
-from manihash.embeddings._sampled import Around, Near, SampledLoss, neighbor_loss
+from manihash.embeddings._sampled import NearPairs, SampledLoss, SampledPoints, neighbor_loss
 from manihash.types import Floats, Ints
 
 
@@ -151,7 +151,7 @@ class RowGaussianDivergence(GaussianDivergence):
 
 
 class GaussianKernel:
-    """exp(-E), normalized over all pairs, for pairs that are drawn."""
+    """exp(-E), normalized over all pairs, for sampled pairs."""
 
     def pull(self, E: Floats) -> float:
         return 4.0
@@ -169,7 +169,7 @@ class GaussianKernel:
 
 
 class RowGaussianKernel(GaussianKernel):
-    """exp(-E), normalized for each point; ``RowSampledLoss`` gives the logarithm of its sums."""
+    """exp(-E), normalized for each point; ``RowSampledLoss`` passes the logarithms of the sums."""
 
     def share(self, total: float, s: int) -> float:
         return 2 / s
@@ -179,51 +179,51 @@ class RowGaussianKernel(GaussianKernel):
 
 
 def _shifted(E: Floats, shift: Floats) -> Floats:
-    """exp(shift - E), held below what would overflow."""
+    """Return exp(shift - E), limited so that it does not overflow."""
     return np.exp(np.minimum(shift - E, 30))
 
 
 class RowSampledLoss(SampledLoss):
     """The asymmetric loss, whose q(j | i) is normalized for each point i.
 
-    A normalizer lies mostly in the nearest points, which a draw seldom meets: so it is the sum over the near
-    pairs and over others drawn, each of which stands for m / s of them. The nearest distance is subtracted
-    from all, lest they underflow.
+    The normalizer is dominated by the nearest points, which are seldom sampled. It is therefore the sum over
+    the near pairs and over sampled others, each of which represents m / s pairs. The nearest distance is
+    subtracted from all distances, so that the exponentials do not underflow.
     """
 
-    def _around(self, Y: Floats, drawn: Ints) -> Around:
-        around = Around(Y, drawn)
-        near = Near(self.both, drawn)
-        self.drawn = self._normalizer(near, around, around.distances(drawn))
-        return around
+    def _points(self, Y: Floats, drawn: Ints) -> SampledPoints:
+        points = SampledPoints(Y, drawn)
+        near = NearPairs(self.both, drawn)
+        self.drawn = self._normalizer(near, points, points.distances(drawn))
+        return points
 
-    def _forces(self, around: Around, i: int) -> tuple[Floats, Floats, float]:
-        E = around.distances(self.chunks[i])
-        shift, total = self._normalizer(self.near[i], around, E)
+    def _forces(self, points: SampledPoints, i: int) -> tuple[Floats, Floats, float]:
+        E = points.distances(self.chunks[i])
+        shift, total = self._normalizer(self.near[i], points, E)
         F = _shifted(E, shift[:, None]) / total[:, None]
         F += self._of_drawn(E)
-        return self.near[i].pull(self.kernel, around), F @ around.Y1[around.drawn], 0.0
+        return self.near[i].pull(self.kernel, points), F @ points.Y1[points.drawn], 0.0
 
     def _of_drawn(self, E: Floats) -> Floats:
-        """q(i | j) of the points j drawn, at most 1 though i is not in their normalizer: K / (it + K)."""
+        """Return q(i | j) of the sampled points j, K / (normalizer + K), which is at most 1."""
         shift, total = self.drawn
         with np.errstate(over="ignore"):
             return 1 / (1 + total * np.exp(E - shift))
 
-    def _normalizer(self, near: Near, around: Around, E: Floats) -> tuple[Floats, Floats]:
-        """The nearest distance of each point, and its normalizer relative to that."""
+    def _normalizer(self, near: NearPairs, points: SampledPoints, E: Floats) -> tuple[Floats, Floats]:
+        """Return the nearest distance of each point (b,), and its normalizer relative to it (b,)."""
         nearest, sums = [], []
-        for E_near, P, _ in near.distances(around):
+        for E_near, P, _ in near.distances(points):
             E_near[P == 0] = np.inf
             nearest.append(E_near.min(axis=1))
             sums.append(_shifted(E_near, nearest[-1][:, None]).sum(axis=1))
         shift = np.concatenate(nearest)
         K = _shifted(E, shift[:, None])
-        K[near.P[:, around.drawn].nonzero()] = 0  # near pairs that were drawn are not counted twice
+        K[near.P[:, points.drawn].nonzero()] = 0  # sampled near pairs are not counted twice
         return shift, np.concatenate(sums) + K.sum(axis=1) * (self.P.shape[0] / self.s)
 
-    def _totals(self, around: Around, i: int) -> Floats:
-        """log Σ_j exp(-E_ij) for each point of a chunk."""
-        E = around.distances(self.chunks[i])
+    def _totals(self, points: SampledPoints, i: int) -> Floats:
+        """Return log Σ_j exp(-E_ij) for each point of chunk i."""
+        E = points.distances(self.chunks[i])
         nearest = E.min(axis=1, keepdims=True)
         return np.log(np.exp(nearest - E).sum(axis=1, dtype=np.float64)) - nearest[:, 0]

@@ -130,7 +130,7 @@ class StudentDivergence:
         self.P, self.dof, self.factor = P, dof, 2 * (dof + 1) / dof
 
     def kernel(self, E: Floats) -> Floats:
-        """E becomes 1 / (1 + E / dof), of which K is a power."""
+        """Turn rows E (b, m) into 1 / (1 + E / dof), of which K is a power; return the row sums of K (b,)."""
         if self.dof != 1:
             E /= self.dof
         E += 1
@@ -155,7 +155,7 @@ class StudentDivergence:
 
 
 class StudentKernel:
-    """K = (1 + E / dof)^(-(dof + 1) / 2), for pairs that are drawn."""
+    """K = (1 + E / dof)^(-(dof + 1) / 2), for sampled pairs."""
 
     def __init__(self, dof: float) -> None:
         self.dof, self.factor = dof, 2 * (dof + 1) / dof
