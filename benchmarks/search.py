@@ -21,8 +21,8 @@ import numpy as np
 
 from manihash import HammingIndex, load_dataset, recipe
 from manihash.codes import pack
-from manihash.evaluation.metrics import average_precision, recall_at_k
-from manihash.evaluation.truth import EuclideanTruth, LabelTruth
+from manihash.evaluation import evaluate_ranking, recall_at_k
+from manihash.evaluation.truth import truth_of
 from manihash.search import asymmetric_distances, scanners
 from manihash.search.buckets import aligned
 from manihash.search.routes import CodeFinder
@@ -283,9 +283,8 @@ def asymmetric(sets: list[str]) -> None:
         data = load_dataset(name)
         X = data.X_train
         Q = data.X_test[: min(QUERIES, 2 * 10**8 // len(X))]
-        truth: Any = (
-            EuclideanTruth(Q, X) if data.y_train is None else LabelTruth(data.y_test[: len(Q)], data.y_train)
-        )
+        labels = None if data.y_test is None else data.y_test[: len(Q)]
+        truth = truth_of(Q, X, labels, data.y_train)
         for method in ("imh-tsne", "itq"):
             for n_bits in (16, 32, 64, 128):
                 hasher = recipe(method, n_bits, random_state=0).fit(X)
@@ -297,12 +296,7 @@ def asymmetric(sets: list[str]) -> None:
 
 def mean_ap(truth: Any, Y: np.ndarray, codes: np.ndarray, n_bits: int) -> float:
     """MAP of the ranking by the asymmetric distance; for signs this is the Hamming distance."""
-    block = max(1, 2**24 // len(codes))
-    found = []
-    for i in range(0, len(Y), block):
-        distance = asymmetric_distances(Y[i : i + block], codes, n_bits)
-        found.append(average_precision(distance, truth.relevant(i, i + len(distance))))
-    return float(np.concatenate(found).mean())
+    return evaluate_ranking(lambda start, stop: asymmetric_distances(Y[start:stop], codes, n_bits), truth)
 
 
 def main() -> None:

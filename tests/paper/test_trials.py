@@ -179,9 +179,9 @@ def test_a_shared_base_gives_the_codes_of_the_recipe_itself(method):
 
 def test_base_sets_are_made_once_for_all_methods_and_lengths(monkeypatch):
     made = []
-    real = __import__("manihash.paper.run.cache", fromlist=["base_points"]).base_points
+    real = __import__("manihash.paper.run.cache", fromlist=["choose_base"]).choose_base
     monkeypatch.setattr(
-        "manihash.paper.run.cache.base_points", lambda *args: made.append(args) or real(*args)
+        "manihash.paper.run.cache.choose_base", lambda *args: made.append(args) or real(*args)
     )
     cache = TrialCache()
     for method in ("imh-tsne", "imh-le", "agh"):
