@@ -1,7 +1,7 @@
 """Packed binary codes: n codes of r bits are an (n, ceil(r / 8)) array of bytes.
 
 Bit j of a code is bit 7 - j % 8 of byte j // 8 (the order of ``np.packbits`` and of FAISS); the unused bits
-of the last byte are zero. The length r is always passed beside the bytes and never inferred from them.
+of the last byte are zero. The length r is always passed with the bytes and never inferred from them.
 """
 
 from collections.abc import Sequence

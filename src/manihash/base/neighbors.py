@@ -194,8 +194,8 @@ class CoarseNeighbors(BaseEstimator):
             The order in which the points must be stored.
         """
         checks.positive_int(self.probes, "probes")
-        wanted = round(len(B) ** 0.5) if self.cells is None else checks.positive_int(self.cells, "cells")
-        cells = coarse_cells(B, min(wanted, len(B)), rng)
+        n_cells = round(len(B) ** 0.5) if self.cells is None else checks.positive_int(self.cells, "cells")
+        cells = coarse_cells(B, min(n_cells, len(B)), rng)
         own = nearest_cell(LocalRows(B), cells)
         held, own = np.unique(own, return_inverse=True)
         self.cells_ = cells[held]

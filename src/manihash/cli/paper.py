@@ -177,7 +177,7 @@ def _run_settings(quick: bool, bits: str | None, seeds: int | None, queries: int
 
 
 def _filter(methods: str | None, data: str | None) -> Any:
-    """Return a function that tells whether a trial has one of the given methods and datasets."""
+    """Return a function that says whether a trial has one of the given methods and datasets."""
     from manihash.datasets import CATALOG
     from manihash.hashers.recipe_table import RECIPES
 

@@ -267,17 +267,17 @@ def replayed(step: Callable[[], None], X: Tensor) -> Callable[[], None]:
     device = X.device
     if device.type != "cuda":
         return step
-    beside = torch().cuda.Stream(device)
-    beside.wait_stream(torch().cuda.current_stream(device))
+    side_stream = torch().cuda.Stream(device)
+    side_stream.wait_stream(torch().cuda.current_stream(device))
     graph, steps = torch().cuda.CUDAGraph(), [step]
 
     def once() -> None:
         if not steps:
             graph.replay()
             return
-        with torch().cuda.stream(beside):
+        with torch().cuda.stream(side_stream):
             steps.pop()()
-        torch().cuda.current_stream(device).wait_stream(beside)
+        torch().cuda.current_stream(device).wait_stream(side_stream)
         with torch().cuda.graph(graph):
             step()
 

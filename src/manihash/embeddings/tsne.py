@@ -22,7 +22,7 @@ class TSNE(Embedding):
     """T-distributed stochastic neighbor embedding, in any number of dimensions: the paper's IMH-tSNE.
 
     min KL(P || Q) = Σ p_ij log(p_ij / q_ij), where q_ij is proportional to (1 + |y_i - y_j|² / dof)^(-(dof +
-    1) / 2). The kernel has one degree of freedom whatever the number of dimensions, as in the authors' code:
+    1) / 2). The kernel has one degree of freedom for any number of dimensions, as in the authors' code:
     scikit-learn's r - 1 loses two thirds of the mean average precision at 64 bits.
 
     Parameters
@@ -190,7 +190,7 @@ def _sampled_loss(dof: float, P: sp.csr_array, s: int, seed: int) -> SampledLoss
     return SampledLoss(StudentKernel(dof), P, s, seed)
 
 
-# The loss over all pairs and over sampled pairs; a GPU takes all pairs, whatever their number.
+# The loss over all pairs and over sampled pairs; on a GPU all pairs are always used.
 _LOSSES: dict[ModuleType, tuple[Callable[..., Loss], Callable[..., Loss] | None]] = {
     numpy_backend: (_exact_loss, _sampled_loss),
     torch_backend: (StudentLoss, None),

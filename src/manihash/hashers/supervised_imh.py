@@ -33,7 +33,7 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
 
     where G (l, c) are the labels of the l labeled rows (1 for the class of a row), W̄_l L are the labels
     induced at these rows, and the coupling T of IMH makes L smooth over all n rows. Base points of one class
-    thus move closer together, whatever the embedding. New points are induced as in ``IMH``.
+    thus move closer together, with any embedding. New points are induced as in ``IMH``.
 
     Parameters
     ----------

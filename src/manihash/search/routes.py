@@ -20,7 +20,7 @@ from manihash.types import Codes
 _CALL = {"scan": 8e-6, "table": 4.5e-5}  # one call with any number of queries; for tables, per table
 _SCAN_CODE = {"faiss": 5e-10, "numpy": 2e-9}  # compare one code with a query
 _SCAN_WORD = {"faiss": 1e-10, "numpy": 6e-9}  # and each eight bytes of the code
-_TABLE = 8e-8  # one query in one table, whatever it finds
+_TABLE = 8e-8  # one query in one table, without its answers
 _BUCKET = 1.4e-8, 1.6e-8  # probe one bucket of a table, and the surcharge outside the cache
 _CANDIDATE = 8e-9, 2e-9  # the same for comparing one code found there
 _UNCACHED = 200_000  # number of codes from which on nothing found through tables is in the cache
