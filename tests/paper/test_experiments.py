@@ -1,4 +1,4 @@
-"""What the experiments say about results: claims on made-up ones, both ways, and measures on real rows."""
+"""Experiments: claims checked on made-up results, and tasks run on real rows."""
 
 import json
 from dataclasses import replace
@@ -104,7 +104,7 @@ def test_the_papers_own_set_comes_first_and_a_stand_in_is_named():
 # claims
 
 
-def test_claims_of_a_world_as_the_paper_tells_it_hold_and_of_its_reverse_do_not():
+def test_claims_hold_for_results_like_the_papers_and_fail_for_the_reverse():
     strength = dict(zip(PAPER_METHODS, (90, 60, 55, 45, 30, 50, 52, 20, 10), strict=True))
     trials = fig7.trials(SETTINGS)
 
@@ -176,7 +176,7 @@ def test_changes_little_means_two_points(swing, holds):
 
 
 @pytest.mark.parametrize(("imh", "holds"), [(0.945, True), (0.90, False)])
-def test_the_codes_are_judged_beside_the_pixels(imh, holds):
+def test_codes_are_compared_with_the_pixels(imh, holds):
     def figures(t):
         return {"accuracy": imh if t.method.startswith("imh") else 0.92 if t.method == "pixels" else 0.8}
 
@@ -185,7 +185,7 @@ def test_the_codes_are_judged_beside_the_pixels(imh, holds):
     assert section.items[0].levels == (("784-D pixels", pytest.approx(92)),)
 
 
-def test_why_is_told_only_of_a_claim_that_fails_in_a_full_run(monkeypatch):
+def test_only_a_claim_that_fails_in_a_full_run_has_an_explanation(monkeypatch):
     monkeypatch.setattr(claims, "reasons", lambda: {"fig4-best": "We think so."})
     quick = replace(SETTINGS, quick=True)
     assert claim("fig4-best", "", lambda: False, SETTINGS).why == "We think so."
@@ -234,7 +234,7 @@ def test_retrieval_measures_all_that_the_figures_need(cache):
     assert 0.1 < scan["map"] < 1
 
 
-def test_asymmetric_ranking_stands_beside_hamming(cache):
+def test_asymmetric_ranking_is_measured_with_hamming_ranking(cache):
     found = TASKS["asymmetric"](small("asymmetric", "itq", 16), cache).figures
     plain = TASKS["retrieval"](small("retrieval", "itq", 16), cache).figures
     assert found["map_hamming"] == pytest.approx(plain["map"])

@@ -151,7 +151,7 @@ def test_the_summary_counts_the_claims(html: str, files: dict[str, bytes]) -> No
         assert rows[0]["section"] == "fig2"
 
 
-def test_a_result_is_told_in_words_and_not_by_color_alone(html: str) -> None:
+def test_a_result_is_shown_in_words_and_not_by_color_alone(html: str) -> None:
     found = re.findall('<span class="result ([a-z]+)">([^<]+)</span>', html)
     assert set(found) == {("holds", "holds"), ("fails", "does not hold"), ("unknown", "not measured")}
     assert len(found) == 2 * sum(len(section.claims) for section in SECTIONS)
@@ -229,7 +229,7 @@ def test_each_column_has_its_digits() -> None:
     assert "<td>1.1</td>" in found
 
 
-def test_a_table_says_what_its_figures_are() -> None:
+def test_a_table_explains_its_numbers() -> None:
     def legend(*cells: Cell) -> str:
         columns = tuple("abc"[: len(cells)])
         return _page(_with(Table("t", "caption", columns, (Row("r", cells),), "%")))
@@ -289,7 +289,7 @@ def test_a_report_without_claims_or_sections_says_so() -> None:
         ),
     ],
 )
-def test_what_cannot_stand_is_refused_before_anything_is_written(
+def test_invalid_sections_are_refused_before_anything_is_written(
     sections: tuple[Section, ...], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -375,7 +375,7 @@ ERRORS = [OSError(28, "No space left on device"), KeyboardInterrupt()]
 
 @pytest.mark.parametrize("error", ERRORS, ids=["full disk", "interrupt"])
 @pytest.mark.parametrize("where", ["fsync", "rename", "replace", "mkdir"])
-def test_whatever_step_fails_the_old_report_is_there_in_full(
+def test_the_old_report_is_complete_whichever_step_fails(
     where: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.txt").write_text("mine")
@@ -385,15 +385,17 @@ def test_whatever_step_fails_the_old_report_is_there_in_full(
     for step in range(100):
         with monkeypatch.context() as patch:
             patch.setattr(home, where, _failing_at(step, error)(getattr(home, where)))
-            told = None
+            caught_error = None
             try:
                 folder.replace_files(tmp_path, NEW, "index.html")
             except type(error) as caught:
-                told = caught
-        if told is None:
+                caught_error = caught
+        if caught_error is None:
             break
         assert _tree(tmp_path) == before
-        assert isinstance(told, KeyboardInterrupt) or f"report to {tmp_path}: No space left" in str(told)
+        assert isinstance(caught_error, KeyboardInterrupt) or f"report to {tmp_path}: No space left" in str(
+            caught_error
+        )
     assert step > 0, "it failed at least once"
     found = _tree(tmp_path)
     found.pop("files.json")
@@ -438,7 +440,7 @@ folder.replace_files(sys.argv[1], {new!r}, "index.html")
 """
 
 
-def test_a_process_killed_amid_the_swap_leaves_one_whole_report_or_no_page(tmp_path: Path) -> None:
+def test_a_process_killed_during_the_swap_leaves_one_complete_report_or_no_page(tmp_path: Path) -> None:
     def shown() -> dict[str, bytes]:
         hidden = ("files.json", ".report.")
         return {name: content for name, content in _tree(out).items() if not name.startswith(hidden)}
@@ -463,7 +465,7 @@ def test_a_process_killed_amid_the_swap_leaves_one_whole_report_or_no_page(tmp_p
 
 
 @pytest.mark.parametrize("name", ["index.html", "claims.csv"])
-def test_a_folder_is_tried_before_the_work(name: str, tmp_path: Path) -> None:
+def test_a_folder_is_checked_before_the_work(name: str, tmp_path: Path) -> None:
     paper.check_target(tmp_path / "new" / "out")
     paper.check_target(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -523,7 +525,7 @@ def test_a_band_is_drawn_only_where_there_is_a_spread(monkeypatch: pytest.Monkey
     ],
     ids=["no curve", "no value", "one point", "zero on a log axis", "odd", "level alone"],
 )
-def test_what_is_odd_is_drawn_all_the_same(plot: Plot) -> None:
+def test_unusual_plots_are_drawn(plot: Plot) -> None:
     drawn = curves.draw(plot)
     assert drawn.svg.startswith(b"<?xml")
     assert drawn.png.startswith(b"\x89PNG")
@@ -548,7 +550,7 @@ def test_two_curves_of_one_method_differ_in_one_plot() -> None:
     assert len({(str(style.dash), style.hollow) for style in styles}) == 4
 
 
-def test_false_answers_are_framed_and_crossed_on_the_page(html: str) -> None:
+def test_wrong_answers_have_a_frame_and_a_cross_on_the_page(html: str) -> None:
     wrong = sum(
         right is False
         for section in SECTIONS
@@ -562,7 +564,7 @@ def test_false_answers_are_framed_and_crossed_on_the_page(html: str) -> None:
     assert sum(a.get("alt", "").endswith(", wrong") for _, a in elements.found) == wrong
 
 
-def test_a_sheet_shows_every_picture_as_it_is_and_frames_the_false_ones() -> None:
+def test_a_sheet_shows_every_picture_unchanged_and_frames_the_wrong_ones() -> None:
     image = pytest.importorskip("matplotlib.image")
     from io import BytesIO
 
@@ -582,15 +584,15 @@ def test_a_sheet_shows_every_picture_as_it_is_and_frames_the_false_ones() -> Non
     assert not (seen == [0xD1, 0, 0x1F]).all(axis=2).any()
 
 
-def test_strips_without_pictures_are_drawn_all_the_same() -> None:
+def test_strips_without_pictures_are_drawn() -> None:
     empty = Section("fig1", "Figure 1", "", "", (Pictures("fig1", "", (Strip("none", (), ()),)),))
     assert "none" in _page(empty)
     assert "figures/fig1.png" in report_files([replace(empty, items=(Pictures("fig1", "", ()),))], {})
 
 
-def test_writing_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[int, int]] = []
-    monkeypatch.setattr(paper.progress, "advance", lambda _, done, total: told.append((done, total)))
+def test_writing_reports_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[tuple[int, int]] = []
+    monkeypatch.setattr(paper.progress, "advance", lambda _, done, total: steps.append((done, total)))
     few = [section for section in SECTIONS if section.id in ("tab1", "tab2")]
     report_files(few, {})
-    assert told == [(1, 2), (2, 2)]
+    assert steps == [(1, 2), (2, 2)]

@@ -112,7 +112,7 @@ def test_finished_trials_are_not_run_again(tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("measure", [third_fails, third_is_killed])
-def test_a_trial_that_dies_is_reported_and_the_rest_go_on(tmp_path, caplog, measure, jobs):
+def test_a_trial_that_dies_is_reported_and_the_others_run(tmp_path, caplog, measure, jobs):
     results, trials = ResultFolder(tmp_path), some(5)
     failures = run(trials, results, measure, jobs=jobs)
     assert list(failures) == [trials[2]]
@@ -123,7 +123,7 @@ def test_a_trial_that_dies_is_reported_and_the_rest_go_on(tmp_path, caplog, meas
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 4
 
 
-def test_an_interrupt_keeps_what_is_finished_and_leaves_no_process(tmp_path):
+def test_an_interrupt_keeps_finished_results_and_leaves_no_process(tmp_path):
     results, trials = ResultFolder(tmp_path), some(4)
 
     def interrupt():
@@ -152,7 +152,7 @@ def test_a_full_disk_stops_the_run(tmp_path, monkeypatch):
     assert runner.multiprocessing.active_children() == []
 
 
-def test_trials_that_measure_time_run_last_and_with_nothing_beside(tmp_path):
+def test_trials_that_measure_time_run_last_and_alone(tmp_path):
     assert set(TASKS) > TIMED
     timed = [trial("times", "digits", "pcah", bits) for bits in (1, 2)]
     others, results = some(4), ResultFolder(tmp_path)

@@ -273,7 +273,7 @@ def test_the_command_prints_the_table_and_where_the_page_is(
         (("--out", __file__), "Give another folder with --out"),
     ],
 )
-def test_what_cannot_work_is_said_before_the_work(
+def test_invalid_options_are_refused_before_the_work(
     arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
