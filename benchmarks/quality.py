@@ -43,12 +43,16 @@ PARTS: dict[str, dict[str, Make]] = {
         "imh-large": named("imh-large"),
         "imh-large, all base points looked at": named("imh-large", base__base__neighbors=ExactNeighbors()),
         "imh-large-fast": named("imh-large-fast"),
+        "imh-graph": named("imh-graph"),
+        "imh-graph-small": named("imh-graph-small"),
     },
     "cifar10-gist": {
         "imh-tsne": named("imh-tsne"),
         "imh-large": named("imh-large"),
         "imh-large-ee": named("imh-large-ee"),
         "imh-large-ee, unit length": named("imh-large-ee", normalize=True),
+        "imh-graph": named("imh-graph"),
+        "imh-graph, not normalized": named("imh-graph", normalize=False),
     },
     "svm": {
         "rotated: imh-large, m = 4,000": named("imh-large", base__base__size=POINTS),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from manihash.base.affinity import GraphAffinity
     from manihash.base.kmeans import KMeansBase, RandomBase
     from manihash.base.large import LargeBase, ReducedBase
     from manihash.base.listed import ListedNeighbors
@@ -104,6 +105,7 @@ _HOMES = {
     "LDAHash": "manihash.hashers.ldahash",
     "SupervisedIMH": "manihash.hashers.supervised_imh",
     "InductiveEmbedding": "manihash.induction",
+    "GraphAffinity": "manihash.base.affinity",
     "KMeansBase": "manihash.base.kmeans",
     "RandomBase": "manihash.base.kmeans",
     "LargeBase": "manihash.base.large",

@@ -52,8 +52,7 @@ class OnBaseGraph:
     def _fit_embedding(self, rows: Rows, r: int, rng: np.random.Generator) -> None:
         """Choose the base set, embed it and center its embedding: steps 1 and 2 of Algorithm 1."""
         graph = self._fit_graph(rows, rng)
-        coupling = partial(graph.coupling, rows)
-        embedded = embed_base(self.embedding, graph.B, r, checks.seed(rng), coupling, rows.to_device)
+        embedded = embed_base(self.embedding, graph, rows, r, checks.seed(rng))
         self._graph, (self.base_embedding_, self.loss_) = graph, embedded
         self.neighbor_recall_ = getattr(graph.finder, "recall_", None)
 
@@ -84,18 +83,15 @@ class OnBaseGraph:
 
 
 def embed_base(
-    embedding: Any,
-    B: Floats,
-    r: int,
-    seed: int,
-    coupling: Callable[[], Any],
-    to_device: Callable[[Floats], Any],
+    embedding: Any, graph: BaseGraph, rows: Rows, r: int, seed: int, points: Floats | None = None
 ) -> tuple[Floats, float | None]:
     """Return the centered embedding Y_B (m, r) of the base points by a copy of ``embedding``, and its loss.
 
     ``n_components`` and ``random_state`` are set if the embedding has them. An embedding that
-    ``needs_coupling`` gets the coupling T, and one that ``takes_tensors`` gets ``to_device(B)``.
+    ``needs_coupling`` gets the coupling T, one with an ``affinity`` gets the affinities of the base points,
+    and one that ``takes_tensors`` gets points on the device of the rows. ``points`` replace the base points.
     """
+    B = graph.B if points is None else points
     part = TSNE() if embedding is None else clone(embedding, safe=False)
     if isinstance(part, type):
         raise ValueError(f"embedding must be an object, not a class: give {part.__name__}()")
@@ -106,9 +102,12 @@ def embed_base(
         part.set_params(n_components=r)
     # On several threads the last digits differ, and with them the whole result of a t-SNE.
     with single_blas_thread():
-        options = {"coupling": coupling()} if getattr(part, "needs_coupling", False) else {}
-        points = to_device(B) if getattr(part, "takes_tensors", False) else B
-        Y_B = part.fit_transform(points, **options)
+        options: dict[str, Any] = {}
+        if getattr(part, "needs_coupling", False):
+            options["coupling"] = graph.coupling(rows)
+        if hasattr(getattr(part, "affinity", None), "matrix"):  # other libraries call a string so
+            options["affinities"] = part.affinity.matrix(graph, rows, np.random.default_rng(seed))
+        Y_B = part.fit_transform(rows.to_device(B) if getattr(part, "takes_tensors", False) else B, **options)
     Y_B = np.asarray(backend(Y_B).to_numpy(Y_B))
     if Y_B.shape != (len(B), r):
         raise ValueError(

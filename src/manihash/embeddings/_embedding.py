@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from manihash import checks
+from manihash.base.graph import BaseGraph, mean_distance
+from manihash.compute import backend
 from manihash.estimator import checked
 from manihash.rows import rows_of
 from manihash.types import Floats
@@ -69,6 +71,49 @@ class Embedding(BaseEstimator):
         return points
 
     def _embed(self, B: Floats) -> Floats:
+        raise TypeError(f"{type(self).__name__} does not implement _embed")
+
+
+class NeighborEmbedding(Embedding):
+    """Base class of t-SNE, SNE and elastic embedding, which preserve affinities P between points.
+
+    P comes from ``perplexity`` and the distances between the points, or from ``affinity``.
+    """
+
+    affinity: Any
+
+    def fit_transform(self, X: Any, y: Any = None, *, affinities: Any = None) -> Floats:
+        """Embed the points of X and return their coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Points to embed.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
+        affinities : csr_array of shape (m, m), default=None
+            Affinities P of the points: symmetric, with a zero diagonal and the sum 1. If None, they are
+            computed from the points.
+
+        Returns
+        -------
+        ndarray of shape (m, n_components)
+            Coordinates of the points.
+        """
+        points = self._points(X)
+        if affinities is None and self.affinity is not None:
+            affinities = self._own_affinities(points)
+        self.embedding_ = self._embed(points, affinities)
+        return self.embedding_
+
+    def _own_affinities(self, B: Floats) -> Any:
+        """Return the affinities (m, m) of points that are their own training rows."""
+        rows = rows_of(backend(B).to_numpy(B))
+        k = min(5, len(B))
+        graph = BaseGraph(rows.X, k, mean_distance(rows, rows.X, k))
+        return self.affinity.matrix(graph, rows, checks.generator(self.random_state))
+
+    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
         raise TypeError(f"{type(self).__name__} does not implement _embed")
 
 

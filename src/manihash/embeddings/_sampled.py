@@ -19,6 +19,8 @@ from manihash.embeddings._descent import Each, Loss
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.types import Floats, Ints
 
+# With affinities from rows, repulsion is sampled if there are more points than this per sampled point.
+_SAMPLED_SHARE = 4
 _PACE_POINTS = 2_000  # the learning rate grows as the number of points divided by this
 _PIECE = 64  # points whose near pairs are computed together
 _CHUNK = 1_000  # rows per task; results do not depend on the number of threads
@@ -56,20 +58,36 @@ def neighbor_loss(
     sampled: Callable[[sp.csr_array, int, int], Loss] | None,
     *,
     symmetric: bool = True,
+    affinities: sp.csr_array | None = None,
 ) -> Loss:
     """Return the loss of an embedding of points B that preserves neighbor probabilities P, which sum to 1.
 
     It is ``exact(P)`` over all pairs or, for many points, ``sampled(P, s, seed)`` over sampled pairs, unless
     ``sampled`` is None.
     """
-    m, dims = len(B), max(20, options.n_components)
-    few = m <= MANY or options.sampled is None or sampled is None
-    P: Any = (conditional_probabilities if few else near_probabilities)(B, options.perplexity, dims)
-    P = backend(B).copy_like((P + P.T) / (2 * m) if symmetric else P / m, B)
+    m = len(B)
+    most = MANY if affinities is None else _SAMPLED_SHARE * (options.sampled or 0)
+    few = m <= most or options.sampled is None or sampled is None
+    P = _probabilities(options, B, few, symmetric) if affinities is None else _scaled(affinities, symmetric)
+    P = backend(B).copy_like(P.toarray() if few and affinities is not None else P, B)
     if few or sampled is None:
         return exact(P)
     s = min(checks.positive_int(options.sampled, "sampled"), m)
     return sampled(sp.csr_array(P), s, checks.seed(checks.generator(options.random_state)))
+
+
+def _probabilities(options: SampledOptions, B: Floats, few: bool, symmetric: bool) -> Any:
+    """Return P (m, m) of the given perplexity, dense for few points and otherwise sparse."""
+    m, dims = len(B), max(20, options.n_components)
+    P: Any = (conditional_probabilities if few else near_probabilities)(B, options.perplexity, dims)
+    return (P + P.T) / (2 * m) if symmetric else P / m
+
+
+def _scaled(P: sp.csr_array, symmetric: bool) -> sp.csr_array:
+    """Return affinities with the sum 1; if not symmetric, each row sums to 1 / m."""
+    if symmetric:
+        return sp.csr_array(P / P.sum())
+    return sp.csr_array(sp.diags_array(1 / (P.shape[0] * np.asarray(P.sum(axis=1)).ravel())) @ P)
 
 
 class SampledLoss:

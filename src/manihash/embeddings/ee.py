@@ -7,14 +7,14 @@ import numpy as np
 
 from manihash import checks
 from manihash.embeddings._descent import minimize
-from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings._sampled import SampledLoss, neighbor_loss
 from manihash.embeddings.sne import GaussianKernel
 from manihash.types import Floats, Ints
 
 
-class ElasticEmbedding(Embedding):
+class ElasticEmbedding(NeighborEmbedding):
     """Elastic embedding.
 
     min Σ w⁺_ij |y_i - y_j|² + lam / m² Σ_i≠j exp(-|y_i - y_j|²), where w⁺ are the joint neighbor
@@ -41,6 +41,10 @@ class ElasticEmbedding(Embedding):
         attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the random numbers; None for a different seed on every call.
+    affinity : GraphAffinity, default=None
+        Where the affinities P come from. None computes them from the distances between the points, by
+        ``perplexity``. ``GraphAffinity()`` computes them from all training rows, inside ``IMH`` and
+        ``InductiveEmbedding``; on its own, the embedding takes the points themselves as training rows.
 
     Attributes
     ----------
@@ -72,6 +76,7 @@ class ElasticEmbedding(Embedding):
         turns: int = 100,
         sampled: int | None = 1024,
         random_state: Any = None,
+        affinity: Any = None,
     ) -> None:
         self.n_components = n_components
         self.perplexity = perplexity
@@ -81,11 +86,14 @@ class ElasticEmbedding(Embedding):
         self.turns = turns
         self.sampled = sampled
         self.random_state = random_state
+        self.affinity = affinity
 
-    def _embed(self, B: Floats) -> Floats:
+    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
         lam = checks.positive_number(self.lam, "lam")
         sampled = partial(SampledLoss, ElasticKernel(lam, len(B)))
-        loss = neighbor_loss(self, B, lambda P: ExactLoss(ElasticEnergy(P, lam), len(P)), sampled)
+        loss = neighbor_loss(
+            self, B, lambda P: ExactLoss(ElasticEnergy(P, lam), len(P)), sampled, affinities=affinities
+        )
         Y, self.loss_ = minimize(self, loss, B, rate=50, name="elastic embedding")
         return Y
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from manihash.embeddings._descent import Loss, minimize
-from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings._exact import ExactLoss, Objective, row_sums
 from manihash.embeddings._sampled import NearPairs, SampledLoss, SampledPoints, neighbor_loss
 from manihash.types import Floats, Ints
 
 
-class SNE(Embedding):
+class SNE(NeighborEmbedding):
     """Stochastic neighbor embedding with a Gaussian kernel.
 
     min (1/m) Σ_i KL(p(· | i) || q(· | i)), with q(j | i) proportional to exp(-|y_i - y_j|²). The loss is a
@@ -39,6 +39,10 @@ class SNE(Embedding):
         attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the random numbers; None for a different seed on every call.
+    affinity : GraphAffinity, default=None
+        Where the affinities P come from. None computes them from the distances between the points, by
+        ``perplexity``. ``GraphAffinity()`` computes them from all training rows, inside ``IMH`` and
+        ``InductiveEmbedding``; on its own, the embedding takes the points themselves as training rows.
 
     Attributes
     ----------
@@ -70,6 +74,7 @@ class SNE(Embedding):
         turns: int = 100,
         sampled: int | None = 1024,
         random_state: Any = None,
+        affinity: Any = None,
     ) -> None:
         self.n_components = n_components
         self.perplexity = perplexity
@@ -79,14 +84,20 @@ class SNE(Embedding):
         self.turns = turns
         self.sampled = sampled
         self.random_state = random_state
+        self.affinity = affinity
 
-    def _embed(self, B: Floats) -> Floats:
+    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
         objective: Callable[[Floats], Objective] = RowGaussianDivergence
         sampled: Callable[..., Loss] = partial(RowSampledLoss, RowGaussianKernel())
         if self.symmetric:
             objective, sampled = GaussianDivergence, partial(SampledLoss, GaussianKernel())
         loss = neighbor_loss(
-            self, B, lambda P: ExactLoss(objective(P), len(P)), sampled, symmetric=self.symmetric
+            self,
+            B,
+            lambda P: ExactLoss(objective(P), len(P)),
+            sampled,
+            symmetric=self.symmetric,
+            affinities=affinities,
         )
         Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE")
         return Y

@@ -9,16 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from manihash import checks
+from manihash.base.affinity import separation
 from manihash.compute import backend, numpy_backend, torch_backend
 from manihash.compute.torch_pairs import StudentLoss
 from manihash.embeddings._descent import Loss, Schedule, minimize
-from manihash.embeddings._embedding import Embedding
+from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings._exact import ExactLoss, row_sums
 from manihash.embeddings._sampled import SampledLoss, neighbor_loss
 from manihash.types import Floats, Ints
 
 
-class TSNE(Embedding):
+class TSNE(NeighborEmbedding):
     """T-distributed stochastic neighbor embedding, in any number of dimensions: the paper's IMH-tSNE.
 
     min KL(P || Q) = Σ p_ij log(p_ij / q_ij), where q_ij is proportional to (1 + |y_i - y_j|² / dof)^(-(dof +
@@ -37,9 +38,11 @@ class TSNE(Embedding):
         Number of iterations of gradient descent.
     learning_rate : float, default=None
         Step size. None uses 500 for 400 points or more, and proportionally less for fewer points.
-    exaggeration : float or tuple of two floats, default=4.0
+    exaggeration : float or tuple of two, default=4.0
         Factor of the attraction in the first 100 iterations. The second number of a tuple is the factor in
         all later iterations: above 1 it makes clusters denser, and the divergence is no longer minimized.
+        ``"auto"`` as the second number, with an ``affinity``, is 1.8 for points in clearly separate groups
+        and falls to 1.1 for points without groups.
     turns : int, default=100
         Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
         the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, Y is not rotated.
@@ -48,6 +51,14 @@ class TSNE(Embedding):
         attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the random numbers; None for a different seed on every call.
+    affinity : GraphAffinity, default=None
+        Where the affinities P come from. None computes them from the distances between the points, by
+        ``perplexity``. ``GraphAffinity()`` computes them from all training rows, inside ``IMH`` and
+        ``InductiveEmbedding``; on its own, the embedding takes the points themselves as training rows.
+    annealed : bool, default=False
+        Whether to use a momentum of 0.9 and let the learning rate fall to zero in the last part of the
+        descent, instead of the authors' schedule. With sampled repulsion, clusters become denser in fewer
+        iterations.
 
     Attributes
     ----------
@@ -84,10 +95,12 @@ class TSNE(Embedding):
         dof: float = 1.0,
         n_iter: int = 1000,
         learning_rate: float | None = None,
-        exaggeration: float | tuple[float, float] = 4.0,
+        exaggeration: float | tuple[float, float | str] = 4.0,
         turns: int = 100,
         sampled: int | None = 1024,
         random_state: Any = None,
+        affinity: Any = None,
+        annealed: bool = False,
     ) -> None:
         self.n_components = n_components
         self.perplexity = perplexity
@@ -98,13 +111,18 @@ class TSNE(Embedding):
         self.turns = turns
         self.sampled = sampled
         self.random_state = random_state
+        self.affinity = affinity
+        self.annealed = annealed
 
-    def _embed(self, B: Floats) -> Floats:
+    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
         dof, xp = checks.positive_number(self.dof, "dof"), backend(B)
         exact, sampled = _LOSSES[xp]
         try:
-            loss = neighbor_loss(self, B, partial(exact, dof=dof), sampled and partial(sampled, dof))
-            Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=self._schedule())
+            loss = neighbor_loss(
+                self, B, partial(exact, dof=dof), sampled and partial(sampled, dof), affinities=affinities
+            )
+            schedule = self._schedule(affinities)
+            Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=schedule)
         except xp.out_of_memory() as error:
             raise MemoryError(
                 f"t-SNE over all pairs of {len(B)} points needs about {20 * len(B) ** 2 / 2**30:.1f} GiB: "
@@ -112,12 +130,30 @@ class TSNE(Embedding):
             ) from error
         return Y
 
-    def _schedule(self) -> Schedule:
+    def _schedule(self, affinities: Any) -> Schedule:
         given = np.atleast_1d(np.asarray(self.exaggeration, dtype=object))
         early, late = (*given, 1.0)[:2]
+        if isinstance(late, str) and late == "auto":
+            if affinities is None:
+                raise ValueError(
+                    "exaggeration='auto' needs affinities from the rows: set affinity=GraphAffinity(), or "
+                    "give a number such as exaggeration=(4.0, 1.5)"
+                )
+            late = late_exaggeration(affinities)
         return Schedule(
-            checks.positive_number(early, "exaggeration"), checks.positive_number(late, "exaggeration")
+            checks.positive_number(early, "exaggeration"),
+            checks.positive_number(late, "exaggeration"),
+            annealed=checks.flag(self.annealed, "annealed"),
         )
+
+
+def late_exaggeration(P: Any) -> float:
+    """Return a factor of the attraction between 1.1 and 1.8, larger if the points fall into clear groups.
+
+    Points in separate groups may be pulled together: look-up finds more of a group. Without groups, the same
+    factor would give all points a few codes.
+    """
+    return 1.1 + 0.7 * float(np.clip((separation(P) - 0.85) / 0.1, 0, 1))
 
 
 class StudentDivergence:

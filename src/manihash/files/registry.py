@@ -38,6 +38,7 @@ PARTS = {
     "DiffusionMaps": "manihash.embeddings.diffusion:DiffusionMaps",
     "ElasticEmbedding": "manihash.embeddings.ee:ElasticEmbedding",
     "ExactNeighbors": "manihash.base.neighbors:ExactNeighbors",
+    "GraphAffinity": "manihash.base.affinity:GraphAffinity",
     "ITQRotation": "manihash.rotation:ITQRotation",
     "Isomap": "manihash.embeddings.isomap:Isomap",
     "KMeansBase": "manihash.base.kmeans:KMeansBase",

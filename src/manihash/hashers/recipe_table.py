@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from manihash.base.affinity import GraphAffinity
 from manihash.base.kmeans import KMeansBase, RandomBase
 from manihash.base.large import LargeBase, ReducedBase
 from manihash.base.listed import ListedNeighbors
@@ -84,11 +85,12 @@ def _large(
     neighbors: Callable[[], Any],
     n_components: int = 64,
     normalize: bool = True,
+    size: int = 10_000,
 ) -> Recipe:
-    """Ten thousand base points in the space of the principal components, and a rotation: for ranking."""
+    """Thousands of base points in the space of the principal components, and a rotation."""
 
     def make() -> IMH:
-        base = ReducedBase(LargeBase(neighbors=neighbors()), n_components=n_components)
+        base = ReducedBase(LargeBase(size, neighbors=neighbors()), n_components=n_components)
         return IMH(base=base, embedding=embedding(), rotation=ITQRotation(), normalize=normalize)
 
     return Recipe(make, title, about)
@@ -102,6 +104,18 @@ def _short_tsne() -> TSNE:
 def _short_ee() -> ElasticEmbedding:
     """Few iterations, for many base points."""
     return ElasticEmbedding(n_iter=250, turns=0, sampled=256)
+
+
+def _graph_tsne() -> TSNE:
+    """Affinities from all rows: dense clusters, for look-up as well as ranking."""
+    return TSNE(
+        n_iter=125,
+        exaggeration=(4.0, "auto"),
+        turns=0,
+        sampled=256,
+        affinity=GraphAffinity(),
+        annealed=True,
+    )
 
 
 RECIPES: dict[str, Recipe] = {
@@ -123,6 +137,19 @@ RECIPES: dict[str, Recipe] = {
         "imh-large with twice the encoding speed and a slightly worse ranking",
         _short_tsne,
         ListedNeighbors,
+    ),
+    "imh-graph": _large(
+        "IMH-tSNE graph",
+        "imh-large with affinities from all rows: ranks better, and finds more within a radius",
+        _graph_tsne,
+        CoarseNeighbors,
+    ),
+    "imh-graph-small": _large(
+        "IMH-tSNE graph, small",
+        "imh-graph with 2,000 base points: fits in a third of the time",
+        _graph_tsne,
+        CoarseNeighbors,
+        size=2000,
     ),
     "imh-large-ee": _large(
         "IMH-EE large",

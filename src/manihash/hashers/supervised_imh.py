@@ -131,7 +131,7 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
             W_l = sp.csr_array(sp.vstack(list(taken.map(graph.weight_matrix))))
             L = base_labels(W_l, labeled.indicator, _SMOOTHNESS * len(labeled) / len(rows) * T)
         B = np.hstack([graph.B, (self.label_weight * graph.sigma * L).astype(graph.B.dtype)])
-        embedded = embed_base(self.embedding, B, self.n_bits, checks.seed(rng), lambda: T, rows.to_device)
+        embedded = embed_base(self.embedding, graph, rows, self.n_bits, checks.seed(rng), points=B)
         self._graph, (self.base_embedding_, self.loss_), self.base_labels_ = graph, embedded, L
 
     def _embed(self, X: Floats) -> Floats:

@@ -1,0 +1,170 @@
+"""Affinities between base points from all rows: base points are close if neighboring rows connect them."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from manihash import checks
+from manihash.base.graph import BaseGraph, nearest
+from manihash.base.neighbors import CoarseNeighbors
+from manihash.base.reduced import ReducedNeighbors
+from manihash.base.weights import normalized_weights
+from manihash.compute import backend
+from manihash.compute import numpy as numpy_backend
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
+from manihash.types import Floats, Ints
+
+_WIDTH = 64  # principal components in which the neighbors of rows are searched
+_PROBES = 4
+_GROUPS = 10  # see ``separation``
+
+
+class GraphAffinity(BaseEstimator):
+    """Affinities of base points from the neighbor graph of the training rows.
+
+    P is proportional to A + Aᵀ, where A is W̄ᵀ S W̄ with a zero diagonal and rows that sum to 1. W̄ (n, m) holds
+    the weights of each row to its nearest base points, as in induction. S (n, n) holds 1 / n_neighbors for
+    each of a row's nearest rows, which are searched approximately through coarse cells. So p_ij says how
+    strongly neighboring rows connect base points i and j. t-SNE, SNE and elastic embedding take such an
+    object as ``affinity`` instead of computing P from the distances between the base points.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        Number of neighbors of each row in S.
+    n_kept : int, default=60
+        Number of affinities kept per base point, the largest ones.
+    sample : int, default=200_000
+        Number of rows that the graph is computed from; if there are more rows, a random sample is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import IMH, GraphAffinity, KMeansBase, TSNE
+    >>> X = np.random.default_rng(0).normal(size=(1000, 8))
+    >>> embedding = TSNE(affinity=GraphAffinity(), n_iter=50)
+    >>> IMH(n_bits=16, base=KMeansBase(100), embedding=embedding, random_state=0).fit(X).encode(X).shape
+    (1000, 2)
+    """
+
+    def __init__(self, n_neighbors: int = 10, n_kept: int = 60, sample: int = 200_000) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_kept = n_kept
+        self.sample = sample
+
+    def matrix(self, graph: BaseGraph, rows: Rows, rng: np.random.Generator) -> sp.csr_array:
+        """Compute the affinities of the base points of a graph.
+
+        Parameters
+        ----------
+        graph : BaseGraph
+            Base points and the weights of rows to them.
+        rows : Rows
+            Prepared training rows.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        csr_array of shape (m, m)
+            P: symmetric, with a zero diagonal, its entries sum to 1.
+        """
+        n = len(rows)
+        sample = checks.positive_int(self.sample, "sample", least=2)
+        k = min(checks.positive_int(self.n_neighbors, "n_neighbors"), min(n, sample) - 1)
+        kept = checks.positive_int(self.n_kept, "n_kept")
+        some = rows if n <= sample else rows.sample(sample, rng)
+        W, Z = _weights_and_coordinates(graph, some, rng)
+        order, S = neighbor_graph(Z, k, rng)
+        W = W[order]
+        return _symmetric(_largest(_connected(W.T @ (S @ W), graph), kept))
+
+
+def _weights_and_coordinates(
+    graph: BaseGraph, rows: Rows, rng: np.random.Generator
+) -> tuple[sp.csr_array, Floats]:
+    """Return W̄ (n, m), and coordinates (n, p) of the rows in which their neighbors are searched."""
+    reduced = graph.finder if isinstance(graph.finder, ReducedNeighbors) else None
+    if reduced is None and rows.width > _WIDTH:
+        reduced = ReducedNeighbors(_WIDTH, random_state=checks.seed(rng)).fit_rows(rows)
+
+    def block(X: Floats) -> tuple[Any, Any, Any]:
+        xp = backend(X)
+        squared, index = nearest(X, graph.B, graph.k, graph.finder)
+        Z = X if reduced is None else xp.product(X, xp.like(reduced.directions_, X))
+        return normalized_weights(xp.to_float64(squared), graph.sigma), index, Z
+
+    parts = list(rows.map(block, "weights of rows"))
+    w, index, Z = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return numpy_backend.weight_matrix(w, index, len(graph.B)), Z
+
+
+def neighbor_graph(Z: Floats, k: int, rng: np.random.Generator) -> tuple[Ints, sp.csr_array]:
+    """Return an order (n,) of the points Z (n, p), and S (n, n) in it: 1 / k for k near points of each."""
+    n, finder = len(Z), CoarseNeighbors(_PROBES)
+    order = finder.arrange(Z, rng)
+    points = Z[order]
+
+    def block(X: Floats) -> Ints:
+        return finder.k_nearest(X, points, k + 1)[1]
+
+    index = LocalRows(points).stack(block, k + 1, np.intp, "neighbors of rows")
+    other = index != np.arange(n)[:, None]
+    other[other.all(axis=1), -1] = False  # among many equal rows a row may miss itself
+    return order, numpy_backend.weight_matrix(np.full((n, k), 1 / k), index[other].reshape(n, k), n)
+
+
+def _connected(A: sp.csr_array, graph: BaseGraph) -> sp.csr_array:
+    """Return A with a zero diagonal and rows that sum to 1.
+
+    A base point that no row connects to another one is connected to the base points nearest to it.
+    """
+    A = sp.csr_array(A - sp.diags_array(A.diagonal()))
+    A.eliminate_zeros()
+    total = np.asarray(A.sum(axis=1)).ravel()
+    if len(alone := np.flatnonzero(total <= 0)):
+        B, k = graph.B.astype(np.float64), min(graph.k, len(graph.B) - 1)
+        index = numpy_backend.k_nearest(B[alone], B, k + 1)[1]
+        other = index != alone[:, None]
+        other[other.all(axis=1), -1] = False
+        place = np.repeat(alone, k), index[other]
+        A = sp.csr_array(A + sp.csr_array((np.full(len(alone) * k, 1 / k), place), shape=A.shape))
+        total[alone] = 1
+    return sp.csr_array(sp.diags_array(1 / total) @ A)
+
+
+def _largest(A: sp.csr_array, k: int) -> sp.csr_array:
+    """Return A with the k largest entries of each row; of equal ones the first columns."""
+    A.sort_indices()
+    row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    order = np.lexsort((A.indices, -A.data, row))
+    rank = np.arange(A.nnz) - A.indptr[row]
+    kept = order[rank < k]
+    return sp.csr_array((A.data[kept], (row[kept], A.indices[kept])), shape=A.shape)
+
+
+def _symmetric(A: sp.csr_array) -> sp.csr_array:
+    """Return P = (A + Aᵀ) / Σ (A + Aᵀ)."""
+    P = sp.csr_array(A + A.T)
+    return sp.csr_array(P / P.sum())
+
+
+def separation(P: sp.csr_array) -> float:
+    """Return how clearly a graph P (m, m) falls into groups: the 10th largest eigenvalue of its random walk.
+
+    It is 1 if the graph has ten or more components, and close to 1 if a random walk stays in each of ten
+    groups of points for a long time.
+    """
+    from scipy.sparse.linalg import eigsh
+
+    m = P.shape[0]
+    degree = np.asarray(P.sum(axis=1)).ravel()
+    scale = sp.diags_array(1 / np.sqrt(np.where(degree > 0, degree, 1)))
+    N = sp.csr_array(scale @ P @ scale)
+    if m <= 4 * _GROUPS:
+        return float(np.sort(np.linalg.eigvalsh(N.toarray()))[-min(_GROUPS, m)])
+    start = np.sqrt(degree) + np.random.default_rng(0).uniform(0, 1e-2, m)
+    return float(eigsh(N, _GROUPS, which="LA", v0=start, tol=1e-3, return_eigenvectors=False).min())
