@@ -251,7 +251,7 @@ def test_random_bytes_in_a_file_cause_no_crash(kind, changes, in_body):
 @pytest.mark.parametrize("value", [0, 1, 2**31, 2**32 - 1])
 def test_invalid_arrays_with_a_correct_checksum_cause_no_crash(tmp_path, kind, name, value):
     index, _ = example(IDS[kind])
-    buckets = index._merged()
+    buckets = index._snapshot.merged()
     array = getattr(buckets, name)
     if array is None:
         pytest.skip("no ids in this file")

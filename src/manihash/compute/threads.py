@@ -1,8 +1,9 @@
-"""Limit BLAS to one thread while blocks of rows are computed on several threads.
+"""Limit BLAS to one thread while blocks of rows are computed on several threads; locks that survive a fork.
 
 On several threads BLAS adds in another order, and small products wait for each other.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,11 +35,30 @@ def _let_any_thread_set_the_limit() -> None:
             library.clear_controlling_thread(force=True)
 
 
+class ForkSafeLock:
+    """A lock that is free in a forked child, even if another thread held it when the process forked.
+
+    That thread does not exist in the child, so an ordinary lock would never be released there.
+    """
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if self._owner != os.getpid():
+            self._lock, self._owner = threading.Lock(), os.getpid()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 class _Limit:
     """The number of active ``single_blas_thread`` blocks: the first sets the limit, the last removes it."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = ForkSafeLock()
         self.users = 0
         self.limit: Any = None
         self.threads = 1

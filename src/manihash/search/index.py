@@ -31,8 +31,11 @@ class HammingIndex(RowSet):
 
     The index stores each distinct code once, with the list of its rows, so that codes that repeat make it
     smaller and faster. Results are exact and sorted by distance, with ties by id. FAISS is used for scans if
-    it is installed; results do not depend on it. Several threads may query an index at the same time, but not
-    while another thread changes it.
+    it is installed; results do not depend on it.
+
+    An index is thread-safe. Each query sees the rows as they were when it started: all rows of a change, or
+    none of them. Changes of several threads are made one after another. A boolean filter and ``ids`` are two
+    queries: while another thread adds or removes rows, filter by ids.
 
     Parameters
     ----------
@@ -79,10 +82,10 @@ class HammingIndex(RowSet):
         self._file: files.IndexFile | None = None
 
     def __repr__(self) -> str:
-        unchanged = not self._recent and self._base.live is None
-        distinct = f", distinct_codes={len(self._base.buckets.codes)}" if unchanged else ""
+        snapshot = self._snapshot
+        distinct = f", distinct_codes={len(snapshot.base.buckets.codes)}" if snapshot.unchanged else ""
         file = "" if self._file is None else f", file={str(self._file.path)!r}"
-        return f"HammingIndex(rows={len(self)}, n_bits={self.n_bits}{distinct}{file})"
+        return f"HammingIndex(rows={len(snapshot)}, n_bits={self.n_bits}{distinct}{file})"
 
     def search(
         self,
@@ -122,14 +125,14 @@ class HammingIndex(RowSet):
         if rescore is not None:
             rescore.check(len(asked))
         fetch = k if rescore is None else rescore.length(k)
-        ranked: HammingQueries | AsymmetricQueries = HammingQueries(asked, self._scanner)
+        ranked: HammingQueries | AsymmetricQueries = HammingQueries(asked, self._snapshot.scanner)
         if asymmetric is not None:
             ranked = AsymmetricQueries(asymmetric, self.n_bits)
         if len(ranked) != len(asked):
             raise ValueError(
                 f"got {len(asked)} queries, but asymmetric has {len(ranked)} rows: pass one row per query"
             )
-        segments = self._segments()
+        segments = self._snapshot.segments()
         levels, ids = nearest_of(segments, filter_masks(segments, filter), ranked, fetch)
         if k > (n := ids.shape[1]):
             rows = "rows of the index" if filter is None else "rows that the filter selects"
@@ -159,7 +162,8 @@ class HammingIndex(RowSet):
         ids : ndarray of int64
             Ids of the rows.
         """
-        asked, radius, segments = self._checked(queries, "queries"), self._radius(radius), self._segments()
+        asked, radius = self._checked(queries, "queries"), self._radius(radius)
+        segments = self._snapshot.segments()
         lims, distance, ids = within_of(segments, filter_masks(segments, filter), asked, radius)
         return lims, distance.astype(np.int32), ids
 
@@ -180,7 +184,8 @@ class HammingIndex(RowSet):
         ndarray of shape (q,), int64
             Number of rows per query.
         """
-        asked, radius, segments = self._checked(queries, "queries"), self._radius(radius), self._segments()
+        asked, radius = self._checked(queries, "queries"), self._radius(radius)
+        segments = self._snapshot.segments()
         return count_of(segments, filter_masks(segments, filter), asked, radius)
 
     def bucket(self, code: ArrayLike) -> Ids:
@@ -209,7 +214,8 @@ class HammingIndex(RowSet):
         path : str or path-like
             File to write; an existing file is replaced when the new one is complete.
         """
-        files.write(path, self._merged(), self.n_bits, self._next_id, self.made_by)
+        snapshot = self._snapshot
+        files.write(path, snapshot.merged(), self.n_bits, snapshot.next_id, self.made_by)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = True) -> Self:
@@ -263,10 +269,12 @@ class HammingIndex(RowSet):
         """
         if (k is None) == (radius is None):
             raise ValueError("explain() needs either k or radius, not both")
-        n_queries, base = positive_int(n_queries, "n_queries"), self._base
+        n_queries, base = positive_int(n_queries, "n_queries"), self._snapshot.base
         if radius is not None:
             return base.finder.plan(self._radius(radius), n_queries)
-        return plan_nearest(base.live_buckets().codes, self._scanner, positive_int(k, "k"), n_queries)
+        return plan_nearest(
+            base.live_buckets().codes, self._snapshot.scanner, positive_int(k, "k"), n_queries
+        )
 
     def stats(self) -> IndexStats:
         """Compute statistics of the codes, with warnings if they have collapsed.
@@ -276,12 +284,13 @@ class HammingIndex(RowSet):
         IndexStats
             Number of rows and distinct codes, bucket sizes, uninformative bits, memory and warnings.
         """
-        if not len(self):
+        snapshot = self._snapshot
+        if not len(snapshot):
             raise ValueError("the index is empty: add codes before calling stats()")
-        segments = self._segments()
+        segments = snapshot.segments()
         held = sum(segment.buckets.nbytes for segment in segments)
         tables = sum(segment.finder.nbytes for segment in segments)
-        return stats(self._merged(), self.n_bits, held, tables)
+        return stats(snapshot.merged(), self.n_bits, held, tables)
 
     def _radius(self, radius: Any) -> int:
         return min(positive_int(radius, "radius", least=0), self.n_bits)

@@ -5,7 +5,6 @@ References
 M. Norouzi, A. Punjani and D. J. Fleet, "Fast search in Hamming space with multi-index hashing", CVPR 2012.
 """
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.compute.threads import ForkSafeLock
 from manihash.search.scanners import Matches
 from manihash.types import Codes, Ints, Mask
 
@@ -52,7 +52,7 @@ class MultiIndex:
 
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._tables: dict[tuple[int, int], _Table] = {}  # by first bit and number of bits
 
     @property

@@ -1,26 +1,25 @@
 """The rows of an index, which can be added, removed and updated.
 
-One large segment does not change. Added rows go into a dictionary, of which a small second segment is built
-when a query needs it; removed rows are masked out. Both are merged into a new large segment when they have
-grown.
+The rows are one snapshot, which does not change: a change makes the next snapshot and replaces the old one in
+a single assignment. A query takes the snapshot once and is therefore not disturbed by changes.
 """
 
-import threading
 from math import isqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from manihash.codes import check_codes, n_bytes
-from manihash.search.buckets import Buckets, aligned, aligned_bytes, merge
-from manihash.search.ids import LARGEST_ID, all_ids, check_ids
-from manihash.search.routes import CodeFinder
+from manihash.compute.threads import ForkSafeLock
+from manihash.search.buckets import Buckets, aligned
+from manihash.search.ids import LARGEST_ID, check_ids
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import Segment
+from manihash.search.snapshot import Change, ChangeLog, Snapshot, rows_after
 from manihash.types import Codes, Ids
 
-# The dictionary may grow to this many times the square root of the number of rows: the first query after a
-# change takes time in proportion to the dictionary, and a merge in proportion to the number of rows.
+# The log may hold this many times the square root of the number of rows: the first query after a change takes
+# time in proportion to the log, and a merge in proportion to the number of rows.
 _RECENT = 16
 
 
@@ -29,31 +28,27 @@ class RowSet:
 
     def __init__(self, buckets: Buckets, n_bits: int, next_id: int = 0) -> None:
         self.n_bits = n_bits
-        self._scanner = default_scanner()
-        self._base = self._segment(buckets)
-        self._recent: dict[int, bytes] = {}  # from id to aligned code
-        self._recent_segment: Segment | None = None
-        self._lock = threading.Lock()
-        self._next_id = max(next_id, self._base.next_id)
+        self._snapshot = Snapshot(buckets, n_bits, default_scanner(), next_id)
+        self._writing = ForkSafeLock()
 
     def __len__(self) -> int:
-        return len(self._base) + len(self._recent)
+        return len(self._snapshot)
 
     @property
     def ids(self) -> Ids:
         """Ids of all rows, ascending: ndarray of shape (n,), int64."""
-        return all_ids(self._segments())
+        return self._snapshot.ids()
 
     @property
     def codes(self) -> Codes:
         """Codes of all rows in the order of ``ids``: ndarray of shape (n, ceil(n_bits / 8)), uint8."""
-        return self._merged().by_row()[0][:, : n_bytes(self.n_bits)]
+        return self._snapshot.merged().by_row()[0][:, : n_bytes(self.n_bits)]
 
     @property
     def distinct_codes(self) -> int:
         """Number of distinct codes."""
-        segments = self._segments()
-        buckets = segments[0].live_buckets() if len(segments) == 1 else self._merged()
+        snapshot = self._snapshot
+        buckets = snapshot.merged() if snapshot.n_recent else snapshot.base.live_buckets()
         return len(buckets.codes)
 
     def add(self, codes: ArrayLike, ids: ArrayLike | None = None) -> Ids:
@@ -72,15 +67,18 @@ class RowSet:
             Ids of the added rows.
         """
         new = self._checked(codes, "codes")
-        if ids is None:
-            start = self._next_id
-            if start + len(new) > LARGEST_ID:
-                raise ValueError(f"no free ids are left after {start - 1}: pass ids")
-            given = np.arange(start, start + len(new))
-        else:
-            given = check_ids(ids, len(new))
-            self._check_presence(given, expected=False)
-        self._insert(new, given)
+        given = None if ids is None else check_ids(ids, len(new))
+        with self._writing:
+            old = self._snapshot
+            if given is None:
+                next_id = old.next_id + len(new)
+                if next_id > LARGEST_ID:
+                    raise ValueError(f"no free ids are left after {old.next_id - 1}: pass ids")
+                given = np.arange(old.next_id, next_id)
+            else:
+                self._check_presence(given, expected=False)
+                next_id = max(old.next_id, 1 + int(given.max(initial=-1)))
+            self._insert(new, given, old.base, next_id)
         return given
 
     def remove(self, ids: ArrayLike) -> None:
@@ -92,8 +90,10 @@ class RowSet:
             Distinct ids of rows in the index.
         """
         given = check_ids(ids)
-        self._check_presence(given, expected=True)
-        self._delete(given)
+        with self._writing:
+            self._check_presence(given, expected=True)
+            recent = self._log().rows
+            self._append(self._base_without(given), [(i, None) for i in recent.keys() & given.tolist()])
 
     def update(self, codes: ArrayLike, ids: ArrayLike) -> None:
         """Replace the codes of rows; if an id is not in the index, nothing is changed.
@@ -107,61 +107,54 @@ class RowSet:
         """
         new = self._checked(codes, "codes")
         given = check_ids(ids, len(new))
-        self._check_presence(given, expected=True)
-        self._delete(given)
-        self._insert(new, given)
+        with self._writing:
+            self._check_presence(given, expected=True)
+            self._insert(new, given, self._base_without(given), self._snapshot.next_id)
 
-    def _segments(self) -> list[Segment]:
-        """The segments to search, the large one first."""
-        if not self._recent:
-            return [self._base]
-        with self._lock:
-            if self._recent_segment is None:
-                width = aligned_bytes(n_bytes(self.n_bits))
-                codes = np.frombuffer(b"".join(self._recent.values()), np.uint8).reshape(-1, width)
-                buckets = merge([(codes, np.array(list(self._recent), np.int64))])
-                self._recent_segment = self._segment(buckets)
-            return [self._base, self._recent_segment]
-
-    def _segment(self, buckets: Buckets) -> Segment:
-        return Segment(buckets, CodeFinder(buckets.codes, self.n_bits, self._scanner))
-
-    def _merged(self, *more: tuple[Codes, Ids]) -> Buckets:
-        """Buckets of all rows, and of more rows given as aligned codes and ids."""
-        if not more and not self._recent and self._base.live is None:
-            return self._base.buckets
-        return merge([*(segment.live_buckets().by_row() for segment in self._segments()), *more])
-
-    def _insert(self, codes: Codes, ids: Ids) -> None:
-        """Add rows of aligned codes under new ids."""
-        if not len(ids):
-            return
-        self._next_id = max(self._next_id, 1 + int(ids.max()))
-        if len(self._recent) + len(ids) > _RECENT * isqrt(1 + self._base.buckets.size):
-            self._compact((codes, ids))
+    def _insert(self, codes: Codes, ids: Ids, base: Segment, next_id: int) -> None:
+        """Add rows of aligned codes, or replace those in the log; the large segment has none of the ids."""
+        recent = self._log().rows
+        numbers = ids.tolist()
+        if len(recent) + len(numbers) <= _log_limit(base):
+            self._append(base, list(zip(numbers, map(bytes, codes), strict=True)), next_id)
         else:
-            self._recent.update(zip(ids.tolist(), map(bytes, codes), strict=True))
-        self._recent_segment = None
+            self._append(base, [(i, None) for i in recent.keys() & numbers], next_id, (codes, ids))
 
-    def _delete(self, ids: Ids) -> None:
-        """Remove rows that are in the index."""
-        others = np.array([i for i in ids.tolist() if self._recent.pop(i, None) is None], np.int64)
-        rank, present = self._base.locate(others)
-        if present.any():
-            self._base = self._base.without(rank[present])
-        self._recent_segment = None
-        if 2 * len(self._base) < self._base.buckets.size:
-            self._compact()
+    def _append(
+        self, base: Segment, changes: list[Change], next_id: int = 0, *more: tuple[Codes, Ids]
+    ) -> None:
+        """Replace the snapshot by one with this large segment and these changes.
 
-    def _compact(self, *more: tuple[Codes, Ids]) -> None:
-        """Merge all rows, and more rows, into a new large segment."""
-        self._base = self._segment(self._merged(*more))
-        self._recent = {}
+        If there are more rows, or if few rows of the segment are left, all are merged into a new segment.
+        """
+        old, log = self._snapshot, self._log()
+        if len(log.changes) + len(changes) > 2 * _log_limit(base):  # some rows have changed often
+            log = ChangeLog(list(log.rows.items()), log.rows.copy())
+        log.append(changes)
+        changed = old.after(base, log, max(old.next_id, next_id))
+        if more or (base is not old.base and 2 * len(base) < base.buckets.size):
+            changed = Snapshot(changed.merged(*more), self.n_bits, old.scanner, changed.next_id)
+        self._snapshot = changed
+
+    def _base_without(self, ids: Ids) -> Segment:
+        """The large segment without the rows of these ids; the segment itself if it has none of them."""
+        base = self._snapshot.base
+        rank, present = base.locate(ids)
+        return base.without(rank[present]) if present.any() else base
+
+    def _log(self) -> ChangeLog:
+        """The log of the snapshot, without the entries of a change that was interrupted."""
+        snapshot, log = self._snapshot, self._snapshot.log
+        if len(log.changes) == snapshot.n_changes:
+            return log
+        changes = log.changes[: snapshot.n_changes]
+        return ChangeLog(changes, rows_after(changes))
 
     def _check_presence(self, ids: Ids, *, expected: bool) -> None:
         """Raise unless all ids are in the index, or unless none is."""
-        recent = np.fromiter((i in self._recent for i in ids.tolist()), np.bool_, len(ids))
-        wrong = (self._base.locate(ids)[1] | recent) != expected
+        base, recent = self._snapshot.base, self._log().rows
+        in_log = np.fromiter((i in recent for i in ids.tolist()), np.bool_, len(ids))
+        wrong = (base.locate(ids)[1] | in_log) != expected
         if wrong.any():
             fault = "is not in the index" if expected else "is already in the index: use update()"
             more = int(wrong.sum()) - 1
@@ -171,3 +164,8 @@ class RowSet:
     def _checked(self, codes: ArrayLike, name: str) -> Codes:
         """The codes, checked and aligned."""
         return aligned(check_codes(codes, self.n_bits, name))
+
+
+def _log_limit(base: Segment) -> int:
+    """Number of rows that the log may hold beside a large segment."""
+    return _RECENT * isqrt(1 + base.buckets.size)

@@ -1,10 +1,10 @@
 """Segments: rows that do not change, the mask of those removed since, and the answers to queries."""
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
 
+from manihash.compute.threads import ForkSafeLock
 from manihash.search.buckets import Buckets
 from manihash.search.expansion import QUERY_BITS, Queries, nearest_rows, rows_of_matches
 from manihash.search.routes import CodeFinder
@@ -20,7 +20,7 @@ class Segment:
 
     def __init__(self, buckets: Buckets, finder: CodeFinder, live: Mask | None = None) -> None:
         self.buckets, self.finder, self.live = buckets, finder, live
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._live_buckets: Buckets | None = None
 
     def without(self, ranks: Ints) -> "Segment":
