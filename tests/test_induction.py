@@ -128,7 +128,7 @@ def test_a_part_with_a_seed_of_its_own_keeps_it(digits):
 
 @pytest.mark.usefixtures("seed_of_zero")
 @pytest.mark.parametrize("given", [np.float64, np.float32, np.float16, np.uint8, ">f8", list])
-def test_an_array_is_a_base_set_as_it_is(digits, given):
+def test_an_array_is_used_as_base_set_unchanged(digits, given):
     B = digits[:50]
     base = B.tolist() if given is list else B.astype(given)
     model = InductiveEmbedding(3, base, PCA()).fit(digits)
@@ -209,13 +209,13 @@ def test_a_foreign_embedding_with_nan_is_an_error(digits):
         ({"random_state": "seed"}, "random_state must be"),
     ],
 )
-def test_a_part_or_option_that_cannot_be_right_is_named(digits, parts, message):
+def test_an_invalid_part_or_option_is_named_in_the_error(digits, parts, message):
     options = {"n_components": 2, "base": RandomBase(30), "embedding": PCA(), "random_state": 0, **parts}
     with pytest.raises(ValueError, match=message):
         InductiveEmbedding(**options).fit(digits)
 
 
-def test_new_points_land_beside_their_like(digits):
+def test_new_points_are_placed_near_points_of_their_class(digits):
     """Trained on one half of the digits, the other half has its nearest neighbor of its own class."""
     y = load_digits().target
     model = InductiveEmbedding(2, KMeansBase(200), TSNE(learning_rate=100), random_state=0).fit(digits[::2])

@@ -11,10 +11,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from manihash.base.affinity import GraphAffinity
     from manihash.base.kmeans import KMeansBase, RandomBase
-    from manihash.base.large import LargeBase, ReducedBase
+    from manihash.base.large import LargeBase
     from manihash.base.listed import ListedNeighbors
     from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors
-    from manihash.base.reduced import ReducedNeighbors
+    from manihash.base.reduced import ReducedBase, ReducedNeighbors
     from manihash.checks import BadRowsError
     from manihash.codes import pack, unpack
     from manihash.compute.fused import gpu_precision
@@ -109,7 +109,7 @@ _HOMES = {
     "KMeansBase": "manihash.base.kmeans",
     "RandomBase": "manihash.base.kmeans",
     "LargeBase": "manihash.base.large",
-    "ReducedBase": "manihash.base.large",
+    "ReducedBase": "manihash.base.reduced",
     "CoarseNeighbors": "manihash.base.neighbors",
     "ExactNeighbors": "manihash.base.neighbors",
     "ListedNeighbors": "manihash.base.listed",

@@ -101,7 +101,7 @@ def test_a_memory_map_gives_the_same_centers(tmp_path, dtype):
     )
 
 
-def test_rows_too_many_to_keep_give_the_same_centers(monkeypatch):
+def test_rows_that_do_not_fit_into_memory_give_the_same_centers(monkeypatch):
     X = (normal(5000, 8) * 20 + 100).astype(np.uint8)
     kept = KMeansBase(20, random_state=0).fit(X).points_
     monkeypatch.setattr("manihash.rows.local.CACHE_BYTES", 0)

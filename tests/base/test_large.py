@@ -44,7 +44,7 @@ def test_k_means_through_cells_comes_near_plain_k_means(digits):
     assert len(ours.points_) == 250
 
 
-def test_with_every_cell_probed_it_ends_where_plain_k_means_can_not_improve(digits):
+def test_with_every_cell_probed_it_reaches_a_fixed_point_of_plain_k_means(digits):
     base = LargeBase(40, probes=100, max_iter=100, random_state=0).fit(digits)
     nearest = numpy_backend.k_nearest(digits, base.points_, 1)[1][:, 0]
     means = np.array([digits[nearest == j].mean(axis=0) for j in range(40)])
@@ -64,7 +64,9 @@ def test_a_seed_and_the_number_of_threads_do_not_change_a_bit(digits):
     assert np.array_equal(*found)
 
 
-def test_rows_beyond_what_is_held_are_sampled_and_one_number_is_said(digits, monkeypatch, caplog):
+def test_rows_that_do_not_fit_into_memory_are_sampled_and_the_size_is_logged_once(
+    digits, monkeypatch, caplog
+):
     monkeypatch.setattr("manihash.base.large.CACHE_BYTES", 1000)
     monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
     caplog.set_level("INFO", "manihash")
@@ -111,7 +113,7 @@ class Drawn:
         pytest.param(4_000_000, 20, ListedNeighbors(), id="n numbers alone would not fit"),
     ],
 )
-def test_a_fit_holds_little_more_than_the_rows_it_may_hold(n, sample, neighbors, monkeypatch):
+def test_the_memory_of_a_fit_stays_near_the_cache_limit(n, sample, neighbors, monkeypatch):
     bytes_held = 2**24
     for place in ("rows.local", "base.reduced", "base.large"):
         monkeypatch.setattr(f"manihash.{place}.CACHE_BYTES", bytes_held)
@@ -197,7 +199,7 @@ def test_the_recipes_rank_digits_as_400_base_points_do():
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_options_that_cannot_be_are_errors_that_name_them(digits):
+def test_invalid_options_are_errors_that_name_them(digits):
     for bad in (LargeBase(size=0), LargeBase(probes=0), LargeBase(max_iter=-1)):
         with pytest.raises(ValueError, match="must be"):
             bad.fit(digits)
@@ -218,7 +220,7 @@ def test_options_that_cannot_be_are_errors_that_name_them(digits):
         (ReducedBase(400), r"base must be KMeansBase\(\), .*, not 400"),
     ],
 )
-def test_parts_that_cannot_be_are_errors_that_name_what_can(digits, base, message):
+def test_invalid_parts_are_errors_that_name_valid_ones(digits, base, message):
     with pytest.raises(ValueError, match=message):
         base.fit(digits)
     with pytest.raises(ValueError, match=message):
@@ -226,6 +228,6 @@ def test_parts_that_cannot_be_are_errors_that_name_what_can(digits, base, messag
 
 
 @pytest.mark.parametrize("n", [20, 70])
-def test_too_few_rows_for_a_large_base_are_said_to_be_too_few(digits, n):
+def test_too_few_rows_for_a_large_base_are_an_error(digits, n):
     with pytest.raises(ValueError, match="use a larger base set"):
         recipe("imh-large", 16, random_state=0).fit(digits[:n])

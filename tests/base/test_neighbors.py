@@ -90,7 +90,7 @@ def test_a_rows_neighbors_are_the_same_in_every_batch(part, dtype):
             assert np.array_equal(some[1], index[size : 2 * size])
 
 
-def test_cells_with_fewer_points_than_neighbors_are_no_trouble():
+def test_cells_with_fewer_points_than_neighbors_still_give_k_neighbors():
     X = clusters(60, d=2)
     for part in (CoarseNeighbors(cells=20, probes=1), ListedNeighbors(cells=20, probes=1)):
         B = learned(part, X, size=40, k=12)
@@ -123,7 +123,7 @@ class Interrupted(ListedNeighbors):
             self.k_nearest(*question)
 
 
-def test_rows_of_two_types_can_be_asked_about_at_the_same_time():
+def test_rows_of_two_types_can_be_searched_at_the_same_time():
     part, X = Interrupted(), clusters(500)
     B = learned(part, X)
     wanted = part.k_nearest(X, B, 5)
@@ -134,7 +134,7 @@ def test_rows_of_two_types_can_be_asked_about_at_the_same_time():
 
 
 @pytest.mark.parametrize("neighbors", [None, ListedNeighbors(), ExactNeighbors()], ids=repr)
-def test_float64_rows_are_answered_by_a_float32_model_as_by_its_points_in_float64(digits, neighbors):
+def test_float64_rows_get_the_neighbors_of_the_points_in_float64(digits, neighbors):
     model = InductiveEmbedding(4, LargeBase(200, neighbors=neighbors), PCA(), random_state=0).fit(digits)
     rows = digits.astype(np.float64) + 1e-9
     wanted = model.finder_.k_nearest(rows, model.base_points_.astype(np.float64), 5)

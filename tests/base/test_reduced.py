@@ -6,7 +6,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from manihash import IMH, PCA, KMeansBase, ReducedBase
-from manihash.base.reduced import ReducedNeighbors, principal_directions
+from manihash.base.principal import principal_directions
+from manihash.base.reduced import ReducedNeighbors
 from manihash.compute import numpy as numpy_backend
 from manihash.rows.local import LocalRows
 
@@ -23,12 +24,12 @@ def test_principal_directions_are_those_of_the_covariance(digits):
     assert np.allclose((digits @ directions.T).var(axis=0, ddof=1), values[:10], rtol=1e-3)
 
 
-def test_directions_of_wide_rows_are_those_of_the_covariance_that_is_never_held(monkeypatch):
+def test_directions_of_wide_rows_are_found_without_their_covariance(monkeypatch):
     rng = np.random.default_rng(0)
     variances = 10.0 / np.arange(1, 501)
     X = (rng.standard_normal((1500, 500)) * np.sqrt(variances) + 3).astype(np.float32)
     exact = ReducedNeighbors(20, random_state=0).fit(X)
-    monkeypatch.setattr("manihash.base.reduced._EXACT_WIDTH", 100)
+    monkeypatch.setattr("manihash.base.principal._EXACT_WIDTH", 100)
     near = ReducedNeighbors(20, random_state=0).fit(X)
     assert np.allclose(near.directions_ @ near.directions_.T, np.eye(20), atol=1e-5)
     kept, most = (part.project(X).var(axis=0) for part in (near, exact))
@@ -39,7 +40,7 @@ def test_directions_of_wide_rows_are_those_of_the_covariance_that_is_never_held(
 
 
 @pytest.mark.parametrize("scale", [1e18, 1e-30])
-def test_rows_of_any_size_have_the_directions_of_their_shape(digits, scale):
+def test_directions_do_not_depend_on_the_scale_of_the_rows(digits, scale):
     directions = ReducedNeighbors(10, random_state=0).fit(digits).directions_
     rows = np.tile(digits, (4, 1)) * np.float32(scale)
     scaled = ReducedNeighbors(10, random_state=0).fit(rows).directions_
@@ -57,7 +58,7 @@ def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
+def test_projected_rows_are_the_same_in_memory_and_computed_on_each_visit(digits, monkeypatch):
     part, rows = ReducedNeighbors(10).fit(digits), LocalRows(digits, normalize=True)
     held = part.projected(rows)
     monkeypatch.setattr("manihash.base.reduced.CACHE_BYTES", 0)
@@ -68,7 +69,7 @@ def test_projected_rows_are_the_same_held_and_made_anew(digits, monkeypatch):
 
 
 @pytest.mark.usefixtures("seed_of_zero")
-def test_only_the_rows_asked_for_are_projected(digits, monkeypatch):
+def test_only_the_requested_rows_are_projected(digits, monkeypatch):
     part, made = ReducedNeighbors(10).fit(digits), []
     monkeypatch.setattr("manihash.base.reduced.CACHE_BYTES", 0)
     rows = part.projected(LocalRows(digits))
@@ -88,7 +89,7 @@ def test_rows_far_from_zero_are_reduced_as_those_near_it(digits):
     assert np.allclose(far - far.mean(axis=0), near - near.mean(axis=0), atol=0.02)
 
 
-def test_a_reduced_base_may_go_round_another(digits):
+def test_a_reduced_base_can_wrap_another(digits):
     twice = ReducedBase(ReducedBase(KMeansBase(30), 10), 20)
     near = clone(twice).set_params(random_state=0).fit(digits.astype(float)).points_
     far = clone(twice).set_params(random_state=0).fit(digits + np.float32(300)).points_

@@ -45,7 +45,7 @@ def test_the_bandwidth_is_the_mean_distance_to_the_kth_base_point():
     assert mean_distance(LocalRows(X), B, 3) == pytest.approx((10 + 9 + 5) / 3)
 
 
-def test_the_bandwidth_is_the_same_naively_on_real_data(problem):
+def test_the_bandwidth_agrees_with_a_naive_computation_on_real_data(problem):
     X, B, k, _, _ = problem
     distances = np.sqrt(((X[:, None] - B) ** 2).sum(axis=2))
     assert mean_distance(LocalRows(X), B, k) == pytest.approx(np.sort(distances, axis=1)[:, k - 1].mean())
@@ -100,7 +100,7 @@ def test_the_coupling_is_the_papers_cost_between_data_and_base_set(problem):
     assert np.trace(Y_B.T @ T @ Y_B) == pytest.approx(cost, rel=1e-10)
 
 
-def test_the_coupling_of_a_far_row_is_nothing_and_no_nan(problem):
+def test_the_coupling_of_a_far_row_is_zero_and_not_nan(problem):
     X, B, k, _, _ = problem
     T = BaseGraph(B, k, 0.01).coupling(LocalRows(X[:5] + 1e4))
     assert np.array_equal(T, np.zeros_like(T))

@@ -131,7 +131,7 @@ def test_exaggeration_multiplies_the_attraction_alone(make):
 
 
 @pytest.mark.parametrize("make", [StudentDivergence, ElasticEnergy, lambda P, _: RowGaussianDivergence(P)])
-def test_chunks_and_threads_change_nothing_of_a_gradient(make, monkeypatch):
+def test_chunks_and_threads_do_not_change_a_gradient(make, monkeypatch):
     m = 520
     P = symmetric_joint(m)
     Y = np.random.default_rng(1).standard_normal((m, 3))
@@ -357,7 +357,7 @@ def test_more_dimensions_than_points_are_an_error_that_says_what_to_do(points, m
         method(120).fit(points)
 
 
-def test_what_the_width_or_the_graph_cannot_give_is_an_error_that_says_how_much_it_can(points):
+def test_too_many_dimensions_are_an_error_that_names_the_largest_number(points):
     for method in (PCA, LLE):
         with pytest.raises(ValueError, match="at most 64"):
             method(65).fit(points)
@@ -370,7 +370,7 @@ def test_what_the_width_or_the_graph_cannot_give_is_an_error_that_says_how_much_
 
 
 @pytest.mark.parametrize("perplexity", [0.5, 120, np.nan, "many", None])
-def test_a_perplexity_that_cannot_be_is_an_error(points, perplexity):
+def test_an_invalid_perplexity_is_an_error(points, perplexity):
     for method in ITERATIVE:
         with pytest.raises(ValueError, match="perplexity"):
             method(2, perplexity=perplexity).fit(points)

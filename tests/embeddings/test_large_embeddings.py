@@ -85,7 +85,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("make", LOSSES)
-def test_with_every_point_drawn_and_every_pair_near_the_sampled_loss_is_the_exact_one(make):
+def test_with_all_points_sampled_and_all_pairs_near_the_sampled_loss_is_exact(make):
     m = 150
     P = joint(m)
     objective, sampled, kernel = make(P)
@@ -158,7 +158,7 @@ def test_late_exaggeration_draws_neighbors_closer(points):
 
 
 @pytest.mark.parametrize("given", [0, (4.0, -1.0), "much"])
-def test_an_exaggeration_that_cannot_be_is_an_error(points, given):
+def test_an_invalid_exaggeration_is_an_error(points, given):
     with pytest.raises(ValueError, match="exaggeration"):
         TSNE(2, exaggeration=given).fit(points)
 

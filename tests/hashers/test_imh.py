@@ -132,7 +132,7 @@ def test_a_value_of_exactly_zero_gives_a_bit_of_zero():
 
 
 @pytest.mark.parametrize("n_bits", [1, 7, 8, 9, 13, 59])
-def test_any_number_of_bits_gives_codes_of_as_many(digits, n_bits):
+def test_any_number_of_bits_is_valid(digits, n_bits):
     model = IMH(n_bits, KMeansBase(60), TSNE(n_iter=20), random_state=0).fit(digits)
     codes = model.encode(digits)
     assert codes.shape == (len(digits), -(-n_bits // 8))
@@ -158,7 +158,7 @@ def test_a_zero_row_and_a_constant_column_have_codes(digits):
         assert np.isfinite(model.embed(np.zeros((1, 64)))).all()
 
 
-def test_unit_length_makes_codes_blind_to_scale(digits):
+def test_with_unit_length_codes_do_not_depend_on_scale(digits):
     model = IMH(8, KMeansBase(40), TSNE(n_iter=20), normalize=True, random_state=0).fit(digits)
     assert np.array_equal(model.encode(digits * 4), model.encode(digits))
     assert np.array_equal(model.encode(digits[:1] * 1024), model.encode(digits[:1]))
@@ -247,7 +247,7 @@ def test_every_recipe_is_known_by_its_parameters(name):
     assert recipe_of(recipe(name, normalize=None)) == (name, {"normalize": None})
 
 
-def test_a_hasher_with_other_parts_is_of_no_recipe():
+def test_a_hasher_with_other_parts_matches_no_recipe():
     parts = {"base": KMeansBase(30), "embedding": TSNE()}
     assert recipe_of(IMH(**parts, rotation=ITQRotation(3))) == (
         "imh-tsne-rotated",
@@ -283,7 +283,7 @@ def test_a_memory_map_has_the_codes_of_its_array(digits, small, tmp_path):
 
 
 @pytest.mark.parametrize("rotation", [5, ITQRotation])
-def test_a_rotation_that_is_none_is_refused_before_any_work(digits, rotation):
+def test_an_invalid_rotation_is_refused_before_any_work(digits, rotation):
     with pytest.raises(ValueError, match=r"rotation must be None or an object such as ITQRotation\(\)"):
         IMH(8, rotation=rotation).fit(digits)
 

@@ -1,16 +1,15 @@
 """Search for base points in the first principal components of the rows."""
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from manihash import checks
+from manihash.base.kmeans import BaseSet, KMeansBase
+from manihash.base.principal import principal_directions
 from manihash.compute import numpy as numpy_backend
-from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
-from manihash.linalg import fix_signs, leading_eigenvectors
 from manihash.rows import Rows, rows_of
 from manihash.rows.local import LocalRows
 from manihash.rows.rows import CACHE_BYTES
@@ -18,9 +17,6 @@ from manihash.types import Floats, Ints
 
 # This many rows are enough to estimate a covariance.
 _PCA_ROWS = 20_000
-# Up to this width the whole covariance is computed; above it, its leading directions by subspace iteration,
-# with this many extra directions and power iterations.
-_EXACT_WIDTH, _EXTRA_DIRECTIONS, _POWER_ITERATIONS = 2_048, 32, 3
 
 
 class ReducedNeighbors(BaseEstimator):
@@ -171,62 +167,107 @@ class _Projected:
         return self.rows.subset(ordered).stack(self.part.project, self.shape[1], self.dtype)
 
 
-def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats:
-    """Return the p directions (p, d) of largest variance, or all d, with fixed signs.
+class ReducedBase(BaseSet):
+    """A base set chosen and searched in the first principal components of the rows.
 
-    Rows are visited in blocks. For wide rows the covariance (d, d) is never built, and the directions are
-    approximate.
+    Rows are projected to p = min(n_components, d) principal components, and ``base`` chooses its points
+    there.
+
+    Parameters
+    ----------
+    base : object, default=None
+        The base set to choose in the components; None for ``KMeansBase()``.
+    n_components : int, default=64
+        Number of principal components p.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the random numbers; None for a different seed on every call.
+
+    Attributes
+    ----------
+    points_ : ndarray of shape (m, p)
+        The base points, in principal components.
+    base_ : object
+        The fitted ``base``.
+    reduction_ : ReducedNeighbors
+        The projection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import KMeansBase, ReducedBase
+    >>> X = np.random.default_rng(0).normal(size=(1000, 32))
+    >>> ReducedBase(KMeansBase(50), n_components=8, random_state=0).fit(X).points_.shape
+    (50, 8)
     """
-    d, centered = rows.width, _centering(rows)
-    with single_blas_thread():
-        if d <= _EXACT_WIDTH:
-            vectors = _main_axes(rows, centered, p)
-        else:
-            Q = _main_subspace(rows, centered, min(p + _EXTRA_DIRECTIONS, d), rng)
-            vectors = Q @ _main_axes(rows, lambda X: centered(X) @ Q, p)
-    return np.ascontiguousarray(fix_signs(vectors).T, rows.dtype)
 
+    takes_tensors = False
 
-def _centering(rows: Rows) -> Callable[[Floats], Floats]:
-    """Return a function that centers a block and scales it so that squares neither overflow nor underflow."""
-    (largest,), (total,) = rows.fold(
-        lambda X: ((np.abs(X).max(axis=1),), (X.sum(axis=0, dtype=np.float64),)), "mean"
-    )
-    mean, limits = (total / len(rows)).astype(rows.dtype), np.finfo(rows.dtype)
-    # A power of two changes no digit.
-    exponent = np.clip(-np.frexp(largest.max())[1], limits.minexp, limits.maxexp - 1)
-    scale = np.ldexp(rows.dtype.type(1), exponent)
+    def __init__(self, base: Any = None, n_components: int = 64, random_state: Any = None) -> None:
+        self.base = base
+        self.n_components = n_components
+        self.random_state = random_state
 
-    def centered(X: Floats) -> Floats:
-        Z = X - mean
-        Z *= scale
-        return Z
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose base points from the rows of X.
 
-    return centered
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to choose from.
+        y : None
+            Ignored; present for compatibility with scikit-learn.
 
+        Returns
+        -------
+        self
+            The fitted base set, with the points in ``points_``.
+        """
+        super().fit(X)
+        del self._projected
+        return self
 
-def _main_axes(rows: Rows, f: Callable[[Floats], Floats], p: int) -> Floats:
-    """Return the p eigenvectors (q, p) of the largest eigenvalues of ZᵀZ, where Z (n, q) is f of the rows."""
+    def fit_rows(self, rows: Rows) -> Self:
+        """Choose base points from rows that are already checked and prepared.
 
-    def block(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
-        Z = f(X)
-        return (), (Z.T @ Z,)
+        Parameters
+        ----------
+        rows : Rows
+            Prepared rows.
 
-    _, (scatter,) = rows.fold(block, "covariance")
-    return leading_eigenvectors(scatter, p)[1]
+        Returns
+        -------
+        self
+            The fitted base set, with the points in ``points_``.
+        """
+        rng = checks.generator(self.random_state)
+        base = KMeansBase() if self.base is None else self.base
+        self.base_ = clone(checks.part(base, "base", "fit_rows", "KMeansBase(), LargeBase() or RandomBase()"))
+        self.reduction_ = ReducedNeighbors(self.n_components, checks.seed(rng)).fit_rows(rows)
+        if self.base_.random_state is None:
+            self.base_.set_params(random_state=checks.seed(rng))
+        self._projected = self.reduction_.projected(rows)
+        self.points_ = self.base_.fit_rows(self._projected).points_
+        return self
 
+    def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> ReducedNeighbors:
+        """Return the projection together with the finder of ``base_``.
 
-def _main_subspace(
-    rows: Rows, centered: Callable[[Floats], Floats], q: int, rng: np.random.Generator
-) -> Floats:
-    """Return an orthonormal basis (d, q) of approximately the largest variance, by subspace iteration."""
-    Q = rng.standard_normal((rows.width, q)).astype(rows.dtype)
-    for _ in range(_POWER_ITERATIONS):
+        Parameters
+        ----------
+        rows : Rows
+            Prepared training rows.
+        k : int
+            Number of neighbors that will be searched.
+        rng : numpy.random.Generator
+            Source of random numbers.
 
-        def block(X: Floats, Q: Floats = Q) -> tuple[tuple[()], tuple[Floats]]:
-            Z = centered(X)
-            return (), (Z.T @ (Z @ Q),)
+        Returns
+        -------
+        ReducedNeighbors
+            The finder.
+        """
+        self.reduction_.neighbors_ = self.base_.finder(self._projected, k, rng)
+        return self.reduction_
 
-        _, (image,) = rows.fold(block, "covariance")
-        Q = np.linalg.qr(image)[0].astype(rows.dtype)
-    return Q
+    def _placed(self, origin: Floats) -> Floats:
+        return self.base_._placed(self.reduction_.project(origin[None])[0])

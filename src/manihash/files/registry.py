@@ -48,7 +48,7 @@ PARTS = {
     "ListedNeighbors": "manihash.base.listed:ListedNeighbors",
     "PCA": "manihash.embeddings.pca:PCA",
     "RandomBase": "manihash.base.kmeans:RandomBase",
-    "ReducedBase": "manihash.base.large:ReducedBase",
+    "ReducedBase": "manihash.base.reduced:ReducedBase",
     "ReducedNeighbors": "manihash.base.reduced:ReducedNeighbors",
     "RelaxedLE": "manihash.embeddings.relaxed_le:RelaxedLE",
     "SNE": "manihash.embeddings.sne:SNE",

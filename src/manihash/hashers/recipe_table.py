@@ -7,9 +7,10 @@ from typing import Any
 
 from manihash.base.affinity import GraphAffinity
 from manihash.base.kmeans import KMeansBase, RandomBase
-from manihash.base.large import LargeBase, ReducedBase
+from manihash.base.large import LargeBase
 from manihash.base.listed import ListedNeighbors
 from manihash.base.neighbors import CoarseNeighbors
+from manihash.base.reduced import ReducedBase
 from manihash.embeddings.diffusion import DiffusionMaps
 from manihash.embeddings.ee import ElasticEmbedding
 from manihash.embeddings.isomap import Isomap
