@@ -16,6 +16,7 @@ SOURCE = Path(manihash.__file__).parent
 ORDER = [
     {"types"},
     {"codes", "progress", "checks"},
+    {"code_layout"},
     {"compute"},
     {"files"},
     {"rows"},
@@ -37,7 +38,7 @@ ORDER = [
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
-WITHOUT_SKLEARN = {"types", "codes", "checks", "progress", "compute", "files", "rows"}
+WITHOUT_SKLEARN = {"types", "codes", "code_layout", "checks", "progress", "compute", "files", "rows"}
 WITHOUT_SKLEARN |= {"evaluation", "datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
     from manihash.hashers.e2lsh import E2LSH
+    from manihash.hashers.hybrid import Hybrid
     from manihash.hashers.imh import IMH
     from manihash.hashers.itq import ITQ
     from manihash.hashers.klsh import KLSH
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "IMH": "manihash.hashers.imh",
     "Hasher": "manihash.hashers._hasher",
+    "Hybrid": "manihash.hashers.hybrid",
     "recipe": "manihash.hashers.recipes",
     "recipe_names": "manihash.hashers.recipes",
     "load": "manihash.files.model",

@@ -45,7 +45,8 @@ def flag(value: Any, name: str) -> bool:
 def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
     """The value as a float; raise unless it is finite and positive, or zero if ``zero`` allows it."""
     if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0:
-        raise ValueError(f"{name} must be a finite number above zero, not {value!r}")
+        least = "of at least" if zero else "above"
+        raise ValueError(f"{name} must be a finite number {least} zero, not {value!r}")
     if value == 0 and not zero:
         raise ValueError(f"{name} must be above zero, not 0")
     return float(value)

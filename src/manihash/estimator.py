@@ -111,7 +111,7 @@ class RowEstimator(BaseEstimator):
         """
         self._check()
         X = checked(self, X, fitting=True, least=2)
-        self.normalize_ = checks.flag(getattr(self, "normalize", False), "normalize")
+        self.normalize_ = self._scales_rows()
         rows = rows_of(X, normalize=self.normalize_, by_distance=self._by_distance)
         self.origin_ = rows.origin
         self._fit(rows, y, checks.generator(self.random_state))
@@ -124,6 +124,10 @@ class RowEstimator(BaseEstimator):
 
     def _check(self) -> None:
         """Raise if a parameter is invalid, before any work is done."""
+
+    def _scales_rows(self) -> bool:
+        """Whether rows are scaled to unit length when they are prepared."""
+        return checks.flag(getattr(self, "normalize", False), "normalize")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         raise TypeError(f"{type(self).__name__} does not implement _fit")

@@ -27,7 +27,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     document = {
         "class": name,
         "params": _to_json(model.get_params(deep=False), "params", arrays),
-        "fitted": _to_json(_fitted_values(model), "fitted", arrays),
+        "fitted": _to_json(_checked(model, _fitted_values(model)), "fitted", arrays),
     }
     write_document(path, document, arrays)
 
@@ -98,6 +98,19 @@ class ForeignPart:
 def _fitted_values(estimator: Any) -> dict[str, Any]:
     """The attributes whose names end in ``_``."""
     return {name: value for name, value in vars(estimator).items() if _is_fitted_value(name)}
+
+
+def _checked(model: Any, fitted: dict[str, Any]) -> dict[str, Any]:
+    """The fitted values; raise if one is a model that files cannot hold: it is needed to encode."""
+    for name, value in fitted.items():
+        if hasattr(value, "get_params") and hasattr(value, "encode"):
+            if name_in_files(type(value)) is None:
+                raise ValueError(
+                    f"{type(model).__name__} cannot be saved: its {name} is a {type(value).__name__}, and "
+                    "model files hold the estimators of manihash only"
+                )
+            _checked(value, _fitted_values(value))
+    return fitted
 
 
 def _set_fitted_values(estimator: Any, values: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ MODELS = {
     "AGH": "manihash.hashers.agh:AGH",
     "BRE": "manihash.hashers.bre:BRE",
     "E2LSH": "manihash.hashers.e2lsh:E2LSH",
+    "Hybrid": "manihash.hashers.hybrid:Hybrid",
     "IMH": "manihash.hashers.imh:IMH",
     "ITQ": "manihash.hashers.itq:ITQ",
     "InductiveEmbedding": "manihash.induction:InductiveEmbedding",

@@ -79,11 +79,15 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
             The fitted hasher itself.
         """
         super().fit(X, y)
-        self.n_bits_ = int(self.n_bits)
+        self.n_bits_ = self._fitted_length()
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_bits_")
+
+    def _fitted_length(self) -> int:
+        """The length of the codes, after ``_fit``."""
+        return int(self.n_bits)
 
     def _embed(self, X: Floats) -> Floats:
         """Real values (b, r) of a block of prepared rows (b, d)."""

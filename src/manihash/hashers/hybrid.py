@@ -1,0 +1,177 @@
+"""Two hashers in one code: bits for look-up, and bits that rank what was found."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import Tags, get_tags
+
+from manihash import checks
+from manihash.base.graph import set_seed
+from manihash.code_layout import CodeLayout, check_weight
+from manihash.compute import backend
+from manihash.hashers._hasher import Hasher
+from manihash.hashers.imh import IMH
+from manihash.hashers.itq import ITQ
+from manihash.rows import Rows
+from manihash.types import Floats
+
+# With this many bits a manifold method has separated what it can; further bits are worth more as second part.
+_MOST_FIRST_BITS = 32
+
+
+class Hybrid(Hasher):
+    """Codes of two hashers side by side, for look-up and for ranking.
+
+    The first bits of a code are those of ``first``, usually a manifold method such as ``IMH``. Rows of one
+    cluster share most of these bits, so a look-up within a small radius of the first part finds the cluster.
+    The other bits are those of ``second``, usually ``ITQ``: they order the rows inside a cluster. The
+    distance of two codes a and b is
+
+    d(a, b) = d_H(a_first, b_first) + weight * d_H(a_second, b_second)
+
+    with the Hamming distance d_H. A
+    database that compares all bits by Hamming distance can store these codes as well; it ranks with weight 1.
+
+    Parameters
+    ----------
+    first : Hasher, default=None
+        Hasher of the first bits. None for ``IMH(n_bits=32, normalize=True)``.
+    second : Hasher, default=None
+        Hasher of the other bits. None for ``ITQ(n_bits=32, normalize=True)``.
+    weight : float, default=0.5
+        Weight of the second part in the distance, at least 0. It does not change the codes.
+    n_bits : int or None, default=None
+        Length of the whole code, at least 2: the first part gets half of it, at most 32 bits, and the second
+        part gets the rest. If None, each part has the ``n_bits`` that are set on it.
+    normalize : bool or None, default=None
+        ``normalize`` of both parts. If None, each part has its own.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of the parts that have no seed of their own.
+
+    Attributes
+    ----------
+    first_ : Hasher
+        The fitted hasher of the first bits; ``first`` itself is not changed.
+    second_ : Hasher
+        The fitted hasher of the other bits.
+    first_bits_ : int
+        Number of bits of the first part.
+    weight_ : float
+        Weight of the second part in the distance.
+    n_bits_ : int
+        Length of the whole code.
+    n_features_in_ : int
+        Number of columns of the training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import IMH, ITQ, PCA, Hybrid, KMeansBase
+    >>> X = np.random.default_rng(0).normal(size=(1000, 40))
+    >>> first = IMH(n_bits=8, base=KMeansBase(50), embedding=PCA())
+    >>> hasher = Hybrid(first, ITQ(n_bits=24), random_state=0).fit(X)
+    >>> codes = hasher.encode(X)
+    >>> codes.shape, hasher.first_bits_
+    ((1000, 4), 8)
+    """
+
+    def __init__(
+        self,
+        first: Any = None,
+        second: Any = None,
+        weight: float = 0.5,
+        n_bits: int | None = None,
+        normalize: bool | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.first = first
+        self.second = second
+        self.weight = weight
+        self.n_bits = n_bits  # type: ignore[assignment]
+        self.normalize = normalize  # type: ignore[assignment]
+        self.random_state = random_state
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether tensors are computed with torch by a part; a part that cannot gets a copy of each block."""
+        return any(bool(getattr(part, "takes_tensors", False)) for part in self._given_parts())
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        given = (part for part in self._given_parts() if isinstance(part, Hasher))
+        tags.target_tags.required = any(get_tags(part).target_tags.required for part in given)
+        return tags
+
+    def _given_parts(self) -> tuple[Any, Any]:
+        """Return the parts as they were given, or the default parts."""
+        first = IMH(n_bits=32, normalize=True) if self.first is None else self.first
+        return first, ITQ(n_bits=32, normalize=True) if self.second is None else self.second
+
+    def _check(self) -> None:
+        check_weight(self.weight)
+        if self.n_bits is not None:
+            checks.positive_int(self.n_bits, "n_bits", least=2)
+        if self.normalize is not None:
+            checks.flag(self.normalize, "normalize")
+        for part, name in zip(self._given_parts(), ("first", "second"), strict=True):
+            if not isinstance(part, Hasher):
+                raise ValueError(f"{name} must be a hasher such as IMH() or ITQ(), not {part!r}")
+
+    def _scales_rows(self) -> bool:
+        return False  # each part prepares its rows itself
+
+    def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        first, second = (clone(part) for part in self._given_parts())
+        if self.n_bits is not None:
+            first_bits = min(_MOST_FIRST_BITS, self.n_bits // 2)
+            first.set_params(n_bits=first_bits)
+            second.set_params(n_bits=self.n_bits - first_bits)
+        for part, name in ((first, "first"), (second, "second")):
+            set_seed(part, checks.seed(rng))
+            if self.normalize is not None:
+                part.set_params(normalize=self.normalize)
+            _fit_part(part, name, rows.X, y)
+        layout = CodeLayout(first.n_bits_ + second.n_bits_, first.n_bits_, self.weight)
+        self.first_, self.second_ = first, second
+        self.first_bits_, self.weight_ = layout.first_bits, float(layout.weight)
+
+    def _fitted_length(self) -> int:
+        return int(self.first_.n_bits_ + self.second_.n_bits_)
+
+    def _embed(self, X: Floats) -> Floats:
+        return backend(X).hstack([_values(part, X) for part in (self.first_, self.second_)])
+
+    def _rows_to_map(self, X: Any) -> Rows:
+        rows = super()._rows_to_map(X)
+        rows.blocks_at_once = _blocks_at_once(self)
+        return rows
+
+
+def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:
+    """Fit a part; an error that is not about the rows says which part raised it."""
+    try:
+        part.fit(X, y)
+    except checks.BadRowsError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"the {name} part, {type(part).__name__}: {error}") from error
+
+
+def _values(part: Hasher, X: Floats) -> Floats:
+    """Return the real values (b, r) of a part for rows (b, d), prepared here as it prepares them."""
+    if not part.takes_tensors and (array := backend(X).to_numpy(X)) is not X:
+        return backend(X).copy_like(_values(part, array), X)
+    xp, block = backend(X), X
+    if part.normalize_:
+        block = xp.unit_rows(X, xp.squared_norms(X))
+    if part.origin_ is not None:
+        block = block - xp.like(part.origin_, X)
+    return part._embed(block)
+
+
+def _blocks_at_once(part: Any) -> int:
+    """Return how many blocks a part maps together."""
+    if isinstance(part, Hybrid):
+        return max(_blocks_at_once(part.first_), _blocks_at_once(part.second_))
+    return 1 if getattr(part, "finder_", None) is None else 4

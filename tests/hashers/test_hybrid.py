@@ -1,0 +1,202 @@
+"""Hybrid: a code is the codes of two hashers side by side, and works like that of any other hasher."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.utils import get_tags
+
+from manihash import (
+    IMH,
+    ITQ,
+    KSH,
+    LSH,
+    PCA,
+    PCAH,
+    BadRowsError,
+    Hasher,
+    Hybrid,
+    ITQRotation,
+    KMeansBase,
+    LargeBase,
+    ReducedBase,
+    load,
+    pack,
+    unpack,
+)
+
+X, y = load_digits(return_X_y=True)
+
+
+def imh(n_bits, **options):
+    return IMH(n_bits, KMeansBase(40), PCA(), rotation=ITQRotation(3), random_state=1, **options)
+
+
+def large(n_bits):
+    return IMH(n_bits, ReducedBase(LargeBase(200), n_components=20), PCA(), random_state=1)
+
+
+PAIRS = {
+    "imh and itq": lambda: Hybrid(imh(16), ITQ(16)),
+    "odd lengths": lambda: Hybrid(imh(5), ITQ(14)),
+    "one bit each": lambda: Hybrid(LSH(1), PCAH(1)),
+    "normalized parts": lambda: Hybrid(imh(7, normalize=True), ITQ(9, normalize=True)),
+    "one part normalized": lambda: Hybrid(imh(7), ITQ(9, normalize=True)),
+    "base points in cells": lambda: Hybrid(large(11), ITQ(20)),
+    "a hybrid in a hybrid": lambda: Hybrid(Hybrid(imh(3), large(4)), ITQ(5)),
+    "a length for both": lambda: Hybrid(imh(2), ITQ(2), n_bits=40, normalize=True),
+}
+
+
+def rows_of_kind(kind):
+    return {
+        "float64": X,
+        "float32": X.astype(np.float32),
+        "far from zero": X.astype(np.float32) + 5000,
+        "integers": X.astype(np.int16),
+        "sparse": sp.csr_array(X.astype(np.float32)),
+        "tiny rows": X.astype(np.float32) * np.float32(1e-15),
+    }[kind]
+
+
+def codes_of_parts(hybrid, rows):
+    parts = (hybrid.first_, hybrid.second_)
+    return pack(np.hstack([unpack(part.encode(rows), part.n_bits_) for part in parts]))
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "far from zero", "integers", "sparse", "tiny rows"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_code_is_the_codes_of_the_parts_side_by_side(pair, kind):
+    rows = rows_of_kind(kind)
+    hybrid = PAIRS[pair]().set_params(random_state=0).fit(rows)
+    codes = hybrid.encode(rows)
+    assert np.array_equal(codes, codes_of_parts(hybrid, rows))
+    assert np.array_equal(np.vstack(list(hybrid.encode_blocks(rows, start=100))), codes[100:])
+    assert np.array_equal(pack(hybrid.transform(rows)), codes)
+    assert np.array_equal(pack(hybrid.embed(rows) > 0), codes)
+    for size in (1, 2, 7, 100):
+        assert np.array_equal(hybrid.encode(rows[30 : 30 + size]), codes[30 : 30 + size])
+
+
+def test_the_parts_are_those_that_a_user_fits_on_their_own():
+    hybrid = Hybrid(imh(6), ITQ(10, random_state=2)).fit(X)
+    expected = [part.fit(X).encode(X) for part in (imh(6), ITQ(10, random_state=2))]
+    assert np.array_equal(hybrid.first_.encode(X), expected[0])
+    assert np.array_equal(hybrid.second_.encode(X), expected[1])
+    assert not hasattr(hybrid.first, "n_bits_")
+
+
+@pytest.mark.parametrize(("n_bits", "first"), [(2, 1), (3, 1), (16, 8), (64, 32), (65, 32), (96, 32)])
+def test_a_length_is_divided_between_the_parts(n_bits, first):
+    hybrid = Hybrid(LSH(5), LSH(5), n_bits=n_bits, random_state=0).fit(X)
+    assert (hybrid.first_bits_, hybrid.n_bits_) == (first, n_bits)
+    assert hybrid.second_.n_bits_ == n_bits - first
+    assert hybrid.encode(X).shape[1] == -(-n_bits // 8)
+
+
+def test_a_seed_reaches_the_parts_that_have_none():
+    one, other = (Hybrid(LSH(8, random_state=5), LSH(8), random_state=seed).fit(X) for seed in (1, 2))
+    assert np.array_equal(one.first_.encode(X), other.first_.encode(X))
+    assert not np.array_equal(one.second_.encode(X), other.second_.encode(X))
+    assert np.array_equal(clone(one).fit(X).encode(X), one.encode(X))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_saved_hybrid_gives_the_same_codes(pair, tmp_path):
+    hybrid = PAIRS[pair]().set_params(random_state=0, weight=0.25).fit(X)
+    hybrid.save(tmp_path / "model.mhash")
+    loaded = load(tmp_path / "model.mhash")
+    assert np.array_equal(loaded.encode(X), hybrid.encode(X))
+    assert (loaded.n_bits_, loaded.first_bits_, loaded.weight_) == (hybrid.n_bits_, hybrid.first_bits_, 0.25)
+    assert np.array_equal(loaded.fit(X).encode(X), hybrid.encode(X))
+
+
+class Foreign(LSH):
+    """A hasher that is not one of manihash."""
+
+
+@pytest.mark.parametrize("hybrid", [Hybrid(Foreign(3), LSH(3)), Hybrid(Hybrid(LSH(3), Foreign(3)), LSH(3))])
+def test_a_hybrid_with_a_hasher_of_the_user_works_but_is_not_saved(hybrid, tmp_path):
+    hybrid.set_params(random_state=0).fit(X)
+    assert np.array_equal(hybrid.encode(X), codes_of_parts(hybrid, X))
+    with pytest.raises(ValueError, match=r"Hybrid cannot be saved: its .*_ is a Foreign"):
+        hybrid.save(tmp_path / "model.mhash")
+    assert not (tmp_path / "model.mhash").exists()
+
+
+@pytest.mark.extra
+def test_a_dask_array_gives_the_same_codes():
+    da = pytest.importorskip("dask.array")
+    hybrid = Hybrid(imh(5), ITQ(14)).set_params(random_state=0)
+    array = da.from_array(X, chunks=(500, -1))
+    codes = clone(hybrid).fit(array).encode(array)
+    assert np.array_equal(codes.compute(), hybrid.fit(X).encode(X))
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("first", [imh(5), large(5), LSH(5)])
+def test_tensors_give_the_codes_that_the_parts_give(first):
+    torch = pytest.importorskip("torch")
+    rows = torch.as_tensor(X.astype(np.float32) + 5000)
+    hybrid = Hybrid(first, ITQ(14, normalize=True), random_state=0).fit(rows)
+    parts = [np.asarray(part.encode(rows)) for part in (hybrid.first_, hybrid.second_)]
+    expected = pack(np.hstack([unpack(codes, bits) for codes, bits in zip(parts, (5, 14), strict=True)]))
+    assert np.array_equal(np.asarray(hybrid.encode(rows)), expected)
+
+
+def test_labels_reach_the_parts_and_are_required_if_a_part_requires_them():
+    hybrid = Hybrid(KSH(4, n_anchors=20, n_iter=3), LSH(4), random_state=0)
+    assert get_tags(hybrid).target_tags.required
+    assert not get_tags(Hybrid(LSH(4), LSH(4))).target_tags.required
+    assert np.array_equal(hybrid.fit(X, y).encode(X), codes_of_parts(hybrid, X))
+    with pytest.raises(ValueError, match=r"the first part, KSH: .*y"):
+        hybrid.fit(X)
+
+
+def test_parts_that_were_fitted_on_other_widths_are_fitted_again():
+    hybrid = Hybrid(imh(5).fit(X[:, :20]), ITQ(6).fit(X[:, :30]), random_state=0).fit(X)
+    assert np.array_equal(hybrid.encode(X), codes_of_parts(hybrid, X))
+    assert hybrid.first.n_features_in_ == 20
+    with pytest.raises(ValueError, match="30 features, but Hybrid is expecting 64"):
+        hybrid.encode(X[:, :30])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"first": "imh"}, "first must be a hasher such as IMH.*, not 'imh'"),
+        ({"second": LSH}, "second must be a hasher"),
+        ({"second": KMeansBase(3)}, "second must be a hasher"),
+        ({"first": LSH(0)}, "the first part, LSH: n_bits must be a whole number of at least 1, not 0"),
+        ({"second": ITQ(65)}, "the second part, ITQ: n_bits=65 exceeds the 64 columns"),
+        ({"n_bits": 1}, "n_bits must be a whole number of at least 2, not 1"),
+        ({"n_bits": 2.5}, "n_bits must be a whole number of at least 2, not 2.5"),
+        ({"normalize": "yes"}, "normalize must be true or false"),
+        ({"weight": -0.5}, "weight must be a finite number of at least zero, not -0.5"),
+        ({"weight": np.inf}, "weight must be a finite number of at least zero, not inf"),
+        ({"weight": np.nan}, "weight must be a finite number of at least zero, not nan"),
+        ({"weight": "0.5"}, "weight must be a finite number of at least zero, not '0.5'"),
+        ({"weight": 1e300}, r"weight must be at most 1e\+30"),
+    ],
+)
+def test_invalid_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Hybrid(**{"first": LSH(4), "second": LSH(4), "random_state": 0} | options).fit(X)
+
+
+def test_a_weight_of_zero_is_allowed():
+    assert Hybrid(LSH(4), LSH(4), weight=0, random_state=0).fit(X).weight_ == 0.0
+
+
+def test_a_bad_row_is_named_as_by_any_hasher():
+    rows = X.copy()
+    rows[7, 3] = np.nan
+    with pytest.raises(BadRowsError, match=r"^Input X contains NaN: the first such row is 7"):
+        Hybrid(LSH(4), imh(4), random_state=0).fit(rows)
+
+
+def test_without_arguments_it_is_imh_and_itq():
+    hybrid = Hybrid(random_state=0).fit(X)
+    assert isinstance(hybrid, Hasher)
+    assert (type(hybrid.first_), type(hybrid.second_), hybrid.n_bits_) == (IMH, ITQ, 64)
