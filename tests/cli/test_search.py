@@ -10,7 +10,7 @@ import pytest
 from command import flip_bit, run, stderr_line
 from numpy.typing import NDArray
 
-from manihash import HammingIndex, load
+from manihash import HammingIndex, Rescore, load
 from manihash.codes import hamming, pack, unpack
 
 BITS = 12
@@ -123,6 +123,15 @@ def test_rerank_sorts_by_euclidean_distance() -> None:
         assert answer["ids"] == np.argsort(far, kind="stable")[:20].tolist()
         assert answer["distances"] == pytest.approx(np.sort(far)[:20])
     assert "euclidean distance" in run("search", "model.mhash", "codes.mhx", "Q.npy", "--rerank=X.npy").stdout
+
+
+def test_shortlist_sets_how_many_rows_are_reranked() -> None:
+    rerank = ["codes.mhx", "Q.npy", "-k", "3", "--rerank", "X.npy", "--shortlist"]
+    index, X, Q = HammingIndex.load("codes.mhx"), np.load("X.npy"), np.load("Q.npy")
+    queries = load("model.mhash").encode(Q)
+    for size in (3, 50):
+        expected = index.search(queries, 3, rescore=Rescore(Q, X, shortlist=size))[1]
+        assert [ids for ids, _ in found(*rerank, str(size))] == expected.tolist()
 
 
 def test_asymmetric_ranks_by_the_real_values_of_the_queries() -> None:

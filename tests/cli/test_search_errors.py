@@ -89,6 +89,8 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         ([*SEARCH, "--filter=mask.npy"], "a boolean filter of shape (7,)"),
         ([*SEARCH, "--filter=X.npy"], "a set of ids or one boolean per row"),
         ([*SEARCH, "--filter=none.npy"], "no file at"),
+        ([*SEARCH, "--shortlist=9"], "--shortlist sets how many rows --rerank ranks"),
+        ([*SEARCH, "--rerank=X.npy", "--shortlist=0"], "--shortlist must be a whole number of at least 1"),
         ([*SEARCH, "--rerank=few.npy"], "one vector per row"),
         ([*SEARCH, "--rerank=codes.npy"], "the same number of columns in both"),
         ([*SEARCH, "--rerank=Q.npy"], "row i must be the vector of id i"),

@@ -5,6 +5,9 @@ import pytest
 
 from manihash.codes import hamming, pack, unpack
 from manihash.search import HammingIndex, Rescore, asymmetric, asymmetric_distances, rescore
+from manihash.search import shortlist as short
+from manihash.stores import create_store
+from manihash.stores.rescoring import search_rescored
 
 RNG = np.random.default_rng(0)
 
@@ -89,17 +92,54 @@ def test_a_shortlist_of_all_rows_gives_the_euclidean_ranking(tmp_path):
     np.testing.assert_allclose(dist, np.sort(every, axis=1)[:, :12])
 
 
-def test_rescoring_ranks_only_the_shortlist_with_ties_by_id(monkeypatch):
+def shortlist(distance, codes, kept, size):
+    """The rows of whole buckets, by distance and lowest id, until they are at least ``size``."""
+    rows = []
+    for i in sorted(kept, key=lambda i: (distance[i], i)):
+        if i not in rows and len(rows) < size:
+            rows += [j for j in kept if codes[j].tobytes() == codes[i].tobytes()]
+    return rows
+
+
+@pytest.mark.parametrize("filter", [None, list(range(0, 200, 3))])
+@pytest.mark.parametrize("n_bits", [2, 4, 10])
+@pytest.mark.parametrize("changed", [False, True])
+def test_rescoring_ranks_whole_buckets_with_ties_by_id(monkeypatch, n_bits, changed, filter):
     monkeypatch.setattr(rescore, "_VALUES", 20)
+    monkeypatch.setattr(short, "_REQUESTED", 100)
     X = RNG.integers(0, 3, (200, 4)).astype(float)
     Q = RNG.integers(0, 3, (15, 4)).astype(float)
-    codes = pack(RNG.random((200, 10)) < 0.5)
-    queries = pack(RNG.random((15, 10)) < 0.5)
-    index = HammingIndex(codes, 10)
-    short = index.search(queries, 30)[1]
-    _, ids = index.search(queries, 3, rescore=Rescore(Q, X))
-    for found, among, q in zip(ids.tolist(), short.tolist(), Q, strict=True):
+    codes, queries = pack(RNG.random((200, n_bits)) < 0.5), pack(RNG.random((15, n_bits)) < 0.5)
+    index = HammingIndex(codes, n_bits)
+    if changed:  # the rows of one code are then in two segments
+        index.remove(range(0, 40, 2))
+        index.add(codes[0:40:2], range(0, 40, 2))
+    _, ids = index.search(queries, 3, rescore=Rescore(Q, X), filter=filter)
+    for found, distance, q in zip(ids.tolist(), hamming(queries, codes), Q, strict=True):
+        among = shortlist(distance, codes, filter or range(200), 30)
         assert found == sorted(among, key=lambda i: (((X[i] - q) ** 2).sum(), i))[:3]
+
+
+def test_rescoring_finds_the_nearest_row_of_a_collapsed_code():
+    X = RNG.standard_normal((3000, 5))
+    index = HammingIndex(np.zeros((3000, 1), np.uint8), 8)
+    _, ids = index.search(np.zeros((20, 1), np.uint8), 1, rescore=Rescore(X[-20:], X))
+    assert ids.ravel().tolist() == list(range(2980, 3000))
+
+
+def test_a_store_is_rescored_like_an_index(tmp_path):
+    pytest.importorskip("faiss")
+    X, Q = RNG.standard_normal((300, 6)), RNG.standard_normal((20, 6))
+    codes, queries = pack(X[:, :5] > 0), pack(Q[:, :5] > 0)
+    with create_store(str(tmp_path / "codes.faiss"), 5) as store:
+        for options in ({}, {"shortlist": 1}, {"shortlist": 77}, {"shortlist": 1000}):
+            assert search_rescored(store, queries, 3, Rescore(Q, X, **options))[1].shape == (20, 0)
+        store.add(codes, np.arange(300))
+        for options in ({}, {"shortlist": 1}, {"shortlist": 77}, {"shortlist": 1000}):
+            chosen = Rescore(Q, X, **options)
+            expected = HammingIndex(codes, 5).search(queries, 3, rescore=chosen)
+            for a, b in zip(search_rescored(store, queries, 3, chosen), expected, strict=True):
+                np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash import HammingIndex, Hasher
-    from manihash.search import Rescore
     from manihash.stores import Store
 
 _QUERIES_SHOWN = 10
@@ -34,6 +33,7 @@ class _Request:
     k: int | None
     radius: int | None
     rerank: str | None
+    shortlist: int | None
     asymmetric: bool
     filter: str | None
 
@@ -81,9 +81,18 @@ def search(
         typer.Option(
             "--rerank",
             metavar="VECTORS",
-            help="Rerank the 10 k nearest codes by the Euclidean distance of the original vectors in this "
-            "file; row i is the vector of id i.",
+            help="Rerank a shortlist by the Euclidean distance of the original vectors in this file; row i "
+            "is the vector of id i.",
             show_default=False,
+        ),
+    ] = None,
+    shortlist: Annotated[
+        int | None,
+        typer.Option(
+            "--shortlist",
+            metavar="N",
+            help="Smallest number of rows to rerank per query; rows with the same code are taken together.",
+            show_default="10 times -k",
         ),
     ] = None,
     asymmetric: Annotated[
@@ -121,7 +130,7 @@ def search(
       manihash search model.mhash codes.mhx queries.npy --rerank vectors.npy
       manihash search model.mhash queries.npy --store codes.lance
     """
-    request = _Request(k, radius, rerank, asymmetric, keep)
+    request = _Request(k, radius, rerank, shortlist, asymmetric, keep)
     codes, queries = _sources(files, store)
     _check_options(request, store)
     _inputs.check_npz_output(out, model, codes, queries, rerank, keep)
@@ -162,6 +171,10 @@ def _check_options(request: _Request, store: str | None) -> None:
         raise typer.BadParameter("-k and --radius cannot be combined: give one of the two")
     positive_int(_DEFAULT_K if request.k is None else request.k, "-k")
     positive_int(0 if request.radius is None else request.radius, "--radius", least=0)
+    if request.shortlist is not None:
+        positive_int(request.shortlist, "--shortlist")
+        if request.rerank is None:
+            raise typer.BadParameter("--shortlist sets how many rows --rerank ranks: give --rerank VECTORS")
     if request.radius is not None and request.ranked_by != "hamming":
         raise typer.BadParameter("--radius is a Hamming distance: omit --rerank and --asymmetric, or use -k")
     if store is not None and (request.asymmetric or request.filter is not None):
@@ -205,9 +218,12 @@ def _search(
 
     from manihash import HammingIndex
     from manihash.search import Rescore
+    from manihash.stores.rescoring import search_rescored
 
     codes, k = hasher.encode(queries), request.k or _DEFAULT_K
-    rescore = None if request.rerank is None else Rescore(queries, _inputs.read_vectors(request.rerank))
+    rescore = None
+    if request.rerank is not None:
+        rescore = Rescore(queries, _inputs.read_vectors(request.rerank), request.shortlist)
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         if request.radius is not None:
@@ -216,22 +232,12 @@ def _search(
         distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
     elif request.radius is not None:
         return opened.within(codes, request.radius)
+    elif rescore is not None:
+        distances, ids = search_rescored(opened, codes, k, rescore)
     else:
-        distances, ids = _search_store(opened, codes, k, rescore)
+        distances, ids = opened.search(codes, k)
     q, columns = ids.shape
     return np.arange(q + 1) * columns, distances.ravel(), ids.ravel()
-
-
-def _search_store(
-    store: "Store", codes: "NDArray[Any]", k: int, rescore: "Rescore | None"
-) -> tuple["NDArray[Any]", "NDArray[Any]"]:
-    """Return distances and ids (q, k) from a database, reranked if `rescore` is given."""
-    n = store.count()
-    if rescore is None or not n:
-        return store.search(codes, k)
-    rescore.check(len(codes))
-    _, ids = store.search(codes, max(k, min(rescore.length(k), n)))
-    return rescore.best(ids, k)
 
 
 def _read_filter(path: str, index: "HammingIndex") -> "NDArray[Any]":

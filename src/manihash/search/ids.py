@@ -66,6 +66,14 @@ def filter_masks(segments: Sequence[Segment], filter: Filter) -> list[Mask | Non
     return masks
 
 
+def selected_rows(segments: Sequence[Segment], masks: Sequence[Mask | None]) -> int:
+    """Number of rows that the masks of ``filter_masks`` select."""
+    return sum(
+        len(segment) if mask is None else int(np.count_nonzero(mask))
+        for segment, mask in zip(segments, masks, strict=True)
+    )
+
+
 def all_ids(segments: Sequence[Segment]) -> Ids:
     """Ids of all rows of the segments, ascending."""
     if len(segments) == 1:

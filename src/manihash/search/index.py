@@ -12,12 +12,13 @@ from manihash.codes import check_codes
 from manihash.search import files
 from manihash.search.asymmetric import AsymmetricQueries
 from manihash.search.buckets import build
-from manihash.search.ids import Filter, check_ids, filter_masks
+from manihash.search.ids import Filter, check_ids, filter_masks, selected_rows
 from manihash.search.rescore import Rescore
 from manihash.search.routes import QueryPlan, plan_nearest
 from manihash.search.row_set import RowSet
 from manihash.search.scanners import HammingQueries
 from manihash.search.segments import count_of, nearest_of, within_of
+from manihash.search.shortlist import whole_buckets
 from manihash.search.stats import IndexStats, stats
 from manihash.types import Ids, Ints
 
@@ -112,7 +113,8 @@ class HammingIndex(RowSet):
             Real embedding of the queries, as ``embed`` returns it. Rows are then ranked by the distance of
             ``manihash.search.asymmetric_distances`` instead of the Hamming distance.
         rescore : Rescore, default=None
-            Rank a longer list by the Euclidean distance of the original vectors and return its best k rows.
+            Rank a longer list, which consists of whole buckets, by the Euclidean distance of the original
+            vectors and return its best k rows.
 
         Returns
         -------
@@ -124,7 +126,6 @@ class HammingIndex(RowSet):
         k, asked = positive_int(k, "k"), self._checked(queries, "queries")
         if rescore is not None:
             rescore.check(len(asked))
-        fetch = k if rescore is None else rescore.length(k)
         ranked: HammingQueries | AsymmetricQueries = HammingQueries(asked, self._snapshot.scanner)
         if asymmetric is not None:
             ranked = AsymmetricQueries(asymmetric, self.n_bits)
@@ -133,11 +134,14 @@ class HammingIndex(RowSet):
                 f"got {len(asked)} queries, but asymmetric has {len(ranked)} rows: pass one row per query"
             )
         segments = self._snapshot.segments()
-        levels, ids = nearest_of(segments, filter_masks(segments, filter), ranked, fetch)
-        if k > (n := ids.shape[1]):
+        masks = filter_masks(segments, filter)
+        if k > (n := selected_rows(segments, masks)):
             rows = "rows of the index" if filter is None else "rows that the filter selects"
             _log.warning("k=%d exceeds the %d %s: all %d are returned", k, n, rows, n)
-        return (ranked.distances(levels), ids) if rescore is None else rescore.best(ids, k)
+        if rescore is not None:
+            return rescore.best(whole_buckets(segments, masks, ranked, rescore.length(k)), min(k, n))
+        levels, ids = nearest_of(segments, masks, ranked, k)
+        return ranked.distances(levels), ids
 
     def within(
         self, queries: ArrayLike, radius: int, *, filter: Filter = None

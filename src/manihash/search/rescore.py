@@ -1,5 +1,6 @@
 """Rescoring: a shortlist of codes ranked by the original vectors."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ class Rescore:
     """Rank a shortlist by the Euclidean distance of the original vectors.
 
     Pass it to ``HammingIndex.search``: the index finds the shortlist by Hamming distance, and the best k rows
-    of it by Euclidean distance are returned.
+    of it by Euclidean distance are returned. Rows with the same code form a bucket. The shortlist consists of
+    whole buckets, nearest first, ties by lowest id: if codes repeat, it can be much longer than requested.
 
     Parameters
     ----------
@@ -29,7 +31,8 @@ class Rescore:
     vectors : ndarray of shape (n, d)
         Original vectors of the rows, in memory or memory-mapped; row i is the vector of id i.
     shortlist : int, default=None
-        Number of nearest codes to rank per query; by default 10 times the number of answers.
+        Smallest number of rows to rank per query; by default 10 times the number of answers. Buckets are
+        taken until they hold that many rows. The last one is not cut, since its rows are equally near.
 
     Examples
     --------
@@ -51,7 +54,7 @@ class Rescore:
     shortlist: int | None = None
 
     def length(self, k: int) -> int:
-        """Return the length of the shortlist for k answers.
+        """Return the smallest length of the shortlist for k answers.
 
         Parameters
         ----------
@@ -61,7 +64,7 @@ class Rescore:
         Returns
         -------
         int
-            Number of rows to rank per query, at least k.
+            Smallest number of rows to rank per query, at least k.
         """
         return _SHORTLIST * k if self.shortlist is None else max(k, positive_int(self.shortlist, "shortlist"))
 
@@ -81,37 +84,48 @@ class Rescore:
             )
         finite_block(np.asarray(Q), name="the vectors of the queries")
 
-    def best(self, ids: ArrayLike, k: int) -> tuple[NDArray[Any], Ids]:
-        """Return the k best rows of a shortlist, nearest first, ties by id.
+    def best(self, shortlists: Iterable[ArrayLike], k: int) -> tuple[NDArray[Any], Ids]:
+        """Return the k best rows of the shortlists, nearest first, ties by id.
 
         Parameters
         ----------
-        ids : array-like of shape (q, s), int64
-            Ids of the shortlist of each query.
+        shortlists : iterable of array-like of int64
+            Ids of the shortlist of each query, at least k of each: one array of shape (q, s), or q arrays of
+            different lengths.
         k : int
             Number of answers per query.
 
         Returns
         -------
-        distances : ndarray of shape (q, min(k, s)), float64
+        distances : ndarray of shape (q, k), float64
             Euclidean distances.
-        ids : ndarray of shape (q, min(k, s)), int64
+        ids : ndarray of shape (q, k), int64
             Ids of the rows.
         """
-        ids = np.sort(np.asarray(ids), axis=1)
-        if ids.size and not 0 <= ids.min() <= ids.max() < len(self.vectors):
+        q = len(self.queries)
+        distances, ids = np.empty((q, k), np.float64), np.empty((q, k), np.int64)
+        for i, some in enumerate(shortlists):
+            rows = np.sort(np.asarray(some, np.int64))
+            self._check_ids(rows)
+            far = np.concatenate([np.empty(0), *self._distances(rows, i)])
+            nearest = np.argsort(far, kind="stable")[:k]
+            distances[i], ids[i] = far[nearest], rows[nearest]
+        return distances, ids
+
+    def _distances(self, ids: Ids, i: int) -> Iterator[NDArray[Any]]:
+        """Distances of the rows with some ids to query i, block by block."""
+        query = np.asarray(self.queries[i], np.float64)
+        step = max(1, _VALUES // max(1, self.vectors.shape[1]))
+        for start in range(0, len(ids), step):
+            some = ids[start : start + step]
+            rows = np.asarray(self.vectors[some], np.float64)
+            finite_block(rows, row_numbers=some, name="the vectors to rescore with")
+            yield np.sqrt(np.square(rows - query).sum(axis=1))
+
+    def _check_ids(self, ids: Ids) -> None:
+        """Raise if an ascending id has no vector."""
+        if len(ids) and not 0 <= ids[0] <= ids[-1] < len(self.vectors):
             raise ValueError(
-                f"found ids from {ids.min()} to {ids.max()}, but Rescore.vectors has {len(self.vectors)} "
+                f"found ids from {ids[0]} to {ids[-1]}, but Rescore.vectors has {len(self.vectors)} "
                 "rows: row i must be the vector of id i"
             )
-        distance = np.empty(ids.shape, np.float64)
-        step = max(1, _VALUES // max(1, ids.shape[1] * self.vectors.shape[1]))
-        for i in range(0, len(ids), step):
-            some = ids[i : i + step]
-            rows = np.asarray(self.vectors[some.ravel()], np.float64)
-            finite_block(rows, row_numbers=some.ravel(), name="the vectors to rescore with")
-            queries = np.asarray(self.queries[i : i + step], np.float64)
-            difference = rows.reshape(*some.shape, self.vectors.shape[1]) - queries[:, None]
-            distance[i : i + step] = np.sqrt(np.square(difference).sum(axis=2))
-        order = np.argsort(distance, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(distance, order, axis=1), np.take_along_axis(ids, order, axis=1)
