@@ -22,6 +22,7 @@ from manihash.base.affinity import neighbor_graph, separation
 from manihash.base.graph import BaseGraph
 from manihash.embeddings._descent import Schedule
 from manihash.embeddings.tsne import late_exaggeration
+from manihash.rows import rows_of
 from manihash.rows.local import LocalRows
 
 DIGITS = load_digits().data / 16
@@ -162,3 +163,27 @@ def test_graph_affinities_find_more_within_a_radius_than_those_of_the_base_point
     graph, large = scores("imh-graph"), scores("imh-large")
     assert graph.map > large.map - 0.01
     assert graph.f1 > large.f1 + 0.15
+
+
+def graph_hasher():
+    embedding = TSNE(n_iter=100, exaggeration=(4.0, "auto"), affinity=GraphAffinity(), annealed=True)
+    return IMH(16, KMeansBase(150), embedding, random_state=0)
+
+
+@pytest.mark.extra
+def test_a_dask_array_gives_the_codes_of_the_array():
+    da = pytest.importorskip("dask.array")
+    X = DIGITS.astype(np.float32)
+    lazy = da.from_array(X, chunks=(500, -1))
+    expected = graph_hasher().fit(X).encode(X)
+    np.testing.assert_array_equal(graph_hasher().fit(lazy).encode(lazy).compute(), expected)
+
+
+@pytest.mark.extra
+def test_a_tensor_gives_affinities_that_equal_those_of_the_array():
+    torch = pytest.importorskip("torch")
+    graph, rows = graph_of(DIGITS, 150)
+    tensor_rows = rows_of(torch.from_numpy(DIGITS))
+    expected = GraphAffinity().matrix(graph, rows, rng())
+    found = GraphAffinity().matrix(graph, tensor_rows, rng())
+    assert abs(found - expected).max() < 1e-9
