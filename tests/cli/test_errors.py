@@ -169,3 +169,33 @@ def test_invalid_input_gives_one_message_and_exit_code_2(
     before = files()
     assert expected in stderr_line(run(*args, code=2))
     assert files() == before
+
+
+def other_names(path: str) -> list[str]:
+    """Other names of a file: another path, a symbolic link and a hard link."""
+    suffix = Path(path).suffix
+    Path("folder").mkdir()
+    Path(f"symbolic{suffix}").symlink_to(path)
+    Path(f"hard{suffix}").hardlink_to(path)
+    return [path, f"folder/../{path}", str(Path(path).absolute()), f"symbolic{suffix}", f"hard{suffix}"]
+
+
+@pytest.mark.parametrize("command", ["fit", "fit --labels", "encode", "dedup", "search", "index", "gist"])
+def test_an_output_that_is_an_input_is_refused_under_any_name(command: str, model: str) -> None:
+    codes, X = np.load("codes.npy"), np.load("X.npy")
+    np.savez("x.npz", X=X, y=np.load("y.npy"), codes=codes, images=X.reshape(300, 4, 4))
+    Path("x.mhx").write_bytes(b"ids")
+    arguments = {
+        "fit": ["fit", "x.npz:X", *SMALL],
+        "fit --labels": ["fit", "X.npy", "--labels=x.npz:y", *SMALL],
+        "encode": ["encode", model, "x.npz:X"],
+        "dedup": ["dedup", "x.npz:codes"],
+        "search": ["search", model, "codes.npy", "x.npz:X"],
+        "index": ["index", "codes.npy", "--ids=x.mhx"],
+        "gist": ["data", "gist", "x.npz:images"],
+    }[command]
+    source = "x.mhx" if command == "index" else "x.npz"
+    before = Path(source).read_bytes()
+    for out in other_names(source):
+        assert "also an input file" in stderr_line(run(*arguments, "-o", out, code=2))
+    assert Path(source).read_bytes() == before

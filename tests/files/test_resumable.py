@@ -217,3 +217,92 @@ def test_a_disk_that_is_full_from_the_start_leaves_nothing(target: Path) -> None
     with full_disk(50), pytest.raises(OSError, match=r"cannot write .*: File too large\. Free disk space"):
         write_and_fail(ResumableFile(target, SHAPE, MADE_FROM), CODES, AssertionError("the file was written"))
     assert not list(target.parent.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "hard link", "another file", "pipe"])
+def test_a_part_file_that_is_not_ours_is_never_changed(target: Path, kind: str) -> None:
+    precious, part = target.parent / "precious", Path(f"{target}.part")
+    precious.write_bytes(b"not codes")
+    make = {
+        "symbolic link": lambda: part.symlink_to(precious),
+        "hard link": lambda: part.hardlink_to(precious),
+        "another file": lambda: part.write_bytes(b"not codes"),
+        "pipe": lambda: os.mkfifo(part),
+    }
+    make[kind]()
+    with (
+        pytest.raises(ResumeError, match=r"codes\.npy\.part (is a link|exists).*choose another target"),
+        ResumableFile(target, SHAPE, MADE_FROM).writing(),
+    ):
+        pytest.fail("the file was opened")
+    assert precious.read_bytes() == b"not codes"
+    assert part.is_fifo() or part.read_bytes() == b"not codes"
+
+
+def test_a_new_checkpoint_does_not_follow_a_link(target: Path) -> None:
+    precious = target.parent / "precious"
+    precious.write_bytes(b"not codes")
+    Path(f"{target}.part.json.new").symlink_to(precious)
+    with (file := ResumableFile(target, SHAPE, MADE_FROM)).writing():
+        file.append(CODES)
+    assert precious.read_bytes() == b"not codes"
+
+
+def test_a_checkpoint_that_is_not_ours_is_kept(target: Path) -> None:
+    Path(f"{target}.part.json").write_text("notes")
+    with (
+        pytest.raises(ResumeError, match=r"part\.json is damaged"),
+        ResumableFile(target, SHAPE, MADE_FROM).writing(),
+    ):
+        pytest.fail("the file was opened")
+    assert Path(f"{target}.part.json").read_text() == "notes"
+
+
+def test_a_process_killed_before_its_first_checkpoint_can_be_run_again(target: Path) -> None:
+    np.save(target, CODES)
+    content = target.read_bytes()
+    target.unlink()
+    for length in (0, 7, len(content) - 12, len(content)):
+        Path(f"{target}.part").write_bytes(content[:length])
+        with (file := ResumableFile(target, SHAPE, MADE_FROM)).writing():
+            assert file.done == 0
+            file.append(CODES)
+        assert target.read_bytes() == content
+
+
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_a_new_part_file_of_another_process_is_not_removed(
+    target: Path, monkeypatch: pytest.MonkeyPatch, interrupt: bool
+) -> None:
+    replace = os.replace
+
+    def replace_and_start_again(source: Path, destination: Path) -> None:
+        replace(source, destination)
+        if Path(destination) == target:
+            Path(f"{target}.part").write_bytes(b"new rows")
+            Path(f"{target}.part.json").write_bytes(b"their checkpoint")
+            if interrupt:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", replace_and_start_again)
+    file = ResumableFile(target, SHAPE, MADE_FROM)
+    try:
+        with file.writing():
+            file.append(CODES)
+    except KeyboardInterrupt:
+        assert interrupt
+    assert Path(f"{target}.part").read_bytes() == b"new rows"
+    assert Path(f"{target}.part.json").read_bytes() == b"their checkpoint"
+    assert np.array_equal(np.load(target), CODES)
+
+
+def test_a_link_to_the_target_is_followed_and_the_mode_is_kept(target: Path) -> None:
+    real = target.with_name("real.npy")
+    real.touch(0o600)
+    target.symlink_to(real)
+    with (file := ResumableFile(target, SHAPE, MADE_FROM)).writing():
+        assert Path(f"{real}.part").stat().st_mode & 0o777 == 0o600
+        file.append(CODES)
+    assert target.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert np.array_equal(np.load(real), CODES)

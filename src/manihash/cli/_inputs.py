@@ -157,12 +157,16 @@ def _with_article(name: str) -> str:
 
 def check_output(path: Path | str, *inputs: Path | str | None) -> None:
     """Raise if the output file cannot be written, or is one of the input files."""
-    target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"cannot write {target}: it is a folder. Give a file name")
-    for source in inputs:
-        if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
-            raise ValueError(f"{target} is also an input file: give another output file with -o")
+    from manihash.files.atomic import is_stream, resolved_target
+    from manihash.files.formats import split_key
+
+    target = resolved_target(split_key(path)[0])
+    for given in inputs:
+        source = None if given is None else split_key(given)[0]
+        if source is not None and target.exists() and source.exists() and target.samefile(source):
+            raise ValueError(f"{path} is also an input file: give another output file with -o")
+    if is_stream(target):
+        return
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass

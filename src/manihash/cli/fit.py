@@ -69,7 +69,7 @@ def fit(
     """
     from sklearn.utils import get_tags
 
-    _inputs.check_output(out, vectors)
+    _inputs.check_output(out, vectors, labels)
     _inputs.check_device(device, dask)
     hasher = _settings.make_hasher(recipe, bits, seed, settings)
     with progress_shown(quiet) as bar:

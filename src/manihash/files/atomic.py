@@ -2,10 +2,16 @@
 
 import hashlib
 import os
+import secrets
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_NAME_CHARACTERS = 40  # of the target, in the name of its temporary file, which must not become too long
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows does not have it
 
 
 @contextmanager
@@ -13,21 +19,19 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path that replaces ``path`` when the block succeeds and is removed otherwise.
 
     The temporary file is in the folder of its target, so the last step is one rename. After an error, an
-    interrupt or a full disk the old file is unchanged.
+    interrupt or a full disk the old file is unchanged. A symbolic link is followed, and the new file has the
+    mode of the old one. The content is copied into a target that is a pipe or a device.
     """
-    target = Path(path)
+    target = resolved_target(path)
+    folder = Path(tempfile.gettempdir()) if is_stream(target) else target.parent
+    part = folder / f".{target.name[:_NAME_CHARACTERS]}.{secrets.token_hex(6)}.part"
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, mode_of_part(target)))
     except OSError as error:
         raise _write_error(target, error, "Choose a target in a folder you can write to") from error
-    os.close(handle)
-    part = Path(name)
     try:
         yield part
-        os.chmod(part, 0o666 & ~_umask())
-        with open(part, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(part, target)
+        publish(part, target)
     except OSError as error:
         if type(error) is not OSError:  # an error of another file, or of the network
             raise
@@ -37,18 +41,65 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             part.unlink()
 
 
+def resolved_target(path: str | os.PathLike[str]) -> Path:
+    """The file that a write to ``path`` changes, symbolic links followed; raise if it cannot be written."""
+    target = Path(path)
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    except OSError as error:
+        raise _write_error(target, error, "Choose a target in a folder you can write to") from error
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"cannot write {target}: it is a folder. Give a file name")
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise OSError(f"cannot write {target}: it is a disk or a socket. Give a file name")
+    return Path(os.path.realpath(target)) if stat.S_ISREG(mode) and target.is_symlink() else target
+
+
+def is_stream(target: Path) -> bool:
+    """Whether a target is a pipe or a character device, into which content is copied."""
+    with suppress(FileNotFoundError):
+        mode = os.stat(target).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+    return False
+
+
+def mode_of_part(target: Path) -> int:
+    """The mode to create a temporary file with, from which the system subtracts the process's umask."""
+    mode = _mode_of(target)
+    return 0o666 if mode is None else mode & 0o666 | 0o600
+
+
+def publish(part: Path, target: Path) -> None:
+    """Give a complete temporary file the name and the mode of its target, or copy it into a stream."""
+    if is_stream(target):
+        with open(part, "rb") as source, open(target, "wb") as stream:
+            shutil.copyfileobj(source, stream)
+        part.unlink()
+        return
+    mode = _mode_of(target)
+    with open(part, "rb+") as file:
+        if mode is not None:
+            os.chmod(part, mode)
+        os.fsync(file.fileno())
+    os.replace(part, target)
+
+
+def _mode_of(target: Path) -> int | None:
+    """The permissions of an existing file, None if there is no file."""
+    try:
+        info = os.stat(target)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(info.st_mode) & 0o777 if stat.S_ISREG(info.st_mode) else 0o600
+
+
 def _write_error(target: Path, error: OSError, remedy: str) -> OSError:
     """The error to raise for a file that cannot be written."""
     if error.errno is None:  # numpy's error, whose text says how many bytes were written
         return OSError(f"cannot write {target}: {error}. {remedy}")
     return type(error)(error.errno, f"cannot write {target}: {os.strerror(error.errno)}. {remedy}")
-
-
-def _umask() -> int:
-    """The file mode bits that new files of this process do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def sha256_of(path: Path) -> str:

@@ -7,6 +7,8 @@ document and the SHA-256 of document and arrays. Reading a file executes nothing
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
         if start.read(6) == b"\x93NUMPY":
             raise ModelFileError(f"{path} is an npy file, not a model file: give a file that save() wrote")
     try:
-        with safe_open(path, framework="numpy") as file:
+        with _panic_as_memory_error(path), safe_open(path, framework="numpy") as file:
             header = _header(path, file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
@@ -70,6 +72,17 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
         return json.loads(text), arrays
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} does not describe a model ({error}): fit the model again") from error
+
+
+@contextmanager
+def _panic_as_memory_error(path: Path) -> Iterator[None]:
+    """Raise a MemoryError where safetensors panics because the memory is full."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # its class has no public name
+            raise
+        raise MemoryError(f"cannot read {path} of {path.stat().st_size:,} bytes into memory") from error
 
 
 def format_version(path: str | os.PathLike[str]) -> int:

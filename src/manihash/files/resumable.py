@@ -8,6 +8,7 @@ complete.
 import io
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.checks import BadRowsError
+from manihash.files.atomic import NO_LINK, is_stream, mode_of_part, publish, resolved_target
 
 _CHECKPOINT_SECONDS = 1.0  # time between two checkpoints
 
@@ -31,7 +33,8 @@ class ResumableFile:
 
     ``made_from`` maps the name of each thing that determines the rows to its fingerprint. A part file that
     was made from something else raises a ResumeError, unless ``restart`` is true: then it is discarded.
-    ``write(target, rows)`` converts the complete rows if the target is not an npy file.
+    ``write(target, rows)`` converts the complete rows if the target is not an npy file. The part file is
+    beside its target; a symbolic link to the target is followed.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class ResumableFile:
         restart: bool = False,
         write: Callable[[Path, NDArray[np.uint8]], None] | None = None,
     ) -> None:
-        self.target = target
+        self.target = target = resolved_target(target)
         self.part = target.with_name(f"{target.name}.part")
         self.checkpoint = target.with_name(f"{target.name}.part.json")
         self._new_checkpoint = target.with_name(f"{target.name}.part.json.new")
@@ -66,7 +69,7 @@ class ResumableFile:
         BadRowsError: the input must change then.
         """
         with self._write_errors():
-            self._file = _open_locked(self.part)
+            self._file = _open_locked(self.part, mode_of_part(self.target))
         with self._file:
             self.done = self._saved = 0 if self.restart else self._rows_of_checkpoint()
             try:
@@ -84,11 +87,12 @@ class ResumableFile:
 
     def _start(self) -> None:
         """Cut the part file to its saved rows and move to their end."""
-        if self.restart:
-            self.checkpoint.unlink(missing_ok=True)
         self._saved_at = monotonic()
         with self._write_errors():
-            self._file.truncate(self._offset(self.done))
+            self._file.truncate(self._offset(self.done) if self.done else 0)
+            if self.restart:  # after the cut: a part file with rows has a checkpoint
+                self.checkpoint.unlink(missing_ok=True)
+            self._file.seek(0)
             self._write(self._header)
             self._file.seek(self._offset(self.done))
 
@@ -102,19 +106,26 @@ class ResumableFile:
 
     def _finish(self) -> None:
         """Rename the part file, or write the target from it."""
+        if self._write_target is None and not is_stream(self.target):
+            # The rename comes last: then another process may start a new part file under the same name.
+            self.checkpoint.unlink(missing_ok=True)
+            publish(self.part, self.target)
+            return
         if self._write_target is None:
-            os.replace(self.part, self.target)
+            publish(self.part, self.target)
         else:
             self._write_target(self.target, np.load(self.part, mmap_mode="r"))
         self._remove()
 
     def _remove(self) -> None:
-        """Remove the part file and its checkpoint."""
-        for path in (self.part, self.checkpoint, self._new_checkpoint):
+        """Remove the checkpoint and then the part file, whose lock keeps other processes out until then."""
+        for path in (self._new_checkpoint, self.checkpoint, self.part):
             path.unlink(missing_ok=True)
 
     def _stop(self, error: BaseException) -> None:
         """Keep the rows that can be resumed and say so in a note; remove the part file if there are none."""
+        if not _is_at(self._file, self.part):  # it has its final name, and a new part file is not ours
+            return
         if not self._disk_failed:
             with suppress(OSError):
                 self._file.truncate(self._offset(self.done))  # frees space for the checkpoint on a full disk
@@ -128,19 +139,27 @@ class ResumableFile:
     def _rows_of_checkpoint(self) -> int:
         """The number of rows that an earlier run saved, if it used the same inputs."""
         size = self.part.stat().st_size
-        if not size or not self.checkpoint.is_file():
+        if not self.checkpoint.is_file():
+            self._check_own(size)
             return 0
         try:
             checkpoint = json.loads(self.checkpoint.read_text(encoding="utf-8"))
             made_from, done = dict(checkpoint["made_from"]), int(checkpoint["done"])
         except (ValueError, KeyError, TypeError) as error:
             raise self._resume_error(f"{self.checkpoint} is damaged ({error})") from error
+        if not size:
+            return 0
         for name, value in self.made_from.items():
             if made_from.get(name) != value:
                 raise self._resume_error(f"{self.part} holds {done:,} rows made with another {name}")
         if not 0 <= done <= self.shape[0] or size < self._offset(done):
             raise self._resume_error(f"{self.part} is shorter than {self.checkpoint.name} says")
         return done
+
+    def _check_own(self, size: int) -> None:
+        """Raise unless a part file without a checkpoint is empty or starts with the header of the target."""
+        if size and self._file.read(len(self._header)) != self._header[:size]:
+            raise self._resume_error(f"{self.part} exists and holds something else")
 
     def _resume_error(self, text: str) -> ResumeError:
         """The error for a part file that cannot be resumed."""
@@ -163,7 +182,8 @@ class ResumableFile:
         except OSError:
             self._disk_failed = True
             raise
-        with open(self._new_checkpoint, "w", encoding="utf-8") as checkpoint:
+        self._new_checkpoint.unlink(missing_ok=True)
+        with open(self._new_checkpoint, "x", encoding="utf-8") as checkpoint:
             json.dump({"made_from": self.made_from, "done": self.done}, checkpoint)
             checkpoint.flush()
             os.fsync(checkpoint.fileno())
@@ -195,15 +215,37 @@ def _npy_header(shape: tuple[int, int]) -> bytes:
     return header.getvalue()
 
 
-def _open_locked(path: Path) -> Any:
+def _open_locked(path: Path, mode: int) -> Any:
     """The file at a path, locked for this process; the lock ends with the process."""
     while True:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, mode)
+        except OSError as error:
+            if path.is_symlink():
+                raise _not_ours(path) from error
+            raise
+        file = os.fdopen(handle, "r+b", buffering=0)
         _lock(file, path)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                return file
-        file.close()  # another process has finished in the meantime and renamed this file
+        info = os.fstat(file.fileno())
+        if not _is_at(file, path):
+            file.close()  # another process has finished in the meantime and renamed this file
+        elif stat.S_ISREG(info.st_mode) and info.st_nlink == 1:
+            return file
+        else:
+            file.close()
+            raise _not_ours(path)
+
+
+def _not_ours(path: Path) -> ResumeError:
+    """The error for a part file that is a link, a pipe or a device."""
+    return ResumeError(f"{path} is a link or not a plain file: remove it, or choose another target")
+
+
+def _is_at(file: Any, path: Path) -> bool:
+    """Whether an open file still has a path."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path, follow_symlinks=False))
+    return False
 
 
 def _lock(file: Any, path: Path) -> None:

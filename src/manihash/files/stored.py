@@ -46,13 +46,16 @@ class StoredRows:
 def parser_errors(path: Path) -> Iterator[None]:
     """Turn any error that a parser raises for a damaged file into a DataFileError.
 
-    Errors of the system, such as a disk that cannot be read or a missing permission, are not damage.
+    Errors of the system, such as a full memory, a disk that cannot be read or a missing permission, are not
+    damage.
     """
     try:
         yield
-    except (DataFileError, ImportError):
+    except (DataFileError, ImportError, MemoryError):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError(f"cannot map {path} of {path.stat().st_size:,} bytes into memory") from error
         if isinstance(error, OSError) and error.errno not in _ERRNO_OF_DAMAGE:
             raise OSError(error.errno, f"cannot read {path}: {os.strerror(error.errno)}") from error
         if "pickle" in str(error) or "Python objects" in str(error):
