@@ -296,7 +296,7 @@ def asymmetric(sets: list[str]) -> None:
 
 def mean_ap(truth: Any, Y: np.ndarray, codes: np.ndarray, n_bits: int) -> float:
     """MAP of the ranking by the asymmetric distance; for signs this is the Hamming distance."""
-    return evaluate_ranking(lambda start, stop: asymmetric_distances(Y[start:stop], codes, n_bits), truth)
+    return evaluate_ranking(lambda start, stop: asymmetric_distances(Y[start:stop], codes, n_bits), truth).map
 
 
 def main() -> None:

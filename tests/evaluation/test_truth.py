@@ -82,8 +82,8 @@ def test_the_scan_of_the_vectors_ranks_by_euclidean_distance():
     expected = np.mean(
         [average_precision_score(r, -d) for r, d in zip(truth.relevant(0, 25), distance, strict=True)]
     )
-    assert evaluate_scan(Q, X, truth) == pytest.approx(expected, rel=1e-9)
-    assert evaluate_scan(Q, X, EuclideanTruth(Q, X)) == pytest.approx(1)
+    assert evaluate_scan(Q, X, truth).map == pytest.approx(expected, rel=1e-9)
+    assert evaluate_scan(Q, X, EuclideanTruth(Q, X)).map == pytest.approx(1)
 
 
 def test_a_block_of_queries_holds_a_bounded_number_of_pairs():

@@ -67,7 +67,7 @@ def scan_map(data: "Dataset", truth: "Truth") -> float:
     from manihash.evaluation.harness import evaluate_scan
     from manihash.evaluation.truth import LabelTruth
 
-    return evaluate_scan(data.X_test, data.X_train, truth) if isinstance(truth, LabelTruth) else 1.0
+    return evaluate_scan(data.X_test, data.X_train, truth).map if isinstance(truth, LabelTruth) else 1.0
 
 
 def measures(hasher: "Hasher", data: "Dataset", truth: "Truth", radius: int) -> dict[str, float]:

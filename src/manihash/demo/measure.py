@@ -144,8 +144,8 @@ def scan(setup: Setup) -> Scan:
     data = setup.data
     unit_queries = normalize(data.X_test.astype(np.float32))
     return Scan(
-        evaluate_scan(data.X_test, data.X_train, setup.truth),
-        evaluate_scan(unit_queries, setup.U, setup.truth),
+        evaluate_scan(data.X_test, data.X_train, setup.truth).map,
+        evaluate_scan(unit_queries, setup.U, setup.truth).map,
     )
 
 

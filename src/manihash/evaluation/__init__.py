@@ -1,8 +1,7 @@
 """Ground truth, metrics, and the harness that evaluates codes and hashers."""
 
+from manihash.evaluation.first_answers import NeighborTruth
 from manihash.evaluation.harness import (
-    Curves,
-    Evaluation,
     evaluate,
     evaluate_lookup,
     evaluate_ranking,
@@ -10,6 +9,7 @@ from manihash.evaluation.harness import (
     measure,
 )
 from manihash.evaluation.metrics import recall_at_k
+from manihash.evaluation.results import Curves, Evaluation, RankingQuality
 from manihash.evaluation.truth import EuclideanTruth, LabelTruth, nearest_euclidean
 
 __all__ = [
@@ -17,6 +17,8 @@ __all__ = [
     "EuclideanTruth",
     "Evaluation",
     "LabelTruth",
+    "NeighborTruth",
+    "RankingQuality",
     "evaluate",
     "evaluate_lookup",
     "evaluate_ranking",

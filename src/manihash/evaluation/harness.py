@@ -7,10 +7,9 @@ is held.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +17,8 @@ from numpy.typing import ArrayLike
 from manihash.checks import positive_int
 from manihash.codes import check_codes, hamming
 from manihash.evaluation import metrics
+from manihash.evaluation.first_answers import FirstAnswers
+from manihash.evaluation.results import Curves, Evaluation, LookUp, Measurement, R, RankingQuality
 from manihash.evaluation.truth import EuclideanScan, Truth, query_block
 from manihash.progress import advance
 from manihash.types import Codes, Floats, Ids, Mask
@@ -27,101 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, eq=False)
-class Curves:
-    """Precision and recall at every rank and within every radius, means over the queries.
-
-    Returned by :func:`evaluate` with ``curves=True`` as ``Evaluation.curves``.
-
-    Parameters
-    ----------
-    precision_at : ndarray of shape (n,)
-        Precision among the first N rows of the ranking, for N = 1 … n.
-    recall_at : ndarray of shape (n,)
-        Recall among the first N rows of the ranking, for N = 1 … n.
-    precision_within : ndarray of shape (n_bits + 1,)
-        Precision within Hamming radius 0 … n_bits.
-    recall_within : ndarray of shape (n_bits + 1,)
-        Recall within Hamming radius 0 … n_bits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manihash import LabelTruth, evaluate
-    >>> codes = np.array([[0b0001], [0b0011], [0b1111]], np.uint8)
-    >>> truth = LabelTruth(["cat"], ["cat", "cat", "dog"])
-    >>> evaluate(codes[:1], codes, truth, n_bits=8, curves=True).curves.recall_at
-    array([0.5, 1. , 1. ])
-    """
-
-    precision_at: Floats
-    recall_at: Floats
-    precision_within: Floats
-    recall_within: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Quality of a set of codes: the result of :func:`evaluate`.
-
-    All values are between 0 and 1, and 1 is best.
-
-    Parameters
-    ----------
-    map : float
-        Mean average precision of the ranking of the whole database by Hamming distance, with ties in database
-        order.
-    map_ties : float
-        Expectation of ``map`` over random order inside each tie.
-    precision : float
-        Mean precision of the look-up within the radius. A query that retrieves nothing counts 0.
-    recall : float
-        Mean recall of the look-up within the radius.
-    f1 : float
-        F1 of ``precision`` and ``recall``.
-    curves : Curves or None, default=None
-        Precision and recall at every rank and within every radius, if requested.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manihash import LabelTruth, evaluate
-    >>> codes = np.array([[0b0001], [0b0011], [0b1111]], np.uint8)
-    >>> result = evaluate(codes[:1], codes, LabelTruth(["cat"], ["cat", "cat", "dog"]), n_bits=8)
-    >>> result.map, result.precision, result.recall
-    (1.0, 1.0, 1.0)
-    """
-
-    map: float
-    map_ties: float
-    precision: float
-    recall: float
-    f1: float
-    curves: Curves | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LookUp:
-    """Precision and recall within every radius 0 … n_bits, (n_bits + 1,) each, and tie-aware MAP."""
-
-    precision: Floats
-    recall: Floats
-    map_ties: float
-
-
-@dataclass(frozen=True)
-class Measurement(Generic[R]):
-    """The result of an evaluation of a hasher, and the seconds that each step took."""
-
-    result: R
-    fit_seconds: float
-    encode_seconds: float  # of the database
-    encode_queries_seconds: float
-    evaluate_seconds: float
-
 
 def evaluate(
     query_codes: ArrayLike,
@@ -130,13 +36,15 @@ def evaluate(
     n_bits: int,
     radius: int = 2,
     *,
+    neighbors: Truth | None = None,
     curves: bool = False,
     block: int | None = None,
 ) -> Evaluation:
     """Measure how well Hamming distances between codes retrieve the relevant rows.
 
     The whole database is ranked by Hamming distance for mean average precision (MAP). All rows within a
-    Hamming radius are retrieved for precision, recall and F1.
+    Hamming radius are retrieved for precision, recall and F1. The first ten answers count for precision@10
+    and recall@10.
 
     Parameters
     ----------
@@ -151,6 +59,8 @@ def evaluate(
         Number of bits of a code.
     radius : int, default=2
         Hamming radius of the look-up, in bits.
+    neighbors : NeighborTruth, default=None
+        The true ten nearest rows of each query, ``NeighborTruth(Q, X)``, for ``recall_at_10``.
     curves : bool, default=False
         Whether to compute precision and recall at every rank and within every radius, too.
     block : int, default=None
@@ -160,7 +70,7 @@ def evaluate(
     Returns
     -------
     Evaluation
-        MAP, and precision, recall and F1 of the look-up: means over the queries.
+        MAP, precision, recall and F1 of the look-up, and precision@10 and recall@10: means over the queries.
 
     Raises
     ------
@@ -190,12 +100,14 @@ def evaluate(
     ap, ap_ties = np.empty(q), np.empty(q)
     precision, recall = np.empty((q, n_bits + 1)), np.empty((q, n_bits + 1))
     curve = metrics.RankCurve(n) if curves else None
+    first = FirstAnswers((q, n), neighbors)
     for start in range(0, q, block):
         rows = slice(start, min(start + block, q))
         distance, relevant = hamming(queries[rows], database), truth.relevant(start, rows.stop)
         counts = metrics.histograms(distance, relevant, n_bits)
         ap_ties[rows] = metrics.expected_ap(*counts)
         precision[rows], recall[rows] = metrics.within_radii(*counts)
+        first.add(start, distance, *counts)
         for i, ranks in enumerate(metrics.relevant_ranks(distance, relevant), start):
             ap[i] = metrics.ap_of_ranks(ranks)
             if curve:
@@ -204,18 +116,22 @@ def evaluate(
     within = precision.mean(axis=0), recall.mean(axis=0)
     p, r = (float(values[min(radius, n_bits)]) for values in within)
     drawn = Curves(*curve.means(q), *within) if curve else None
-    return Evaluation(float(ap.mean()), float(ap_ties.mean()), p, r, metrics.f1(p, r), drawn)
+    return Evaluation(float(ap.mean()), float(ap_ties.mean()), p, r, metrics.f1(p, r), *first.means(), drawn)
 
 
-def evaluate_lookup(query_codes: ArrayLike, codes: ArrayLike, truth: Truth, n_bits: int) -> LookUp:
-    """Precision and recall within every radius, and tie-aware MAP, from the number of rows at each distance.
+def evaluate_lookup(
+    query_codes: ArrayLike, codes: ArrayLike, truth: Truth, n_bits: int, neighbors: Truth | None = None
+) -> LookUp:
+    """Precision and recall within every radius, and tie-aware metrics of the ranking.
 
-    Nothing is sorted. On a million rows this is several times faster than ``evaluate``.
+    They follow from the number of rows at each distance; nothing is sorted. On a million rows this is several
+    times faster than ``evaluate``.
     """
     n_bits = positive_int(n_bits, "n_bits")
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
     q, n = _check_truth(truth, (len(queries), len(database)))
     precision, recall, ap_ties = np.zeros(n_bits + 1), np.zeros(n_bits + 1), 0.0
+    first = FirstAnswers((q, n), neighbors)
     for start in range(0, q, query_block(n)):
         stop = min(start + query_block(n), q)
         distance, relevant = hamming(queries[start:stop], database), truth.relevant(start, stop)
@@ -224,28 +140,37 @@ def evaluate_lookup(query_codes: ArrayLike, codes: ArrayLike, truth: Truth, n_bi
         precision += within[0].sum(axis=0)
         recall += within[1].sum(axis=0)
         ap_ties += float(metrics.expected_ap(*counts).sum())
+        first.add(start, distance, *counts)
         advance("look-up", stop, q)
-    return LookUp(precision / q, recall / q, ap_ties / q)
+    return LookUp(precision / q, recall / q, ap_ties / q, *first.means())
 
 
 def evaluate_ranking(
-    distances: Callable[[int, int], Floats], truth: Truth, stage: str = "evaluation"
-) -> float:
-    """MAP of the ranking by ``distances(start, stop)``, an array (stop - start, n) for these queries."""
+    distances: Callable[[int, int], Floats],
+    truth: Truth,
+    stage: str = "evaluation",
+    *,
+    neighbors: Truth | None = None,
+) -> RankingQuality:
+    """Quality of the ranking by ``distances(start, stop)``, an array (stop - start, n) for these queries."""
     q, n = truth.shape
-    ap = np.empty(q)
+    ap, first = np.empty(q), FirstAnswers((q, n), neighbors)
     for start in range(0, q, query_block(n)):
         stop = min(start + query_block(n), q)
-        ap[start:stop] = metrics.average_precision(distances(start, stop), truth.relevant(start, stop))
+        distance, relevant = distances(start, stop), truth.relevant(start, stop)
+        ap[start:stop] = metrics.average_precision(distance, relevant)
+        first.add_ranked(start, distance, relevant)
         advance(stage, stop, q)
-    return float(ap.mean())
+    return RankingQuality(float(ap.mean()), *first.means())
 
 
-def evaluate_scan(Q: ArrayLike, X: ArrayLike, truth: Truth) -> float:
-    """MAP of the exhaustive l2 scan: rows of X (n, d) ranked by Euclidean distance to the queries (q, d)."""
+def evaluate_scan(
+    Q: ArrayLike, X: ArrayLike, truth: Truth, *, neighbors: Truth | None = None
+) -> RankingQuality:
+    """Quality of the exhaustive l2 scan: rows of X (n, d) ranked by Euclidean distance to queries (q, d)."""
     scan = EuclideanScan(Q, X)
     _check_truth(truth, scan.shape)
-    return evaluate_ranking(scan.keys, truth, "l2 scan")
+    return evaluate_ranking(scan.keys, truth, "l2 scan", neighbors=neighbors)
 
 
 def measure(

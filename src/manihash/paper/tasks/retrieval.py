@@ -83,8 +83,8 @@ def scan(trial: Trial, cache: TrialCache) -> Outcome:
     """MAP of the exhaustive l2 scan, of the vectors themselves and of unit length."""
     data, truth = cache.dataset(trial), cache.truth(trial)
     figures = {
-        "map": evaluate_scan(data.X_test, data.X_train, truth),
-        "map_unit": evaluate_scan(_unit(data.X_test), _unit(data.X_train), truth),
+        "map": evaluate_scan(data.X_test, data.X_train, truth).map,
+        "map_unit": evaluate_scan(_unit(data.X_test), _unit(data.X_train), truth).map,
     }
     return Outcome(figures)
 
@@ -104,7 +104,7 @@ def asymmetric(trial: Trial, cache: TrialCache) -> Outcome:
         return asymmetric_distances(Y[start:stop], codes, trial.bits)
 
     hamming = evaluate(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS)
-    return Outcome({"map": evaluate_ranking(distances, truth), "map_hamming": hamming.map})
+    return Outcome({"map": evaluate_ranking(distances, truth).map, "map_hamming": hamming.map})
 
 
 def _rounded(curve: NDArray[Any]) -> list[float]:
