@@ -182,8 +182,9 @@ def test_a_dask_array_gives_the_codes_of_the_array():
 @pytest.mark.extra
 def test_a_tensor_gives_affinities_that_equal_those_of_the_array():
     torch = pytest.importorskip("torch")
-    graph, rows = graph_of(DIGITS, 150)
-    tensor_rows = rows_of(torch.from_numpy(DIGITS))
+    X = np.hstack([DIGITS, DIGITS**2])  # wider than the components that neighbors are searched in
+    graph, rows = graph_of(X, 150)
+    tensor_rows = rows_of(torch.from_numpy(X))
     expected = GraphAffinity().matrix(graph, rows, rng())
     found = GraphAffinity().matrix(graph, tensor_rows, rng())
     assert abs(found - expected).max() < 1e-9

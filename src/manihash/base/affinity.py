@@ -18,6 +18,7 @@ from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
 
 _WIDTH = 64  # principal components in which the neighbors of rows are searched
+_PCA_ROWS = 20_000
 _PROBES = 4
 _GROUPS = 10  # see ``separation``
 
@@ -89,7 +90,8 @@ def _weights_and_coordinates(
     """Return W̄ (n, m), and coordinates (n, p) of the rows in which their neighbors are searched."""
     reduced = graph.finder if isinstance(graph.finder, ReducedNeighbors) else None
     if reduced is None and rows.width > _WIDTH:
-        reduced = ReducedNeighbors(_WIDTH, random_state=checks.seed(rng)).fit_rows(rows)
+        some = rows.take(np.sort(rng.choice(len(rows), min(len(rows), _PCA_ROWS), replace=False)))
+        reduced = ReducedNeighbors(_WIDTH, random_state=checks.seed(rng)).fit_rows(LocalRows(some))
 
     def block(X: Floats) -> tuple[Any, Any, Any]:
         xp = backend(X)
