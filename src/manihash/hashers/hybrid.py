@@ -30,7 +30,7 @@ class Hybrid(Hasher):
 
     d(a, b) = d_H(a_first, b_first) + weight * d_H(a_second, b_second)
 
-    with the Hamming distance d_H. A
+    with the Hamming distance d_H. ``HammingIndex(codes, n_bits, first_bits=..., weight=...)`` ranks by it. A
     database that compares all bits by Hamming distance can store these codes as well; it ranks with weight 1.
 
     Parameters
@@ -67,13 +67,17 @@ class Hybrid(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import IMH, ITQ, PCA, Hybrid, KMeansBase
+    >>> from manihash import IMH, ITQ, PCA, HammingIndex, Hybrid, KMeansBase
     >>> X = np.random.default_rng(0).normal(size=(1000, 40))
     >>> first = IMH(n_bits=8, base=KMeansBase(50), embedding=PCA())
     >>> hasher = Hybrid(first, ITQ(n_bits=24), random_state=0).fit(X)
     >>> codes = hasher.encode(X)
     >>> codes.shape, hasher.first_bits_
     ((1000, 4), 8)
+    >>> index = HammingIndex(codes, hasher.n_bits_, first_bits=hasher.first_bits_, weight=hasher.weight_)
+    >>> distances, ids = index.search(codes[:5], k=3)
+    >>> ids[:, 0]
+    array([0, 1, 2, 3, 4])
     """
 
     def __init__(

@@ -1,25 +1,34 @@
 """Asymmetric distance: the real values of a query against the bits of stored codes."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import finite_block, positive_int
+from manihash.code_layout import CodeLayout, layout_of
 from manihash.codes import check_codes, n_bytes, unpack
 from manihash.evaluation.truth import smallest
-from manihash.types import Codes, Ints
+from manihash.types import Codes, Floats, Ints
 
 # Codes whose bytes are looked up at once, and queries whose distances are held at once.
 _CODES = 2**16
 _QUERIES = 16
 
 
-def asymmetric_distances(Y: ArrayLike, codes: ArrayLike, n_bits: int) -> NDArray[np.float32]:
+def asymmetric_distances(
+    Y: ArrayLike, codes: ArrayLike, n_bits: int, *, first_bits: int | None = None, weight: float = 0.5
+) -> NDArray[np.float32]:
     """Compute the asymmetric distances of embedded queries to codes.
 
     The distance of y to a code is Σ_j w_j [bit_j ≠ (y_j > 0)] with w_j = min(|y_j|, ‖y‖ / √r). Bits of which
     the query is uncertain count little. No bit counts more than the root mean square of the query's values,
     because the values of the row, of which only the bits are stored, need not be as large. If all |y_j| are
     1, it is the Hamming distance. ``average_precision`` accepts it like any other distance.
+
+    For codes of two parts, the weights w_j of each part are divided by the root mean square of the query's
+    values in this part, since the values of two hashers have no common scale. The distance is that of the
+    first part plus ``weight`` times that of the second.
 
     Parameters
     ----------
@@ -29,6 +38,10 @@ def asymmetric_distances(Y: ArrayLike, codes: ArrayLike, n_bits: int) -> NDArray
         Packed codes.
     n_bits : int
         Length of a code.
+    first_bits : int or None, default=None
+        Number of bits of the first part of the codes of a ``Hybrid``; None if codes have one part.
+    weight : float, default=0.5
+        Weight of the second part, if there is one.
 
     Returns
     -------
@@ -43,11 +56,22 @@ def asymmetric_distances(Y: ArrayLike, codes: ArrayLike, n_bits: int) -> NDArray
     array([[0. , 0.5]], dtype=float32)
     """
     stored = check_codes(codes, positive_int(n_bits, "n_bits"))
-    return _distances(_byte_tables(Y, n_bits), stored)
+    layout = layout_of(n_bits, first_bits, weight)
+    return _distances(byte_tables(Y, n_bits, *factors_of(layout)), stored)
 
 
-def _byte_tables(Y: ArrayLike, n_bits: int) -> NDArray[np.float32]:
-    """Contribution of each value of each byte of a code to its distance from Y (q, r): (q, bytes, 256)."""
+def factors_of(layout: CodeLayout | None) -> tuple[()] | tuple[tuple[float, float], int]:
+    """The factors of the parts in the distance, and the number of bits of the first; () for one part."""
+    return () if layout is None else ((1.0, layout.weight), layout.first_bits)
+
+
+def byte_tables(
+    Y: ArrayLike, n_bits: int, factors: tuple[float, float] | None = None, first_bits: int = 0
+) -> NDArray[np.float32]:
+    """Contribution of each value of each byte of a code to its distance from Y (q, r): (q, bytes, 256).
+
+    With ``factors``, the bits up to ``first_bits`` and the others are two parts, each scaled on its own.
+    """
     given = np.asarray(Y)
     if given.ndim != 2 or given.shape[1] != n_bits or given.dtype.kind not in "fiu":
         raise ValueError(
@@ -56,17 +80,31 @@ def _byte_tables(Y: ArrayLike, n_bits: int) -> NDArray[np.float32]:
         )
     finite_block(given, name="the embedding of the queries")
     padded = np.zeros((len(given), 8 * n_bytes(n_bits)))
-    padded[:, :n_bits] = given
-    largest = np.abs(padded).max(axis=1, keepdims=True, initial=0)
-    extreme = (largest > 1e30) | ((largest < 1e-30) & (largest > 0))
-    padded /= np.where(extreme, largest, 1)  # squares and sums stay within float32
-    most = np.sqrt(np.square(padded).sum(axis=1, keepdims=True) / n_bits)
-    y = np.clip(padded, -most, most).reshape(len(given), -1, 8, 1)
+    if factors is None:
+        padded[:, :n_bits] = _bounded(given, scaled=False)
+    else:
+        for part, factor in zip((slice(0, first_bits), slice(first_bits, n_bits)), factors, strict=True):
+            padded[:, part] = factor * _bounded(given[:, part], scaled=True)
+    y = padded.reshape(len(given), -1, 8, 1)
     tables = np.zeros((len(given), y.shape[1], 256))
     bits = unpack(np.arange(256, dtype=np.uint8)[:, None], 8)
+    positive = np.zeros(padded.shape, np.bool_)
+    positive[:, :n_bits] = given > 0
+    positive = positive.reshape(y.shape)
     for j in range(8):
-        tables += np.abs(y[:, :, j]) * (bits[:, j] != (y[:, :, j] > 0))
+        tables += np.abs(y[:, :, j]) * (bits[:, j] != positive[:, :, j])
     return tables.astype(np.float32)
+
+
+def _bounded(Y: NDArray[Any], *, scaled: bool) -> Floats:
+    """Y (q, r) with absolute values of at most the root mean square of a row, divided by it if ``scaled``."""
+    y = Y.astype(np.float64)
+    largest = np.abs(y).max(axis=1, keepdims=True, initial=0)
+    extreme = (largest > 1e30) | ((largest < 1e-30) & (largest > 0))
+    y /= np.where(extreme, largest, 1)  # squares and sums stay within float32
+    most = np.sqrt(np.square(y).sum(axis=1, keepdims=True) / y.shape[1])
+    y = np.clip(y, -most, most)
+    return y / np.where(most > 0, most, 1) if scaled else y
 
 
 def _distances(tables: NDArray[np.float32], codes: Codes) -> NDArray[np.float32]:
@@ -80,11 +118,21 @@ def _distances(tables: NDArray[np.float32], codes: Codes) -> NDArray[np.float32]
     return distance
 
 
+def pair_distances(
+    tables: NDArray[np.float32], query: Ints, codes: Codes, position: Ints
+) -> NDArray[np.float32]:
+    """Distances (p,) of pairs of queries of the tables (q, b, 256) and codes (n, b), by their positions."""
+    distance = np.zeros(len(query), np.float32)
+    for byte in range(tables.shape[1]):
+        distance += tables[query, byte, codes[position, byte]]
+    return distance
+
+
 class AsymmetricQueries:
     """Queries that rank codes by asymmetric distance; levels are the bits of float32."""
 
-    def __init__(self, Y: ArrayLike, n_bits: int) -> None:
-        self._tables = _byte_tables(Y, n_bits)
+    def __init__(self, Y: ArrayLike, n_bits: int, layout: CodeLayout | None = None) -> None:
+        self._tables = byte_tables(Y, n_bits, *factors_of(layout))
 
     def __len__(self) -> int:
         return len(self._tables)

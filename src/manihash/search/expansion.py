@@ -5,9 +5,10 @@ and then by id. The level is the Hamming distance, or the bits of a distance in 
 these bits order as the numbers do.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from manihash.search.buckets import Buckets
 from manihash.search.scanners import Matches
@@ -101,3 +102,14 @@ def rows_of_matches(matches: Matches, buckets: Buckets) -> tuple[Ints, Ints, Int
         mixed = several[which]
         rank[mixed] = np.sort(level[mixed] << _RANK_BITS | rank[mixed]) & _RANK
     return level >> LEVEL_BITS, level & (2**LEVEL_BITS - 1), rank
+
+
+def ordered_rows(
+    matches: Matches, distance: NDArray[Any], buckets: Buckets
+) -> tuple[Ints, NDArray[Any], Ints]:
+    """Query, distance and rank of every row of the matching codes, sorted by given distances (matches,)."""
+    lims, _, position = matches
+    which, rank = buckets.expand(position)
+    query, distance = np.repeat(np.arange(len(lims) - 1), np.diff(lims))[which], distance[which]
+    order = np.lexsort((rank, distance, query))
+    return query[order], distance[order], rank[order]

@@ -2,8 +2,8 @@
 
 An index file is a safetensors file with the arrays ids (unless they are 0 … n - 1), offsets, rows and codes.
 They are in this order so that each array is aligned to its type. The metadata hold n_bits, the next free id,
-``made_by`` if it is set, the SHA-256 of the arrays and the SHA-256 of the header. Opening a file reads the
-header and the offsets; ``verify`` reads every byte.
+``made_by`` if it is set, ``first_bits`` and ``weight`` if codes have two parts, the SHA-256 of the arrays and
+the SHA-256 of the header. Opening a file reads the header and the offsets; ``verify`` reads every byte.
 """
 
 import hashlib
@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes, n_bytes
 from manihash.files.atomic import atomic_write
 from manihash.search.buckets import MAX_ROWS, Buckets, DamagedIndexError, DenseOffsets, aligned_bytes
 
 FORMAT = "manihash-index"
-VERSION = 1
+VERSION = 2  # 1 if codes have one part: earlier versions of manihash read these files, too
 
 _TYPES = {"ids": ("I64", "<i8"), "offsets": ("U32", "<u4"), "rows": ("U32", "<u4"), "codes": ("U8", "<u1")}
 _MAX_HEADER = 2**16
@@ -38,6 +39,7 @@ class IndexFile:
     next_id: int
     sha256: str
     made_by: str | None
+    layout: CodeLayout | None
     body: NDArray[np.uint8]
     buckets: Buckets
 
@@ -57,7 +59,12 @@ class IndexFile:
 
 
 def write(
-    path: str | os.PathLike[str], buckets: Buckets, n_bits: int, next_id: int, made_by: str | None = None
+    path: str | os.PathLike[str],
+    buckets: Buckets,
+    n_bits: int,
+    next_id: int,
+    made_by: str | None = None,
+    layout: CodeLayout | None = None,
 ) -> None:
     """Write buckets as an index file, atomically."""
     offsets = buckets.offsets.dense()
@@ -69,13 +76,15 @@ def write(
     }
     metadata = {
         "format": FORMAT,
-        "version": str(VERSION),
+        "version": str(1 if layout is None else VERSION),
         "n_bits": str(n_bits),
         "next_id": str(next_id),
         "sha256": _checksum(list(arrays.values())),
     }
     if made_by is not None:
         metadata["made_by"] = made_by
+    if layout is not None:
+        metadata |= {"first_bits": str(layout.first_bits), "weight": repr(float(layout.weight))}
     header: dict[str, Any] = {"__metadata__": metadata}
     header |= _descriptions({name: array.shape for name, array in arrays.items()})
     metadata["header_sha256"] = _seal(header)
@@ -133,7 +142,15 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     arrays = {name: _array(body, name, entry) for name, entry in described.items()}
     _check_offsets(arrays["offsets"], n)
     buckets = Buckets(arrays["codes"], DenseOffsets(arrays["offsets"]), arrays["rows"], arrays.get("ids"), n)
-    return IndexFile(path, n_bits, next_id, metadata["sha256"], metadata.get("made_by"), body, buckets)
+    made_by, layout = metadata.get("made_by"), _layout(metadata, n_bits)
+    return IndexFile(path, n_bits, next_id, metadata["sha256"], made_by, layout, body, buckets)
+
+
+def _layout(metadata: dict[str, str], n_bits: int) -> CodeLayout | None:
+    """The layout of the codes that a header has; None if codes have one part."""
+    if "first_bits" not in metadata:
+        return None
+    return CodeLayout(n_bits, int(metadata["first_bits"]), float(metadata["weight"]))
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:

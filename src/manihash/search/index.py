@@ -1,22 +1,20 @@
 """Exact search among packed codes by Hamming distance, fast for codes that repeat."""
 
 import logging
-import os
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
+from manihash.code_layout import layout_of
 from manihash.codes import check_codes
-from manihash.search import files
-from manihash.search.asymmetric import AsymmetricQueries
 from manihash.search.buckets import build
 from manihash.search.ids import Filter, check_ids, filter_masks, selected_rows
+from manihash.search.parts import look_up_by, ranked_queries
 from manihash.search.rescore import Rescore
 from manihash.search.routes import QueryPlan, plan_nearest
-from manihash.search.row_set import RowSet
-from manihash.search.scanners import HammingQueries
+from manihash.search.saved_rows import SavedRows
 from manihash.search.segments import count_of, nearest_of, within_of
 from manihash.search.shortlist import whole_buckets
 from manihash.search.stats import IndexStats, stats
@@ -27,8 +25,8 @@ _log = logging.getLogger(__name__)
 _MAX_BITS = 2**16 - 1
 
 
-class HammingIndex(RowSet):
-    """Search packed codes exactly by Hamming distance.
+class HammingIndex(SavedRows):
+    """Search packed codes exactly by Hamming distance, or by the weighted distance of their two parts.
 
     The index stores each distinct code once, with the list of its rows, so that codes that repeat make it
     smaller and faster. Results are exact and sorted by distance, with ties by id. FAISS is used for scans if
@@ -46,11 +44,21 @@ class HammingIndex(RowSet):
         Length of a code, at most 65,535.
     ids : array-like of shape (n,), default=None
         Distinct integers, one per row. By default the id of a row is its position.
+    first_bits : int or None, default=None
+        Number of bits of the first part of a code, for codes of a ``Hybrid``. Then ``search`` ranks by
+        d = d_first + weight * d_second, with the Hamming distances of the parts, and ``within`` can look up
+        by the first part. None for codes of one part.
+    weight : float, default=0.5
+        Weight of the second part, at least 0. Multiples of 1/4 are searched fastest.
 
     Attributes
     ----------
     n_bits : int
         Length of a code.
+    first_bits : int or None
+        Number of bits of the first part; ``set_parts`` changes it.
+    weight : float or None
+        Weight of the second part; None if codes have one part.
     made_by : str or None
         Name or checksum of the model that made the codes, as set by the caller; ``save`` stores it.
 
@@ -67,9 +75,18 @@ class HammingIndex(RowSet):
     array([1, 2, 0])
     """
 
-    def __init__(self, codes: ArrayLike, n_bits: int, ids: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        codes: ArrayLike,
+        n_bits: int,
+        ids: ArrayLike | None = None,
+        *,
+        first_bits: int | None = None,
+        weight: float = 0.5,
+    ) -> None:
         if positive_int(n_bits, "n_bits") > _MAX_BITS:
             raise ValueError(f"n_bits={n_bits} exceeds the limit of an index, {_MAX_BITS}: use shorter codes")
+        layout = layout_of(int(n_bits), first_bits, weight)
         database = check_codes(codes, n_bits)
         if not len(database):
             raise ValueError("codes are empty: an index needs at least one code, as encode() returns them")
@@ -78,15 +95,14 @@ class HammingIndex(RowSet):
             given = check_ids(ids, len(database))
             order = np.argsort(given)
             given, database = given[order], database[order]
-        super().__init__(build(database, given), int(n_bits))
-        self.made_by: str | None = None
-        self._file: files.IndexFile | None = None
+        super().__init__(build(database, given), int(n_bits), layout=layout)
 
     def __repr__(self) -> str:
         snapshot = self._snapshot
         distinct = f", distinct_codes={len(snapshot.base.buckets.codes)}" if snapshot.unchanged else ""
         file = "" if self._file is None else f", file={str(self._file.path)!r}"
-        return f"HammingIndex(rows={len(snapshot)}, n_bits={self.n_bits}{distinct}{file})"
+        parts = "" if self._parts is None else f", first_bits={self.first_bits}, weight={self.weight}"
+        return f"HammingIndex(rows={len(snapshot)}, n_bits={self.n_bits}{parts}{distinct}{file})"
 
     def search(
         self,
@@ -119,20 +135,15 @@ class HammingIndex(RowSet):
         Returns
         -------
         distances : ndarray of shape (q, k)
-            Distances: int32 if Hamming, float32 if asymmetric, float64 if rescored.
+            Distances: int32 if Hamming, float64 if codes have two parts, float32 if asymmetric, float64 if
+            rescored.
         ids : ndarray of shape (q, k), int64
             Ids of the rows.
         """
         k, asked = positive_int(k, "k"), self._checked(queries, "queries")
         if rescore is not None:
             rescore.check(len(asked))
-        ranked: HammingQueries | AsymmetricQueries = HammingQueries(asked, self._snapshot.scanner)
-        if asymmetric is not None:
-            ranked = AsymmetricQueries(asymmetric, self.n_bits)
-        if len(ranked) != len(asked):
-            raise ValueError(
-                f"got {len(asked)} queries, but asymmetric has {len(ranked)} rows: pass one row per query"
-            )
+        ranked = ranked_queries(asked, self.n_bits, self._snapshot.scanner, self._parts, asymmetric)
         segments = self._snapshot.segments()
         masks = filter_masks(segments, filter)
         if k > (n := selected_rows(segments, masks)):
@@ -144,8 +155,15 @@ class HammingIndex(RowSet):
         return ranked.distances(levels), ids
 
     def within(
-        self, queries: ArrayLike, radius: int, *, filter: Filter = None
-    ) -> tuple[Ints, NDArray[np.int32], Ids]:
+        self,
+        queries: ArrayLike,
+        radius: int,
+        *,
+        filter: Filter = None,
+        part: str | None = None,
+        rank_by: str | None = None,
+        asymmetric: ArrayLike | None = None,
+    ) -> tuple[Ints, NDArray[Any], Ids]:
         """Find all rows within a Hamming radius of each query, nearest first, ties by id.
 
         Parameters
@@ -156,22 +174,33 @@ class HammingIndex(RowSet):
             Largest distance; 0 finds rows with the same code.
         filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
             Search only these rows, as in ``search``.
+        part : {"first"} or None, default=None
+            The radius is that of the first part of the codes; None for all bits.
+        rank_by : {"first", "second", "both"} or None, default=None
+            Order of the rows that the first part finds: by the distance of the first part (None, too), by
+            that of the second, or by the weighted distance of both, as in ``search``.
+        asymmetric : array-like of shape (q, n_bits), default=None
+            Real embedding of the queries, for the order of the rows that the first part finds.
 
         Returns
         -------
         lims : ndarray of shape (q + 1,), int64
             The results of query i are at ``lims[i]`` to ``lims[i + 1]``.
-        distances : ndarray of int32
-            Hamming distances.
+        distances : ndarray
+            Distances by which the rows are ordered: int32 if Hamming, float64 of both parts, float32 if
+            asymmetric.
         ids : ndarray of int64
             Ids of the rows.
         """
         asked, radius = self._checked(queries, "queries"), self._radius(radius)
+        look_up = look_up_by(part, asked, self._parts, rank_by, asymmetric)
         segments = self._snapshot.segments()
-        lims, distance, ids = within_of(segments, filter_masks(segments, filter), asked, radius)
-        return lims, distance.astype(np.int32), ids
+        lims, distance, ids = within_of(segments, filter_masks(segments, filter), asked, radius, look_up)
+        return lims, distance.astype(np.int32 if look_up is None else look_up.dtype), ids
 
-    def count(self, queries: ArrayLike, radius: int = 0, *, filter: Filter = None) -> Ints:
+    def count(
+        self, queries: ArrayLike, radius: int = 0, *, filter: Filter = None, part: str | None = None
+    ) -> Ints:
         """Count the rows within a Hamming radius of each query.
 
         Parameters
@@ -182,6 +211,8 @@ class HammingIndex(RowSet):
             Largest distance.
         filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
             Count only these rows, as in ``search``.
+        part : {"first"} or None, default=None
+            The radius is that of the first part of the codes; None for all bits.
 
         Returns
         -------
@@ -190,7 +221,8 @@ class HammingIndex(RowSet):
         """
         asked, radius = self._checked(queries, "queries"), self._radius(radius)
         segments = self._snapshot.segments()
-        return count_of(segments, filter_masks(segments, filter), asked, radius)
+        look_up = look_up_by(part, asked, self._parts)
+        return count_of(segments, filter_masks(segments, filter), asked, radius, look_up)
 
     def bucket(self, code: ArrayLike) -> Ids:
         """Return the ids of the rows that have exactly this code.
@@ -209,48 +241,6 @@ class HammingIndex(RowSet):
         if len(asked) != 1:
             raise ValueError(f"bucket takes one code, got {len(asked)}: use within(codes, 0) for several")
         return self.within(asked, 0)[2]
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file, atomically.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write; an existing file is replaced when the new one is complete.
-        """
-        snapshot = self._snapshot
-        files.write(path, snapshot.merged(), self.n_bits, snapshot.next_id, self.made_by)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool = True) -> Self:
-        """Open an index file.
-
-        Header, sizes and offsets are checked; ``verify`` checks every byte. Do not modify a file in place
-        while it is mapped; ``save`` to the same path is safe, because it replaces the file.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File that ``save`` wrote.
-        mmap : bool, default=True
-            Map the file into memory, which is immediate for any size, instead of reading it.
-
-        Returns
-        -------
-        HammingIndex
-            The index.
-        """
-        file = files.read(path, mmap=mmap)
-        index = cls.__new__(cls)
-        RowSet.__init__(index, file.buckets, file.n_bits, file.next_id)
-        index.made_by, index._file = file.made_by, file
-        return index
-
-    def verify(self) -> None:
-        """Check every byte of the file that was loaded; raise ``DamagedIndexError`` if it is damaged."""
-        if self._file is None:
-            raise ValueError("verify() checks the file of an index: this index was not loaded from a file")
-        self._file.verify()
 
     def explain(self, *, k: int | None = None, radius: int | None = None, n_queries: int = 1) -> QueryPlan:
         """Show how the next queries would be answered, with the estimated cost of each route.

@@ -1,18 +1,21 @@
 """Segments: rows that do not change, the mask of those removed since, and the answers to queries."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from manihash.compute.threads import ForkSafeLock
 from manihash.search.buckets import Buckets
-from manihash.search.expansion import QUERY_BITS, Queries, nearest_rows, rows_of_matches
+from manihash.search.expansion import QUERY_BITS, Queries, nearest_rows, ordered_rows, rows_of_matches
+from manihash.search.parts import FirstPartLookUp
 from manihash.search.routes import CodeFinder
 from manihash.search.scanners import Matches
 from manihash.types import Codes, Ids, Ints, Mask
 
 # lims (q + 1,), distances and ids: those of query i are at lims[i] to lims[i + 1], nearest first, ties by id.
-RowsWithin = tuple[Ints, Ints, Ids]
+RowsWithin = tuple[Ints, NDArray[Any], Ids]
 
 
 class Segment:
@@ -68,12 +71,14 @@ class Segment:
         level, rank = nearest_rows(queries, buckets, k)
         return level, buckets.ids_of(rank)
 
-    def within(self, queries: Codes, radius: int, mask: Mask | None) -> RowsWithin:
+    def within(
+        self, queries: Codes, radius: int, mask: Mask | None, look_up: FirstPartLookUp | None = None
+    ) -> RowsWithin:
         """The rows within the radius of queries (q, b) that the mask (size,) selects."""
         counts, found = [np.zeros(1, np.int64)], []
         for i in range(0, len(queries), 2**QUERY_BITS):
             some = queries[i : i + 2**QUERY_BITS]
-            query, distance, rank = rows_of_matches(self._codes_within(some, radius), self.buckets)
+            query, distance, rank = self._rows_within(i, some, radius, look_up)
             for keep in (self.live, mask):
                 if keep is not None:
                     kept = keep[rank]
@@ -84,17 +89,33 @@ class Segment:
         distance, ids = (np.concatenate(column) for column in zip((none, none), *found, strict=True))
         return np.cumsum(np.concatenate(counts)), distance, ids
 
-    def count(self, queries: Codes, radius: int, mask: Mask | None) -> Ints:
+    def _rows_within(
+        self, start: int, queries: Codes, radius: int, look_up: FirstPartLookUp | None
+    ) -> tuple[Ints, NDArray[Any], Ints]:
+        """Query, distance and rank of the rows found by queries (q, b), those from ``start`` on."""
+        matches = self._codes_within(start, queries, radius, look_up)
+        distance = None if look_up is None else look_up.distances(start, matches, self.buckets.codes)
+        if distance is None:
+            return rows_of_matches(matches, self.buckets)
+        return ordered_rows(matches, distance, self.buckets)
+
+    def count(
+        self, queries: Codes, radius: int, mask: Mask | None, look_up: FirstPartLookUp | None = None
+    ) -> Ints:
         """Number of rows within the radius of each query that the mask (size,) selects: (q,)."""
         if mask is not None or self.live is not None:
-            return np.diff(self.within(queries, radius, mask)[0])
-        lims, _, position = self._codes_within(queries, radius)
+            return np.diff(self.within(queries, radius, mask, look_up)[0])
+        lims, _, position = self._codes_within(0, queries, radius, look_up)
         rows = np.concatenate([[0], np.cumsum(self.buckets.counts(position))])
         return np.diff(rows[lims])
 
-    def _codes_within(self, queries: Codes, radius: int) -> Matches:
+    def _codes_within(
+        self, start: int, queries: Codes, radius: int, look_up: FirstPartLookUp | None
+    ) -> Matches:
         if not len(queries) or not len(self.buckets):
             return np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        if look_up is not None:
+            return look_up.within(start, start + len(queries), self.buckets.codes, radius)
         return self.finder.within(queries, radius)
 
 
@@ -111,10 +132,14 @@ def nearest_of(
 
 
 def within_of(
-    segments: Sequence[Segment], masks: Sequence[Mask | None], queries: Codes, radius: int
+    segments: Sequence[Segment],
+    masks: Sequence[Mask | None],
+    queries: Codes,
+    radius: int,
+    look_up: FirstPartLookUp | None = None,
 ) -> RowsWithin:
     """The rows of all segments within the radius of queries (q, b)."""
-    found = [s.within(queries, radius, mask) for s, mask in zip(segments, masks, strict=True)]
+    found = [s.within(queries, radius, mask, look_up) for s, mask in zip(segments, masks, strict=True)]
     if len(found) == 1:
         return found[0]
     query = np.concatenate([np.repeat(np.arange(len(queries)), np.diff(f[0])) for f in found])
@@ -123,7 +148,13 @@ def within_of(
     return found[0][0] + found[1][0], distance[order], ids[order]
 
 
-def count_of(segments: Sequence[Segment], masks: Sequence[Mask | None], queries: Codes, radius: int) -> Ints:
+def count_of(
+    segments: Sequence[Segment],
+    masks: Sequence[Mask | None],
+    queries: Codes,
+    radius: int,
+    look_up: FirstPartLookUp | None = None,
+) -> Ints:
     """Number of rows of all segments within the radius of each query: (q,)."""
-    counts = [s.count(queries, radius, mask) for s, mask in zip(segments, masks, strict=True)]
+    counts = [s.count(queries, radius, mask, look_up) for s, mask in zip(segments, masks, strict=True)]
     return np.sum(counts, axis=0)
