@@ -10,8 +10,9 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks
+from manihash.compute.threads import single_blas_thread
 from manihash.files.model import save_model
-from manihash.rows import Rows, kind_of, rows_of
+from manihash.rows import Rows, kind_of, rows_of, rows_to_fit
 from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable
 from manihash.rows.torch import TorchRows, without_torch
@@ -76,18 +77,21 @@ def _remedy(message: str, fitting: bool) -> str:
 class RowEstimator(BaseEstimator):
     """An estimator over rows that can be saved: subclasses implement ``_fit(rows, y, rng)``.
 
-    ``normalize_`` and ``origin_`` record how rows are prepared. If only distances matter to the method
-    (``_by_distance``) and float32 rows lie far from zero, ``origin_`` (d,) is subtracted from every row, and
-    fitted points are relative to it; otherwise it is None.
+    ``normalize_``, ``origin_`` and ``in_float64_`` record how rows are prepared. If the result of the method
+    does not change when a vector is added to all rows (``_by_distance``) and the rows lie far from zero,
+    ``origin_`` (d,) is subtracted from every row, and fitted values are relative to it; otherwise it is None.
+    ``in_float64_`` is True if float32 is not precise enough for the rows seen by ``fit``: rows of any type
+    are then computed with in float64.
     """
 
-    _by_distance = False
+    _by_distance: Any = False
     takes_tensors: Any = False  # whether it computes with torch if X is a tensor
 
     random_state: Any
     n_features_in_: int
     normalize_: bool
     origin_: Floats | None
+    in_float64_: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to the rows of X.
@@ -112,9 +116,13 @@ class RowEstimator(BaseEstimator):
         self._check()
         X = checked(self, X, fitting=True, least=2)
         self.normalize_ = self._scales_rows()
-        rows = rows_of(X, normalize=self.normalize_, by_distance=self._by_distance)
+        rows = rows_to_fit(X, normalize=self.normalize_, by_distance=self._by_distance)
         self.origin_ = rows.origin
-        self._fit(rows, y, checks.generator(self.random_state))
+        self.__dict__.pop("in_float64_", None)
+        if rows.needs_float64:  # not set otherwise: model files that were written without it stay the same
+            self.in_float64_ = True
+        with single_blas_thread():  # equal eigenvalues have other eigenvectors on another number of threads
+            self._fit(rows, y, checks.generator(self.random_state))
         return self
 
     def __sklearn_tags__(self) -> Tags:
@@ -136,7 +144,8 @@ class RowEstimator(BaseEstimator):
         """The rows of X, checked, to be prepared as in ``fit``."""
         check_is_fitted(self)
         X = checked(self, X, fitting=False)
-        rows = rows_of(X, normalize=self.normalize_, origin=self.origin_)
+        dtype = np.float64 if self.in_float64_ else None
+        rows = rows_of(X, normalize=self.normalize_, origin=self.origin_, dtype=dtype)
         # Base points in cells are found faster for many rows at once: more of them share a cell.
         rows.blocks_at_once = 1 if getattr(self, "finder_", None) is None else 4
         return rows

@@ -5,7 +5,7 @@ y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), the paper's equations for a new poin
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -70,7 +70,7 @@ class OnBaseGraph:
         """The function that maps a block of rows (b, d) to values (b, r): step 3 of Algorithm 1."""
         return partial(self._graph.induce, Y_B=getattr(self, self._base_values))
 
-    def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
+    def _by_kernel(self, rows: Rows, result: Literal["values", "bits", "codes"]) -> Rows:
         """Return rows that are mapped on a GPU by one fused kernel, if there is one for them."""
         if not isinstance(rows, TorchRows) or rows.dtype == np.float64:
             return rows
@@ -79,7 +79,7 @@ class OnBaseGraph:
             graph.B, getattr(self, self._base_values), graph.k, graph.sigma,
             origin=rows.origin, normalize=rows.normalize, device=rows.device,
         )  # fmt: skip
-        return rows if kernel is None else FusedRows(rows, partial(kernel, pack=pack))
+        return rows if kernel is None else FusedRows(rows, kernel, result)
 
 
 def embed_base(
@@ -166,7 +166,10 @@ class InductiveEmbedding(OnBaseGraph, ClassNamePrefixFeaturesOutMixin, Transform
     n_features_in_ : int
         Width d of the rows.
     origin_ : ndarray of shape (d,) or None
-        Vector that is subtracted from all rows, if they are too far from zero for float32 distances.
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -220,7 +223,7 @@ class InductiveEmbedding(OnBaseGraph, ClassNamePrefixFeaturesOutMixin, Transform
         ndarray of shape (n, r)
             Coordinates of the rows; a dask array or a tensor if X is one.
         """
-        rows = self._by_kernel(self._rows_to_map(X), pack=False)
+        rows = self._by_kernel(self._rows_to_map(X), "values")
         return rows.map_blocks(self._induction, self._n_features_out, rows.dtype, "transform")
 
     @property

@@ -48,7 +48,7 @@ def test_the_kernel_gives_what_torch_gives(name, normalize, n, d, m, k, r):
     with manihash.gpu_precision("float32"):
         exact, codes = hasher.embed(T.double()), hasher.encode(T.double())
     with manihash.gpu_precision(name):
-        assert isinstance(hasher._by_kernel(hasher._rows_to_map(T), pack=True), FusedRows)
+        assert isinstance(hasher._by_kernel(hasher._rows_to_map(T), "codes"), FusedRows)
         Y, found = hasher.embed(T), hasher.encode(T)
     rounding = {"tf32": 0.05, "tf32x3": 1e-3}[name]
     off = ((Y - exact).abs().amax(1) > rounding).double().mean()
@@ -77,7 +77,7 @@ def test_a_gpu_with_little_shared_memory_uses_fewer_stages_or_plain_torch(monkey
     hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(X)
     monkeypatch.setitem(fused._STAGES, "tf32x3", stages)
     monkeypatch.setattr(fused, "_cache", type(fused._cache)())
-    rows = hasher._by_kernel(hasher._rows_to_map(torch.as_tensor(X, device="cuda")), pack=True)
+    rows = hasher._by_kernel(hasher._rows_to_map(torch.as_tensor(X, device="cuda")), "codes")
     assert isinstance(rows, FusedRows) == (stages > 0)
     assert share_off(hasher.encode(torch.as_tensor(X, device="cuda")), hasher.encode(X)) < 1e-4
 

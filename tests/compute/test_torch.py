@@ -23,6 +23,7 @@ from manihash.base.graph import BaseGraph
 from manihash.codes import pack
 from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
+from manihash.rows import rows_of
 from manihash.rows.local import LocalRows
 from manihash.rows.torch import TorchRows
 
@@ -175,6 +176,22 @@ def test_rows_far_from_zero_are_shifted_by_an_origin(device):
     hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(T)
     assert hasher.origin_ is not None
     assert share_off(hasher.encode(T), hasher.encode(X)) < 1e-3
+
+
+@device
+def test_the_bits_are_those_of_the_codes(device):
+    X = points()
+    hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(X)
+    T = torch.as_tensor(X, device=device)
+    assert torch.equal(torch_backend.pack(hasher.transform(T)), hasher.encode(T))
+    assert torch.equal(hasher.transform(T).bool(), hasher.embed(T) > 0)
+
+
+@device
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_wide_integers_become_float64(device, dtype):
+    X = torch.full((4, 3), 2**24 + 1, dtype=getattr(torch, dtype), device=device)
+    assert rows_of(X).dtype == np.float64
 
 
 @device

@@ -117,3 +117,17 @@ def test_the_published_neighbors_of_bigann_are_found(data_folder):
     found = nearest_euclidean(bigann["query"], bigann["base"], 100)
     assert recall_at_k(found, bigann["gt"]).mean() > 0.999  # they cut ties in another order
     assert (EuclideanTruth(bigann["query"], bigann["base"], k=100).counts >= 100).all()
+
+
+@pytest.mark.parametrize("given", [np.float32, np.float64, np.int64, np.longdouble])
+@pytest.mark.parametrize(("offset", "scale"), [(1e3, 1.0), (1e6, 1.0), (0.0, 1e-25), (0.0, 1e15)])
+def test_the_nearest_rows_are_found_far_from_zero_and_at_any_scale(given, offset, scale):
+    rng = np.random.default_rng(0)
+    scale = 1000.0 if given is np.int64 else scale
+    X = (scale * (rng.standard_normal((2000, 16)) + offset)).astype(given)
+    Q = X[::100]
+    distance = np.square(Q[:, None].astype(np.float64) - X.astype(np.float64)).sum(axis=2)
+    found = np.take_along_axis(distance, nearest_euclidean(Q, X, 10), axis=1)
+    np.testing.assert_allclose(found, np.sort(distance, axis=1)[:, :10], rtol=1e-6)
+    relevant = EuclideanTruth(Q, X, k=10).relevant(0, 20)
+    assert np.array_equal(relevant, distance <= np.sort(distance, axis=1)[:, 9:10])

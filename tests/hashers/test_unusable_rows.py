@@ -4,7 +4,26 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash import E2LSH, KLSH, RMMH, SKLSH, MahalanobisLSH
+from manihash import (
+    BRE,
+    E2LSH,
+    IMH,
+    KLSH,
+    KSH,
+    PCA,
+    RMMH,
+    SKLSH,
+    SSH,
+    STH,
+    KMeansBase,
+    LDAHash,
+    MahalanobisLSH,
+    RandomBase,
+    SpH,
+    SupervisedIMH,
+)
+
+X, y = load_digits(return_X_y=True)
 
 
 @pytest.mark.usefixtures("seed_of_zero")
@@ -33,11 +52,20 @@ def test_equal_rows_raise_an_error(hasher):
         SKLSH(4, gamma=1.0, random_state=0),
         KLSH(4, n_train=5, random_state=0),
         RMMH(4, n_train=5, random_state=0),
+        SpH(4, n_train=50, random_state=0),
+        STH(4, n_train=50, random_state=0),
+        BRE(4, n_train=50, random_state=0),
+        KSH(4, n_anchors=5, n_labels=50, gamma=1.0, random_state=0),
+        SSH(4, n_labels=50, random_state=0),
+        LDAHash(4, n_labels=50, random_state=0),
+        IMH(4, base=RandomBase(50), embedding=PCA(), bandwidth=1.0, random_state=0),
+        IMH(4, base=X[:50], embedding=PCA(), bandwidth=1.0, random_state=0),
+        SupervisedIMH(4, base=KMeansBase(50), embedding=PCA(), n_labels=50, random_state=0),
     ],
-    ids=repr,
+    ids=lambda hasher: type(hasher).__name__,
 )
 def test_nan_in_a_row_that_is_not_sampled_raises_an_error(hasher):
-    X = load_digits().data
-    X[1234, 5] = np.nan
+    rows = X.copy()
+    rows[1234, 5] = np.nan
     with pytest.raises(ValueError, match="row is 1234"):
-        hasher.fit(X)
+        hasher.fit(rows, y)

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from manihash.checks import BadRowsError
 from manihash.compute import numpy as numpy_backend
-from manihash.rows import far_origin, rows_of
+from manihash.rows import far_origin, rows_to_fit
 from manihash.rows import local as rows_module
 from manihash.rows.local import LocalRows
 
@@ -93,8 +93,8 @@ def test_distances_of_valid_rows_do_not_overflow():
     assert np.isfinite(numpy_backend.k_nearest(X, X.copy(), 2)[0]).all()
 
 
-@pytest.mark.parametrize("given", [np.uint8, np.int64, np.float16, bool])
-def test_other_types_become_float32_without_touching_the_array(given):
+@pytest.mark.parametrize("given", [np.uint8, np.int16, np.float16, bool])
+def test_types_that_float32_holds_become_float32_without_touching_the_array(given):
     X = (normal(50, 3) > 0).astype(given)
     before = X.copy()
     rows = LocalRows(X, normalize=True)
@@ -217,6 +217,20 @@ def test_progress_is_logged_up_to_the_last_row(caplog, visit):
     assert steps[-1] == (LONG, LONG)
 
 
+@pytest.mark.parametrize("given", [np.int32, np.uint32, np.int64, np.uint64, np.longdouble, ">f8"])
+def test_types_that_float32_does_not_hold_become_float64(given):
+    X = (2**24 + np.arange(6).reshape(3, 2)).astype(given)
+    assert np.array_equal(LocalRows(X).take([0, 1, 2]), X.astype(np.float64))
+
+
+def test_unit_rows_that_lie_close_together_are_shifted_before_they_are_rounded():
+    X = (1000 + normal(500, 8)).astype(np.float32)
+    rows, exact = (rows_to_fit(Z, normalize=True, by_distance=True) for Z in (X, X.astype(np.float64)))
+    assert np.array_equal(rows.origin, exact.origin.astype(np.float32))
+    error = np.abs(rows.block(0, 500) - exact.block(0, 500)).max()
+    assert error < 1e-6 * np.abs(exact.block(0, 500)).max()
+
+
 def test_rows_far_from_zero_have_an_origin_wherever_they_are():
     rng = np.random.default_rng(0)
     X = (3000 + rng.standard_normal((20_000, 8))).astype(np.float32)
@@ -230,7 +244,7 @@ def test_the_error_for_an_invalid_row_found_while_choosing_an_origin_names_the_f
     X = normal(LONG, 3, np.float32)
     X[[1000, LONG - 1]] = np.nan  # only the last row is in the sample
     with pytest.raises(BadRowsError, match="first such row is 1000"):
-        rows_of(X, by_distance=True)
+        rows_to_fit(X, by_distance=True)
 
 
 def test_a_row_that_is_too_long_is_an_error_alone_and_among_others():

@@ -40,6 +40,7 @@ class BaseGraph:
         finder = None if part is None else part.finder(rows, k, checks.generator(seed))
         if bandwidth is None:
             return cls(B, k, mean_distance(rows, B, k, finder), finder)
+        rows.check_all()
         return cls(B, k, checks.positive_number(bandwidth, "bandwidth"), finder)
 
     def induce(self, X: Floats, Y_B: Floats) -> Floats:

@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.base.lloyd import among_all, distinct, lloyd, sampled
+from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
-from manihash.rows import Rows, rows_of
+from manihash.rows import Rows, rows_to_fit
 from manihash.types import Floats
 
 
@@ -36,10 +37,10 @@ class BaseSet(BaseEstimator):
         self
             The fitted base set, with the points in ``points_``.
         """
-        rows = rows_of(checked(self, X, fitting=True), by_distance=True)
-        for _ in rows.map(len):  # checks every row for NaN
-            pass
-        self.fit_rows(rows)
+        rows = rows_to_fit(checked(self, X, fitting=True), by_distance=True)
+        rows.check_all()
+        with single_blas_thread():
+            self.fit_rows(rows)
         if rows.origin is not None:
             self.points_ += self._placed(rows.origin.astype(rows.dtype))
         return self

@@ -74,8 +74,8 @@ def __getattr__(name: str) -> Any:
 
 
 def float_type(X: Any) -> np.dtype[Any]:
-    """The type to compute in: float64 for float64, float32 for anything else."""
-    return np.dtype(np.float64 if X.dtype.newbyteorder("=") == np.float64 else np.float32)
+    """The type to compute in: float32 if it holds all numbers of X's type exactly, otherwise float64."""
+    return np.dtype(np.float32 if np.can_cast(X.dtype, np.float32) else np.float64)
 
 
 def block_rows(width: int) -> int:

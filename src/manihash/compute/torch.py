@@ -83,7 +83,8 @@ def out_of_memory() -> type[Exception]:
 
 def float_type(X: Tensor) -> np.dtype[Any]:
     """As ``compute.numpy.float_type``."""
-    return np.dtype(np.float64 if X.dtype == torch().float64 else np.float32)
+    wide = {getattr(torch(), name, None) for name in ("float64", "int32", "int64", "uint32", "uint64")}
+    return np.dtype(np.float64 if X.dtype in wide else np.float32)
 
 
 def tensor_type(dtype: Any) -> Any:

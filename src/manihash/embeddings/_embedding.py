@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator
 from manihash import checks
 from manihash.base.graph import BaseGraph, mean_distance
 from manihash.compute import backend
+from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
-from manihash.rows import rows_of
+from manihash.rows import rows_of, rows_to_fit
 from manihash.types import Floats
 
 
@@ -59,12 +60,13 @@ class Embedding(BaseEstimator):
             Coordinates of the points.
         """
         points = self._points(X)
-        self.embedding_ = self._embed(points)
+        with single_blas_thread():
+            self.embedding_ = self._embed(points)
         return self.embedding_
 
     def _points(self, X: Any) -> Floats:
         r = checks.positive_int(self.n_components, "n_components")
-        rows = rows_of(checked(self, X, fitting=True, least=2))
+        rows = rows_to_fit(checked(self, X, fitting=True, least=2), by_distance=True)
         points = rows.take(np.arange(len(rows))) if rows.device is None else rows.block(0, len(rows))
         if r > len(points) - 1:
             raise too_many(r, len(points) - 1, f"{len(points)} points")
@@ -101,9 +103,10 @@ class NeighborEmbedding(Embedding):
             Coordinates of the points.
         """
         points = self._points(X)
-        if affinities is None and self.affinity is not None:
-            affinities = self._own_affinities(points)
-        self.embedding_ = self._embed(points, affinities)
+        with single_blas_thread():
+            if affinities is None and self.affinity is not None:
+                affinities = self._own_affinities(points)
+            self.embedding_ = self._embed(points, affinities)
         return self.embedding_
 
     def _own_affinities(self, B: Floats) -> Any:

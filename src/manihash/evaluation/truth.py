@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import finite_block, positive_int, positive_number
 from manihash.progress import advance
+from manihash.rows import rows_of, rows_to_fit
 from manihash.types import Floats, Ids, Mask
 
 NEAREST = 0.02  # share of the rows that is relevant to a query by default, as in the paper
@@ -154,7 +155,7 @@ class EuclideanTruth:
 
 
 class EuclideanScan:
-    """Euclidean distances of every query to every row of X, in float64 if X is, otherwise in float32.
+    """Euclidean distances of every query to every row of X, in float32 if it is precise enough for X.
 
     The last digit of a product depends on the shapes multiplied. Queries, rows and columns are therefore
     always split at the same places: a pair has the same key in every call, whichever queries are requested.
@@ -168,12 +169,14 @@ class EuclideanScan:
                 "both must hold the same features"
             )
         self.shape = len(self.Q), len(self.X)
-        self.dtype = np.dtype(np.float64 if self.X.dtype == np.float64 else np.float32)
         finite_block(self.Q)
+        # Distances do not depend on the origin, and are not precise if the rows are far from it.
+        self._rows = rows_to_fit(self.X, by_distance=True)
+        self.dtype = self._rows.dtype
+        self._queries = rows_of(self.Q, origin=self._rows.origin, dtype=self.dtype)
         self._squares = np.empty(len(self.X), self.dtype)  # ‖x‖²
         for i in range(0, len(self.X), _ROWS):
-            rows = self.X[i : i + _ROWS]
-            finite_block(rows, i)
+            rows = self._rows.block(i, min(i + _ROWS, len(self.X)))
             self._squares[i : i + _ROWS] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
 
     def keys(self, start: int, stop: int) -> Floats:
@@ -193,10 +196,10 @@ class EuclideanScan:
             advance(stage, stop, q)
 
     def _keys(self, start: int, stop: int) -> Floats:
-        Q = -2 * self.Q[start:stop].astype(self.dtype)
+        Q = -2 * self._queries.block(start, min(stop, len(self.Q)))
         keys = np.empty((len(Q), len(self.X)), self.dtype)
         for i in range(0, len(self.X), _ROWS):
-            rows = self.X[i : i + _ROWS].astype(self.dtype, copy=False)
+            rows = self._rows.block(i, min(i + _ROWS, len(self.X)))
             tile = keys[:, i : i + _ROWS]
             tile[:] = self._squares[i : i + _ROWS]
             for j in range(0, Q.shape[1], _COLUMNS):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from copy import copy
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +111,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         ndarray of shape (n, n_bits)
             Real values; bit j of a row is 1 where column j is positive.
         """
-        rows = self._by_kernel(self._rows_to_map(X), pack=False)
+        rows = self._by_kernel(self._rows_to_map(X), "values")
         return rows.map_blocks(self._snapshot()._embed, self._n_features_out, rows.dtype, "embed")
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
@@ -127,8 +127,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         ndarray of shape (n, n_bits) and dtype uint8
             The bits, 0 or 1.
         """
-        model = self._snapshot()
-        return self._rows_to_map(X).map_blocks(
+        rows, model = self._by_kernel(self._rows_to_map(X), "bits"), self._snapshot()
+        return rows.map_blocks(
             lambda block: model._embed(block) > 0, self._n_features_out, np.uint8, "transform"
         )
 
@@ -146,7 +146,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
             The codes. One byte holds eight bits in the order of ``numpy.packbits``; unused bits of the last
             byte are 0.
         """
-        rows, width = self._by_kernel(self._rows_to_map(X), pack=True), codes.n_bytes(self._n_features_out)
+        rows, width = self._by_kernel(self._rows_to_map(X), "codes"), codes.n_bytes(self._n_features_out)
         return rows.map_blocks(self._snapshot()._encode_block, width, np.uint8, "encode")
 
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
@@ -164,7 +164,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         iterator of ndarray
             Codes of consecutive rows; together they equal ``encode(X)[start:]``.
         """
-        rows = self._by_kernel(self._rows_to_map(X), pack=True)
+        rows = self._by_kernel(self._rows_to_map(X), "codes")
         return rows.stream(self._snapshot()._encode_block, "encode", start=start)
 
     def _snapshot(self) -> Self:
@@ -175,8 +175,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         """Packed codes (b, ceil(r / 8)) of a block of prepared rows (b, d)."""
         return backend(X).pack(self._embed(X) > 0)
 
-    def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
-        """The rows, to be embedded or encoded by one fused kernel if a subclass has one."""
+    def _by_kernel(self, rows: Rows, result: Literal["values", "bits", "codes"]) -> Rows:
+        """The rows, to be mapped to values, bits or codes by one fused kernel if a subclass has one."""
         return rows
 
     def _check(self) -> None:
@@ -185,9 +185,3 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     @property
     def _n_features_out(self) -> int:
         return self.n_bits_
-
-
-def check_all_rows(rows: Rows) -> None:
-    """Read all rows, so that a NaN raises an error even in a row that is not sampled."""
-    for _ in rows.map(len):
-        pass

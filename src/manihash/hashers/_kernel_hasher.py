@@ -28,6 +28,11 @@ class KernelHasher(Hasher):
     offset_: Floats
     gamma_: Any  # None for kernels without it
 
+    @property
+    def _by_distance(self) -> bool:
+        # The linear kernel is centered in KLSH, and the margin of RMMH does not depend on the origin.
+        return self.kernel in ("rbf", "linear")
+
     def _check(self) -> None:
         super()._check()
         if self.kernel not in ("rbf", "linear") and not callable(self.kernel):

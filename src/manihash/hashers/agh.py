@@ -1,6 +1,6 @@
 """Anchor graph hashing, with one or two layers."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -70,7 +70,10 @@ class AGH(OnBaseGraph, Hasher):
     n_features_in_ : int
         Width d of the rows.
     origin_ : ndarray of shape (d,) or None
-        Vector that is subtracted from all rows, if they are too far from zero for float32 distances.
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -131,9 +134,9 @@ class AGH(OnBaseGraph, Hasher):
         halved = Y[:, : len(above)]
         return xp.hstack([Y, xp.where(halved > 0, halved - above, below - halved)])
 
-    def _by_kernel(self, rows: Rows, *, pack: bool) -> Rows:
+    def _by_kernel(self, rows: Rows, result: Literal["values", "bits", "codes"]) -> Rows:
         """Return rows for the fused kernel, which computes the first layer only."""
-        return rows if self.thresholds_.size else super()._by_kernel(rows, pack=pack)
+        return rows if self.thresholds_.size else super()._by_kernel(rows, result)
 
 
 def thresholds(graph: BaseGraph, rows: Rows, ZtZ: Floats, W: Floats) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
-from manihash.hashers._hasher import Hasher, check_all_rows
+from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel_hasher import neighbor_distance
 from manihash.rows import Rows
 from manihash.types import Floats
@@ -49,6 +49,11 @@ class E2LSH(Hasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -64,6 +69,8 @@ class E2LSH(Hasher):
     >>> hasher.encode(X).shape
     (500, 8)
     """
+
+    _by_distance = True
 
     def __init__(
         self,
@@ -87,7 +94,7 @@ class E2LSH(Hasher):
             checks.positive_number(self.width, "width")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        check_all_rows(rows)
+        rows.check_all()
         draw = rng.standard_normal if self.p == 2 else rng.standard_cauchy
         self.projection_ = draw((rows.width, self.n_bits))
         shift = rng.uniform(0, 1, self.n_bits)

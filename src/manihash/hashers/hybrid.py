@@ -166,11 +166,13 @@ def _values(part: Hasher, X: Floats) -> Floats:
     """Return the real values (b, r) of a part for rows (b, d), prepared here as it prepares them."""
     if not part.takes_tensors and (array := backend(X).to_numpy(X)) is not X:
         return backend(X).copy_like(_values(part, array), X)
-    xp, block = backend(X), X
+    xp = backend(X)
+    exact = part.in_float64_ or (part.normalize_ and part.origin_ is not None)
+    block = xp.to_float64(X) if exact else X
     if part.normalize_:
-        block = xp.unit_rows(X, xp.squared_norms(X))
+        block = xp.unit_rows(block, xp.squared_norms(block))
     if part.origin_ is not None:
-        block = block - xp.like(part.origin_, X)
+        block = block - xp.like(part.origin_, block)
     return part._embed(block)
 
 

@@ -77,7 +77,10 @@ class IMH(OnBaseGraph, Hasher):
     n_features_in_ : int
         Width d of the rows.
     origin_ : ndarray of shape (d,) or None
-        Vector that is subtracted from all rows, if they are too far from zero for float32 distances.
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------

@@ -50,6 +50,11 @@ class ITQ(LinearHasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -65,6 +70,8 @@ class ITQ(LinearHasher):
     >>> hasher.encode(X).shape
     (500, 2)
     """
+
+    _by_distance = True
 
     def __init__(
         self, n_bits: int = 64, n_iter: int = 50, normalize: bool = False, random_state: Any = None

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.hashers._hasher import check_all_rows
 from manihash.hashers._kernel_hasher import KernelHasher, training_points
 from manihash.linalg import inverse_square_root
 from manihash.rows import Rows
@@ -61,6 +60,11 @@ class KLSH(KernelHasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -101,7 +105,7 @@ class KLSH(KernelHasher):
         checks.positive_int(self.n_summed, "n_summed")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        check_all_rows(rows)
+        rows.check_all()
         p = min(self.n_train, len(rows))
         Z = training_points(rows, rng.choice(len(rows), p, replace=False))
         e_S = subsets(p, min(self.n_summed, p // 2), self.n_bits, rng)

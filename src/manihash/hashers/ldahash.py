@@ -7,7 +7,6 @@ from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
-from manihash.hashers._hasher import check_all_rows
 from manihash.hashers._labels import LabeledHasher, LabeledRows, rank_in_class
 from manihash.hashers._linear import LinearHasher, check_n_bits
 from manihash.linalg import fix_signs
@@ -61,6 +60,11 @@ class LDAHash(LabeledHasher, LinearHasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -76,6 +80,8 @@ class LDAHash(LabeledHasher, LinearHasher):
     >>> hasher.encode(X).shape
     (1797, 2)
     """
+
+    _by_distance = True
 
     def __init__(
         self,
@@ -103,7 +109,7 @@ class LDAHash(LabeledHasher, LinearHasher):
         if self.alpha is not None:
             check_n_bits(self.n_bits, rows.width, "set alpha to None (LDA)")
         labeled = self._sample_labels(rows, y, rng)
-        check_all_rows(rows)
+        rows.check_all()
         if len(labeled.class_counts) == len(labeled):
             raise ValueError(
                 f"no two of the {len(labeled)} labeled rows used have the same label: "

@@ -50,6 +50,11 @@ class MahalanobisLSH(LinearHasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -85,6 +90,10 @@ class MahalanobisLSH(LinearHasher):
     def _check(self) -> None:
         super()._check()
         checks.positive_number(self.regularization, "regularization", zero=True)
+
+    @property
+    def _by_distance(self) -> bool:
+        return bool(self.center)
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         r = rng.standard_normal((rows.width, self.n_bits))

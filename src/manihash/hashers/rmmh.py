@@ -1,12 +1,13 @@
 """Random maximum margin hashing (Joly and Buisson, 2011): wide margins between halves of a few rows."""
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from manihash import checks
-from manihash.hashers._hasher import check_all_rows
 from manihash.hashers._kernel_hasher import KernelHasher, training_points
 from manihash.progress import advance
 from manihash.rows import Rows
@@ -14,6 +15,8 @@ from manihash.types import Floats
 
 # A variance below this share of the mean square is a rounding error.
 _ROUNDING = 1e-12
+# An SVM of a few dozen points needs some hundred iterations.
+_MAX_ITER = 1_000_000
 
 
 class RMMH(KernelHasher):
@@ -59,6 +62,11 @@ class RMMH(KernelHasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -98,7 +106,7 @@ class RMMH(KernelHasher):
         checks.positive_number(self.C, "C")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        check_all_rows(rows)
+        rows.check_all()
         n, M = len(rows), min(self.n_train, len(rows))
         chosen = np.stack([rng.choice(n, M, replace=False) for _ in range(self.n_bits)])
         self._set_gamma(rows, rng)
@@ -119,6 +127,15 @@ def widest_margin(K: Floats, C: float) -> tuple[Floats, float]:
     weights = np.zeros(M)
     if variance <= _ROUNDING * K.diagonal().mean():
         return weights, 0.0
-    svm = SVC(C=C, kernel="precomputed").fit(K / variance, np.arange(M) < M // 2)
+    svm = SVC(C=C, kernel="precomputed", max_iter=_MAX_ITER)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            svm.fit(K / variance, np.arange(M) < M // 2)
+    except ConvergenceWarning as error:
+        raise ValueError(
+            f"an SVM did not converge in {_MAX_ITER:,} iterations: lower C, or use a kernel whose values "
+            "differ more between rows (a positive definite one)"
+        ) from error
     weights[svm.support_] = svm.dual_coef_[0]
     return weights / variance, float(svm.intercept_[0])

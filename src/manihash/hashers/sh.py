@@ -42,6 +42,11 @@ class SH(Hasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -56,6 +61,8 @@ class SH(Hasher):
     >>> hasher.encode(X).shape
     (500, 8)
     """
+
+    _by_distance = True
 
     def __init__(self, n_bits: int = 64, normalize: bool = False, random_state: Any = None) -> None:
         self.n_bits = n_bits

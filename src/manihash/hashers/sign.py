@@ -43,6 +43,11 @@ class SignQuantizer(Hasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     Examples
     --------
@@ -61,6 +66,10 @@ class SignQuantizer(Hasher):
         self.center = center
         self.normalize = normalize
         self.random_state = random_state
+
+    @property
+    def _by_distance(self) -> bool:
+        return bool(self.center)
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         d, r = rows.width, self.n_bits

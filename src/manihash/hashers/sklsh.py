@@ -6,7 +6,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
-from manihash.hashers._hasher import Hasher, check_all_rows
+from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel_hasher import default_gamma
 from manihash.rows import Rows
 from manihash.types import Floats
@@ -47,6 +47,11 @@ class SKLSH(Hasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -63,6 +68,8 @@ class SKLSH(Hasher):
     (500, 8)
     """
 
+    _by_distance = True
+
     def __init__(
         self, n_bits: int = 64, gamma: float | None = None, normalize: bool = False, random_state: Any = None
     ) -> None:
@@ -77,7 +84,7 @@ class SKLSH(Hasher):
             checks.positive_number(self.gamma, "gamma")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        check_all_rows(rows)
+        rows.check_all()
         w = rng.standard_normal((rows.width, self.n_bits))
         self.phases_ = rng.uniform(0, 2 * np.pi, self.n_bits)
         self.thresholds_ = rng.uniform(-1, 1, self.n_bits)

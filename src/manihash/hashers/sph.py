@@ -64,6 +64,11 @@ class SpH(Hasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -78,6 +83,8 @@ class SpH(Hasher):
     >>> hasher.encode(X).shape
     (500, 2)
     """
+
+    _by_distance = True
 
     def __init__(
         self,
@@ -106,6 +113,7 @@ class SpH(Hasher):
         checks.positive_int(self.max_iter, "max_iter", least=0)
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        rows.check_all()
         n = len(rows)
         if self.n_train is not None and self.n_train < n:
             rows = LocalRows(rows.take(rng.choice(n, self.n_train, replace=False)))

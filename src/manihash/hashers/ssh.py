@@ -56,6 +56,11 @@ class SSH(LabeledHasher, LinearHasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    origin_ : ndarray of shape (d,) or None
+        Vector that is subtracted from all rows first if they lie far from zero; other fitted values are then
+        relative to it.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -71,6 +76,8 @@ class SSH(LabeledHasher, LinearHasher):
     >>> hasher.encode(X).shape
     (1797, 2)
     """
+
+    _by_distance = True
 
     def __init__(
         self,

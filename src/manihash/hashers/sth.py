@@ -58,6 +58,8 @@ class STH(LinearHasher):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the training rows.
+    in_float64_ : bool
+        Whether rows are computed in float64, whatever their type, because float32 is not precise enough.
 
     References
     ----------
@@ -98,6 +100,7 @@ class STH(LinearHasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         n = min(self.n_train, len(rows))
         _check_size(n, self.n_neighbors, self.n_bits)
+        rows.check_all()
         Z = rows.take(rng.choice(len(rows), n, replace=False))
         Z = numpy_backend.unit_rows(Z, numpy_backend.squared_norms(Z))
         W = cosine_graph(Z, self.n_neighbors)

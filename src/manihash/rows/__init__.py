@@ -16,25 +16,38 @@ from manihash.rows.rows import Rows
 from manihash.rows.torch import TorchRows, uses_torch
 from manihash.types import Floats, Ints
 
-__all__ = ["Rows", "kind_of", "rows_of"]
+__all__ = ["Rows", "kind_of", "rows_of", "rows_to_fit"]
 
-# An origin is subtracted if |mean|² of the rows is more than this many times their mean squared deviation.
+# Rows are far from zero if |mean|² is more than this many times their mean squared deviation.
 _FAR = 100
+# float32 rows are computed in float64 if their mean squared deviation is outside of this range.
+_SAFE = 1e-24, 1e24
+# The smallest mean squared deviation that float64 rows may have.
+_FAINTEST = 1e-250
 # The rows from which the mean is estimated: some ranges of consecutive rows, since files are read in ranges.
 _RANGES, _RANGE_ROWS, _RANGE_NUMBERS = 8, 64, 2**17
 
 
-def rows_of(
-    X: Any, *, normalize: bool = False, origin: Floats | None = None, by_distance: bool = False
-) -> Rows:
-    """The rows of X, to be visited in blocks.
+def rows_of(X: Any, *, normalize: bool = False, origin: Floats | None = None, dtype: Any = None) -> Rows:
+    """The rows of X, to be visited in blocks; ``origin`` (d,) is subtracted from each row."""
+    return kind_of(X)(X, normalize=normalize, origin=origin, dtype=dtype)
 
-    ``origin`` (d,) is subtracted from each row. If only the distances between rows matter to the method
-    (``by_distance``), the origin is chosen here: see ``far_origin``.
+
+def rows_to_fit(X: Any, *, normalize: bool = False, by_distance: bool) -> Rows:
+    """The rows of X to fit a model to, with an origin and a type in which squared distances are precise.
+
+    If the result of the method does not change when a vector is added to all rows (``by_distance``), rows far
+    from zero get an origin; otherwise they are computed in float64. So are float32 rows whose squares would
+    leave the range of float32.
     """
-    rows = kind_of(X)(X, normalize=normalize, origin=origin)
-    if by_distance:
-        rows.origin = far_origin(rows)
+    rows = kind_of(X)(X, normalize=normalize)
+    mean, spread = _mean_and_spread(rows)
+    far = _is_far(mean, spread)
+    if far and by_distance:
+        rows.origin = _short_mantissa(mean)
+    if (far and not by_distance) or (spread > 0 and not _SAFE[0] <= spread <= _SAFE[1]):
+        rows.needs_float64 = True
+        rows.dtype = np.dtype(np.float64)
     return rows
 
 
@@ -48,21 +61,40 @@ def kind_of(X: Any) -> type[Rows]:
 
 
 def far_origin(rows: Rows) -> Floats | None:
-    """The mean of some rows if float32 rows lie so far from zero that their distances would lose precision.
+    """The mean of some rows if they lie so far from zero that their distances would lose precision.
 
     |x|² - 2xᵀc + |c|² is then a small difference of large numbers. Distances do not depend on the origin.
     """
-    if rows.dtype == np.float64:
-        return None
+    mean, spread = _mean_and_spread(rows)
+    return _short_mantissa(mean) if _is_far(mean, spread) else None
+
+
+def _is_far(mean: Floats, spread: float) -> bool:
+    """Whether squared distances of rows lose precision, given their mean (d,) and mean squared deviation."""
+    return float(mean @ mean) > _FAR * spread > 0
+
+
+def _mean_and_spread(rows: Rows) -> tuple[Floats, float]:
+    """The mean (d,) and the mean squared deviation of some rows, in float64."""
     try:
         some = rows.take(_spread_positions(len(rows), rows.width)).astype(np.float64)
     except checks.BadRowsError:
-        for _ in rows.map(len):  # raises the error for the first invalid row
-            pass
+        rows.check_all()  # raises the error for the first invalid row
         raise
     mean = some.mean(axis=0)
     spread = float(numpy_backend.squared_norms(some - mean).mean())
-    return mean if float(mean @ mean) > _FAR * spread > 0 else None
+    if spread < _FAINTEST and np.ptp(some, axis=0).any():
+        raise checks.BadRowsError(
+            f"the squares of the differences between rows underflow float64 (mean {spread:.0e}): "
+            "scale the vectors up"
+        )
+    return mean, spread
+
+
+def _short_mantissa(origin: Floats) -> Floats:
+    """The origin (d,) rounded to 24 significant bits: then it is the same number in float32 and float64."""
+    mantissa, exponent = np.frexp(origin)
+    return np.ldexp(np.round(np.ldexp(mantissa, 24)), exponent - 24)
 
 
 def _spread_positions(n: int, width: int) -> Ints:

@@ -55,10 +55,16 @@ class DaskRows(Rows):
     lazy = True
 
     def __init__(
-        self, X: Any, *, normalize: bool = False, origin: Floats | None = None, row_numbers: int | Ints = 0
+        self,
+        X: Any,
+        *,
+        normalize: bool = False,
+        origin: Floats | None = None,
+        row_numbers: int | Ints = 0,
+        dtype: Any = None,
     ) -> None:
         spans = X.rechunk({0: span_rows(X.shape[1]), 1: -1})
-        super().__init__(spans, normalize=normalize, origin=origin, row_numbers=row_numbers)
+        super().__init__(spans, normalize=normalize, origin=origin, row_numbers=row_numbers, dtype=dtype)
         self._original = X
         self._persisted = False
 
@@ -106,11 +112,11 @@ class DaskRows(Rows):
         return self
 
     def _like(self, X: Any, row_numbers: int | Ints) -> "DaskRows":
-        return DaskRows(X, normalize=self.normalize, origin=self.origin, row_numbers=row_numbers)
+        return DaskRows(X, **self.prepared_as, row_numbers=row_numbers)
 
     def _job(self, visit: Callable[[Rows], Any]) -> Any:
         """The work on each chunk as one value of the graph, so that it is sent to a worker once."""
-        job = _Job(visit, self.normalize, self.origin)
+        job = _Job(visit, self.prepared_as)
         return extra("dask", "dask").delayed(job, name=f"manihash-{uuid.uuid4().hex}", traverse=False)
 
     def _visit(self, visit: Callable[[Rows], Result], stage: str = "", first: int = 0) -> Iterator[Result]:
@@ -138,12 +144,10 @@ class _Job:
     """A function of the rows of a chunk, and how these rows are prepared."""
 
     visit: Callable[[Rows], Any]
-    normalize: bool
-    origin: Floats | None
+    prepared_as: dict[str, Any]
 
     def __call__(self, chunk: Any, row_numbers: int | Ints) -> Any:
-        rows = LocalRows(chunk, normalize=self.normalize, origin=self.origin, row_numbers=row_numbers)
-        return self.visit(rows)
+        return self.visit(LocalRows(chunk, **self.prepared_as, row_numbers=row_numbers))
 
 
 def _run(job: _Job, chunk: Any, row_numbers: int | Ints) -> Any:

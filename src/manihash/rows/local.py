@@ -80,7 +80,7 @@ class LocalRows(Rows):
         """The rows at the given ascending positions, not copied."""
         numbers = self._numbers_at(index)
         X = Subset(self.X, index)
-        return LocalRows(X, normalize=self.normalize, origin=self.origin, row_numbers=numbers)
+        return LocalRows(X, **self.prepared_as, row_numbers=numbers)
 
     def block(self, start: int, stop: int) -> Floats:
         """The prepared rows from start to stop."""
@@ -150,7 +150,9 @@ class LocalRows(Rows):
 def prepare(rows: Rows, part: Any, row_numbers: Ints, out: Floats | None = None) -> Floats:
     """A part of X as read, dense or sparse (b, d), prepared as ``rows`` says, in ``out`` if given."""
     part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
-    if out is None:
+    if rows.exact_until_shifted:
+        block = np.ascontiguousarray(part, np.float64)
+    elif out is None:
         block = np.ascontiguousarray(part, rows.dtype)
     else:
         np.copyto(block := out, part, casting="unsafe")
@@ -164,7 +166,8 @@ def prepare(rows: Rows, part: Any, row_numbers: Ints, out: Floats | None = None)
         _check_squares(part, numpy_backend.squared_norms(block), row_numbers)
     if rows.origin is None:
         return block
-    return np.subtract(block, rows.origin.astype(rows.dtype, copy=False), out=out)
+    shifted = np.subtract(block, rows.origin.astype(block.dtype, copy=False), out=out, casting="same_kind")
+    return shifted.astype(rows.dtype, copy=False)
 
 
 def _check_squares(part: Any, squared: Floats, row_numbers: Ints) -> None:

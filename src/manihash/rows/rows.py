@@ -25,12 +25,14 @@ class Rows(ABC):
 
     To prepare a block is to check it for NaN, infinity and overflow, convert it to ``dtype``, scale each row
     to unit length if ``normalize`` is true, and subtract ``origin`` (d,) if there is one. ``row_numbers`` are
-    the numbers of the rows in error messages: one per row, or that of the first row. Subclasses know how the
-    rows are stored and which library computes with them.
+    the numbers of the rows in error messages: one per row, or that of the first row. ``dtype`` is float32 or
+    float64, by default according to the type of X. Subclasses know how the rows are stored and which library
+    computes with them.
     """
 
     lazy = False  # whether ``map_blocks`` returns a result that is computed later
     device: Any = None  # the torch device of the blocks, None for numpy arrays
+    needs_float64 = False  # whether squared distances of these rows lose precision in float32
     blocks_at_once = 1  # blocks that ``map`` passes to f together; for functions that treat rows one by one
 
     def __init__(
@@ -40,12 +42,13 @@ class Rows(ABC):
         normalize: bool = False,
         origin: Floats | None = None,
         row_numbers: int | Ints = 0,
+        dtype: Any = None,
     ) -> None:
         self.X = X
         self.normalize = normalize
         self.origin = origin
         self.row_numbers = row_numbers
-        self.dtype = backend(X).float_type(X)
+        self.dtype = backend(X).float_type(X) if dtype is None else np.dtype(dtype)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -101,9 +104,24 @@ class Rows(ABC):
     def block(self, start: int, stop: int) -> Any:
         """The prepared rows from start to stop."""
 
+    def check_all(self) -> None:
+        """Visit all rows, so that a NaN raises an error even in a row that is not used."""
+        for _ in self.map(len):
+            pass
+
     @abstractmethod
     def cached(self) -> "Rows":
         """Self, after all rows were checked once and, if they fit into memory, the prepared rows cached."""
+
+    @property
+    def prepared_as(self) -> dict[str, Any]:
+        """How rows are prepared, as arguments for other ``Rows``."""
+        return {"normalize": self.normalize, "origin": self.origin, "dtype": self.dtype}
+
+    @property
+    def exact_until_shifted(self) -> bool:
+        """Whether rows are prepared in float64: rows of unit length that lie close to each other."""
+        return self.normalize and self.origin is not None
 
     def to_device(self, array: Any) -> Any:
         """The array as the backend of these rows takes it: as it is, or as a tensor on their device."""
@@ -139,7 +157,5 @@ def largest_square(dtype: np.dtype[Any]) -> float:
 
 def overflow_error(dtype: np.dtype[Any], row: int) -> checks.BadRowsError:
     """The error for a row whose squared distances would overflow."""
-    return checks.BadRowsError(
-        f"the squares of some values overflow {dtype} (row {row}): "
-        "scale the vectors down, or give them as float64"
-    )
+    remedy = "scale the vectors down" + ("" if dtype == np.float64 else ", or give them as float64")
+    return checks.BadRowsError(f"the squares of some values overflow {dtype} (row {row}): {remedy}")

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -102,14 +102,19 @@ class TorchRows(Rows):
     _cache: Tensor | None = None
 
     def __init__(
-        self, X: Any, *, normalize: bool = False, origin: Floats | None = None, row_numbers: int | Ints = 0
+        self,
+        X: Any,
+        *,
+        normalize: bool = False,
+        origin: Floats | None = None,
+        row_numbers: int | Ints = 0,
+        dtype: Any = None,
     ) -> None:
         self._in_tensor = torch_backend.is_tensor(X)
         if self._in_tensor and (X.is_complex() or X.is_quantized):
             raise checks.not_numbers(X.dtype)
-        super().__init__(
-            X.detach() if self._in_tensor else X, normalize=normalize, origin=origin, row_numbers=row_numbers
-        )
+        X = X.detach() if self._in_tensor else X
+        super().__init__(X, normalize=normalize, origin=origin, row_numbers=row_numbers, dtype=dtype)
         self.device = X.device
 
     def map(self, f: Callable[[Tensor], Result], stage: str = "", *, start: int = 0) -> Iterator[Result]:
@@ -145,7 +150,7 @@ class TorchRows(Rows):
         else:
             X = Streamed(Subset(self.X.X, index), self.device)
         numbers = self._numbers_at(index)
-        return TorchRows(X, normalize=self.normalize, origin=self.origin, row_numbers=numbers)
+        return TorchRows(X, **self.prepared_as, row_numbers=numbers)
 
     def block(self, start: int, stop: int) -> Tensor:
         """The prepared rows from start to stop."""
@@ -229,17 +234,20 @@ class TorchRows(Rows):
 
     def _prepare(self, part: Tensor, positions: Any) -> Tensor:
         """A part of X, prepared; an error names its rows by their positions in X."""
-        block = part.to(torch_backend.tensor_type(self.dtype)).contiguous()
+        dtype = np.dtype(np.float64) if self.exact_until_shifted else self.dtype
+        block = part.to(torch_backend.tensor_type(dtype)).contiguous()
         squared = torch_backend.squared_norms(block)
-        most = largest_square(self.dtype)
+        most = largest_square(dtype)
         if not bool((squared <= most).all()):
             bad = int(torch_backend.to_numpy(~(squared <= most)).argmax())
             number = self._numbers_at(np.asarray([positions[bad]]))
             checks.finite_block(torch_backend.to_numpy(block[bad : bad + 1]), row_numbers=number)
-            raise overflow_error(self.dtype, int(number[0]))
+            raise overflow_error(dtype, int(number[0]))
         if self.normalize:
             block = torch_backend.unit_rows(block, squared)
-        return block if self.origin is None else block - torch_backend.like(self.origin, block)
+        if self.origin is None:
+            return block
+        return (block - torch_backend.like(self.origin, block)).to(torch_backend.tensor_type(self.dtype))
 
     def _block_rows(self) -> int:
         if self.device.type == "cpu":
@@ -263,15 +271,17 @@ class TorchRows(Rows):
 class FusedRows(TorchRows):
     """Rows that a kernel embeds or encodes unprepared; f computes those that the kernel does not support."""
 
-    def __init__(self, rows: TorchRows, kernel: Any) -> None:
-        super().__init__(rows.X, normalize=rows.normalize, origin=rows.origin, row_numbers=rows.row_numbers)
-        self._kernel, self._rows = kernel, rows
+    def __init__(self, rows: TorchRows, kernel: Any, result: Literal["values", "bits", "codes"]) -> None:
+        super().__init__(rows.X, **rows.prepared_as, row_numbers=rows.row_numbers)
+        self._kernel, self._rows, self._result = kernel, rows, result
 
     def _pieces(
         self, f: Callable[[Tensor], Any], start: int, part: Tensor, positions: Any
     ) -> Iterator[tuple[int, Any]]:
         part = part if part.stride(1) == 1 else part.contiguous()
-        out, left = self._kernel(part)
+        out, left = self._kernel(part, pack=self._result == "codes")
+        if self._result == "bits":  # of the same values as the codes: bits and codes agree near zero too
+            out = (out > 0).to(torch_backend.tensor_type(np.uint8))
         if left is not None:
             for first, piece in self._rows._pieces(f, 0, part[left], start + torch_backend.to_numpy(left)):
                 out[left[first : first + len(piece)]] = piece

@@ -14,7 +14,7 @@ from manihash.hashers.agh import AGH
 from manihash.hashers.imh import IMH
 from manihash.hashers.recipes import recipe
 from manihash.paper.run.trial import Trial
-from manihash.rows import rows_of
+from manihash.rows import rows_to_fit
 from manihash.types import Floats
 
 _BASES = 12  # base sets in memory; each has some megabytes
@@ -57,7 +57,7 @@ class TrialCache:
         key = (trial.data, trial.rows, trial.queries, repr(hasher.base), hasher.normalize, trial.seed)
         if key not in self._bases:
             X = self.dataset(trial).X_train
-            rows = rows_of(X, normalize=hasher.normalize, by_distance=True)
+            rows = rows_to_fit(X, normalize=hasher.normalize, by_distance=True)
             start = perf_counter()
             points, _ = choose_base(hasher.base, rows, checks.seed(checks.generator(trial.seed)))
             seconds = perf_counter() - start
