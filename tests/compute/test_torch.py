@@ -164,7 +164,7 @@ def test_the_type_of_the_tensor_decides_the_type_of_the_arithmetic(device, dtype
     if dtype == "bool":
         X = torch.as_tensor(points() > 0.6, device=device)
     hasher = IMH(8, base=KMeansBase(30), random_state=0).fit(X)
-    assert hasher.embed(X).dtype == (torch.float64 if dtype == "float64" else torch.float32)
+    assert hasher.embed(X).dtype == (torch.float64 if dtype in ("float64", "int32") else torch.float32)
     plain = X.float() if dtype == "bfloat16" else X
     assert share_off(hasher.encode(X), hasher.encode(plain.cpu().numpy())) < 1e-3
 
