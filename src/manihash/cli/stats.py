@@ -29,8 +29,8 @@ def stats(
 
     A bucket is the set of rows that have the same code; the median bucket size
     is the median over rows. The effective number of bits measures redundancy:
-    it equals the code length if the bits are independent. If the codes have
-    collapsed to few values, or bits are redundant, a warning says what to do.
+    it equals the code length if the bits are independent. A warning says if the
+    codes have collapsed to few values, or if bits are redundant.
 
     Examples:
 

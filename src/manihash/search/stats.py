@@ -11,10 +11,9 @@ from manihash.types import Ints
 
 # Codes unpacked to bits at once.
 _BLOCK = 2**14
-# Thresholds of the warnings: correlation of two bits, share of rows with one code, effective bits per bit.
+# Thresholds of the warnings: correlation of two bits, share of rows with one code.
 _CORRELATED = 0.95
 _COLLAPSED = 0.1
-_FEW_EFFECTIVE = 0.25
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class IndexStats:
     correlated_bits : tuple of (int, int)
         Pairs of bits with an absolute correlation of at least 0.95.
     effective_bits : float
-        Number of independent bits with as much variance: (trace C)² / ‖C‖², C the correlation of the bits.
+        Number of independent bits with as much variance: (trace C)² / ‖C‖², C the correlation of the bits. It
+        describes redundancy and not quality: longer codes can be better at the same number.
     entropy : float
         Entropy of the distribution of rows over codes, in bits.
     bytes : int
@@ -48,7 +48,7 @@ class IndexStats:
     table_bytes : int
         Memory of the tables that radius queries have built, in addition to ``bytes``.
     warnings : tuple of str
-        Problems of the codes, with advice.
+        Problems of the codes.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> IndexStats:
         entropy=float(-(share * np.log2(share)).sum()) + 0.0,
         bytes=held,
         table_bytes=tables,
-        warnings=_warnings(n, n_bits, int(count.max()), len(constants), len(correlated), effective),
+        warnings=_warnings(n, n_bits, int(count.max()), len(constants), len(correlated)),
     )
 
 
@@ -120,29 +120,23 @@ def _correlation(buckets: Buckets, count: Ints, n_bits: int) -> tuple[NDArray[np
     return (both / n - np.outer(p, p)) * np.outer(scale, scale), constant
 
 
-def _warnings(
-    n: int, n_bits: int, largest: int, constant: int, correlated: int, effective: float
-) -> tuple[str, ...]:
-    """One sentence per problem of the codes, with advice."""
+def _warnings(n: int, n_bits: int, largest: int, constant: int, correlated: int) -> tuple[str, ...]:
+    """One sentence per problem of the codes; advice only where it follows from the codes alone."""
     texts = []
     if n > 1 and largest > max(1, _COLLAPSED * n):
         texts.append(
-            f"the codes have collapsed: {largest:,} of {n:,} rows have the same code. Fit with more base "
-            "points, with a rotation (ITQRotation) or with more bits, and check for equal vectors"
+            f"the codes have collapsed: {largest:,} of {n:,} rows have the same code, and a search cannot "
+            "tell them apart. Check for equal vectors, use another method, or rank the answers by the "
+            "original vectors (Rescore)"
         )
     if n > 1 and constant:
         texts.append(
-            f"{constant} of {n_bits} bits are the same in every row: fit with a rotation, "
-            f"or with at most {max(1, n_bits - constant)} bits"
+            f"{constant} of {n_bits} bits are the same in every row: "
+            "they do not change any ranking of the rows"
         )
     if correlated:
         texts.append(
             f"{correlated} pairs of bits are strongly correlated (0.95 or more): "
-            "fit with a rotation, or with fewer bits"
-        )
-    if n > n_bits and effective < _FEW_EFFECTIVE * n_bits:
-        texts.append(
-            f"{n_bits} bits carry as much variance as {effective:.1f} independent bits: shorter codes are "
-            "enough, or a larger base set uses the bits better"
+            "the two bits of a pair count almost like one bit of twice the weight"
         )
     return tuple(texts)
