@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from command import SMALL, run, stderr_line
 from numpy.typing import NDArray
+from typer.testing import CliRunner
 
 from manihash import InductiveEmbedding, RandomBase
+from manihash.cli._app import app
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -199,3 +201,26 @@ def test_an_output_that_is_an_input_is_refused_under_any_name(command: str, mode
     for out in other_names(source):
         assert "also an input file" in stderr_line(run(*arguments, "-o", out, code=2))
     assert Path(source).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["info", "postgres://me:secret@host/db"],
+        ["index", "postgres://me:secret@host/db", "-o", "codes.mhx"],
+        ["export", "X.npy", "--to", "milvus://me:a/secret@host"],
+        ["export", "X.npy", "--to", "host=here password=secret"],
+    ],
+)
+def test_no_message_contains_the_password_of_an_address(command: list[str], monkeypatch: Any) -> None:
+    np.save("X.npy", np.zeros((3, 1), np.uint8))
+    assert "secret" not in run(*command, code=2).output
+    monkeypatch.setenv("MANIHASH_DEBUG", "1")
+    assert "secret" not in CliRunner().invoke(app, command).output
+
+
+def test_a_missing_store_has_the_hint_how_to_create_it() -> None:
+    run("fit", "X.npy", *SMALL, "-o", "m.mhash")
+    shown = stderr_line(run("search", "m.mhash", "Q.npy", "--store", "none.faiss", code=2))
+    assert "no FAISS index file at none.faiss" in shown
+    assert "hint: manihash export creates a store" in shown

@@ -1,6 +1,7 @@
 """Addresses of stores: parsing, hidden passwords, and missing libraries."""
 
 import sys
+import traceback
 
 import pytest
 
@@ -35,10 +36,58 @@ def test_an_invalid_address_is_rejected(url, message):
         ("milvus://me:secret@host:19530", "milvus://me:***@host:19530"),
         ("postgres://me@host/db", "postgres://me@host/db"),
         ("odd:name@here.faiss", "odd:name@here.faiss"),
+        ("postgres://me:se/c?r@et@host/db", "postgres://me:***@host/db"),
+        ("postgres://host/db?PASSWORD=a&sslpassword=b", "postgres://host/db?PASSWORD=***&sslpassword=***"),
+        ("postgres://host/db?pass%77ord=a&table=x", "postgres://host/db?pass%77ord=***&table=x"),
+        ("milvus://host?token=a:b", "milvus://host?token=***"),
+        ("host=here password='a b' user=me", "host=here password=*** user=me"),
+        ("postgres:me:secret@host", "postgres:me:***@host"),
+        ("codes.db?table=tokens", "codes.db?table=tokens"),
     ],
 )
 def test_an_address_is_shown_without_its_password(url, shown):
     assert mask_password(url) == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "milvus://me:secret@",
+        "milvus://me:secret@host?x=1",
+        "milvus://me:secret@host:port",
+        "milvus://me:12/secret@host",
+        "milvus://me:12?secret@host",
+        "milvus://me:a?secret@host",
+        "milvus://me:a#secret@host",
+        "postgres://me:a/secret@host/db",
+        "postgres://me:a@secret@host/db",
+        "postgres://me:secret@[host/db",
+        "postgres://host/db?pass%77ord=secret&index=x",
+        "host=here password=secret",
+    ],
+)
+def test_no_error_about_an_address_contains_its_password(url):
+    with pytest.raises(ValueError, match=r"\*\*\*") as caught:
+        open_store(url)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://me:secret@127.0.0.1:1/db",
+        "postgres://me@127.0.0.1:1/db?sslpassword=secret",
+        "postgres://me@127.0.0.1:1/db?PASSWORD=secret",
+        "postgres://me:%zzsecret@127.0.0.1:1/db",
+        "postgres://me:12?secret=a@127.0.0.1:1/db",
+        "milvus://me:secret@127.0.0.1:1?timeout=1",
+    ],
+)
+def test_no_error_of_a_driver_contains_the_password(url, caplog):
+    with pytest.raises((ValueError, ConnectionError)) as caught:
+        open_store(url)
+    assert "secret" not in "".join(traceback.format_exception(caught.value)) + caplog.text
 
 
 @pytest.mark.parametrize(

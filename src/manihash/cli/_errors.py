@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from manihash.cli._output import messages, print_message
+from manihash.cli._output import messages, print_message, without_passwords
 
 INTERNAL_ERROR, INVALID_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
@@ -25,6 +25,8 @@ _HINTS = (
     (r"\bperplexity\b", "--set", "--set embedding__perplexity=P sets the perplexity"),
     (r"\by is None\b", "--labels", "--labels FILE gives the labels of the vectors"),
     (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),
+    (r"no (FAISS|LanceDB|milvus-lite|collection|table)\b", None, "manihash export creates a store"),
+    (r"special character in the user, the password", None, "quote the address in the shell: 'postgres://…'"),
     (r"model file", None, "manihash fit writes model files"),
     (r"\b(no|unknown) recipe\b", None, "manihash info lists the recipes"),
 )
@@ -107,7 +109,8 @@ def _fail(text: str, code: int, error: BaseException, options: Collection[str] =
 
 def _print_traceback_if_debugging(error: BaseException) -> None:
     if os.environ.get("MANIHASH_DEBUG") == "1":
-        messages.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
+        text = without_passwords("".join(traceback.format_exception(error)))
+        messages.print(text, markup=False, soft_wrap=True)
 
 
 def _os_error_text(error: OSError) -> str:

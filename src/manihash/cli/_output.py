@@ -17,8 +17,17 @@ messages = Console(stderr=True, highlight=False)
 
 def print_message(kind: str, text: str, style: str = "bold red") -> None:
     """Print one message to stderr: ``kind: text``."""
-    line = Text.assemble((f"{kind}: ", style), text)
+    line = Text.assemble((f"{kind}: ", style), without_passwords(text))
     messages.print(line, soft_wrap=not messages.is_terminal)
+
+
+def without_passwords(text: str) -> str:
+    """Return a message without the passwords of addresses, such as one given instead of a file."""
+    if ":/" not in text and "pass" not in text.lower():
+        return text
+    from manihash.stores import mask_passwords_in
+
+    return mask_passwords_in(text)
 
 
 def print_result(what: RenderableType) -> None:

@@ -1,8 +1,9 @@
 """Databases that store codes, all with the same methods; one file per database."""
 
-from manihash.stores.addresses import create_store, mask_password, open_store
+from manihash.stores.addresses import create_store, open_store
 from manihash.stores.driver import StoreConnectionError, StoreError, StoreNotFoundError
 from manihash.stores.export import ExportResult, export_codes
+from manihash.stores.passwords import mask_password, mask_passwords_in
 from manihash.stores.store import Store
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "create_store",
     "export_codes",
     "mask_password",
+    "mask_passwords_in",
     "open_store",
 ]

@@ -1,16 +1,16 @@
 """Open and create the store at an address."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlunsplit
 
 from manihash.checks import positive_int, positive_number
 from manihash.stores.driver import Driver, StoreError, StoreNotFoundError
 from manihash.stores.faiss_file import FaissFile
 from manihash.stores.lance import LanceTable
 from manihash.stores.milvus import MilvusCollection
+from manihash.stores.passwords import mask_password, split_address
 from manihash.stores.postgres import PostgresTable
 from manihash.stores.store import Store
 
@@ -136,16 +136,6 @@ def create_store(url: str, n_bits: int) -> Store:
     return Store(_location(url).create(positive_int(n_bits, "n_bits")), mask_password(url))
 
 
-def mask_password(url: str) -> str:
-    """Return the address with its password replaced by ``***``."""
-    if "://" not in url:
-        return url
-    parts = urlsplit(url)
-    netloc = parts.netloc if parts.password is None else parts.netloc.replace(f":{parts.password}@", ":***@")
-    query = re.sub(r"(^|&)(password)=[^&]*", r"\1\2=***", parts.query)
-    return urlunsplit(parts._replace(netloc=netloc, query=query))
-
-
 def _location(url: str) -> _Location:
     scheme, _, rest = url.partition(":")
     if scheme in ("postgres", "postgresql"):
@@ -175,7 +165,7 @@ def _lance(path: Path) -> _Location:
 
 def _postgres(url: str) -> _Location:
     """Return the location of a table; options other than `table` and `index` are passed to the server."""
-    parts = urlsplit(url)
+    parts = split_address(url)
     options = dict(parse_qsl(parts.query))
     table, index = options.pop("table", _DEFAULT_TABLE), options.pop("index", "scan")
     if index not in ("scan", "hnsw"):
@@ -189,7 +179,7 @@ def _postgres(url: str) -> _Location:
 
 
 def _milvus_server(url: str) -> _Location:
-    parts = urlsplit(url)
+    parts = split_address(url)
     host = parts.netloc.rpartition("@")[2]
     if not host:
         raise ValueError(f"{mask_password(url)!r} names no host: expected milvus://host:19530")
