@@ -127,6 +127,18 @@ def test_deleted_rows_are_exported_again(address):
         assert contains(store, codes, np.arange(N))
 
 
+def test_deleted_rows_are_exported_again_beside_rows_of_others(address):
+    codes = repeated_codes(N, 16)
+    with create_store(address, 16) as store:
+        export_codes(codes, store, batch=100)
+        store.add(codes[:600], np.arange(5000, 5600))
+        gone = [3, *range(100, 350)]
+        store.delete(gone)
+        done = export_codes(codes, store, batch=100)
+        assert (done.rows, done.added, done.count) == (N, len(gone), N + 600)
+        np.testing.assert_array_equal(store.get(np.arange(N)), codes)
+
+
 def test_rows_of_others_are_kept(address):
     codes, ids = repeated_codes(N, 16), np.arange(N)
     with create_store(address, 16) as store:

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlunsplit
 
 from manihash.checks import positive_int, positive_number
-from manihash.stores.driver import Driver, StoreError, StoreNotFoundError
+from manihash.stores.driver import Driver, StoreError, StoreExistsError, StoreNotFoundError
 from manihash.stores.faiss_file import FaissFile
 from manihash.stores.lance import LanceTable
 from manihash.stores.milvus import MilvusCollection
@@ -89,7 +89,10 @@ def open_store(url: str, n_bits: int | None = None) -> Store:
     except StoreNotFoundError:
         if n_bits is None:
             raise
-        return Store(location.create(n_bits), shown)
+        try:
+            return Store(location.create(n_bits), shown)
+        except StoreExistsError:  # another process has just created it
+            store = Store(location.open(), shown)
     if n_bits is not None and n_bits != store.n_bits:
         store.close()
         raise StoreError(

@@ -1,11 +1,14 @@
 """What a database driver implements, the errors of all stores, and helpers that the drivers share."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from manihash.files.locks import locked
 from manihash.types import Codes, Ids
 
 Matches = tuple[Ids, Ids]  # distances and ids found for one query, nearest first, ties by id
@@ -49,6 +52,10 @@ class StoreNotFoundError(StoreError):
     """
 
 
+class StoreExistsError(StoreError):
+    """A store cannot be created, because there is one already."""
+
+
 class StoreConnectionError(ConnectionError):
     """The database does not respond, or the connection was lost.
 
@@ -73,6 +80,9 @@ class Driver(Protocol):
     rewrites_on_add: bool
     """Whether each `add` rewrites the whole store: few large batches are then faster than many small ones."""
 
+    def writing(self) -> AbstractContextManager[Any]:
+        """Keep other writers out during a change, and see the newest state of the store."""
+
     def add(self, codes: Codes, ids: Ids) -> None:
         """Insert new rows: all of them, or none if it fails."""
 
@@ -93,6 +103,15 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Close files and connections."""
+
+
+@contextmanager
+def creating(path: Path) -> Iterator[None]:
+    """Create a file or folder at a path where there is none; other processes that create one here wait."""
+    with locked(path.parent) if path.parent.is_dir() else nullcontext():
+        if path.exists():
+            raise StoreExistsError(f"{path} already exists: open it, or use another name")
+        yield
 
 
 def sorted_matches(distances: ArrayLike, ids: ArrayLike) -> Matches:
@@ -131,3 +150,11 @@ def id_condition(ids: Ids, list_template: str) -> str:
     if high - low + 1 == len(ids):
         return f"id >= {low} and id <= {high}"
     return list_template.format(", ".join(map(str, ids.tolist())))
+
+
+def listed_ids(ids: Ids) -> str:
+    """Return ``id 5 is`` or ``ids 1, 2, 3 and 17 more are``."""
+    shown = ", ".join(map(str, np.sort(ids)[:3]))
+    if len(ids) == 1:
+        return f"id {shown} is"
+    return f"ids {shown} and {len(ids) - 3:,} more are" if len(ids) > 3 else f"ids {shown} are"

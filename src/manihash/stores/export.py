@@ -93,11 +93,7 @@ def export_codes(
     if store.rewrites_on_add:
         batch = max(1, len(rows))
     before = store.count()
-    # Rows are written in order: resume one batch before the first missing row, whose rows are compared.
-    start = max(0, _first_missing(store, numbers) - batch) if before else 0
-    added = _add(store, rows, numbers, start, batch)
-    if store.count() < len(rows):  # rows before the start are missing: somebody deleted them
-        added += _add(store, rows, numbers, 0, batch)
+    added = _add(store, rows, numbers, batch)
     count = store.count()
     if count != before + added:
         raise StoreError(
@@ -107,24 +103,12 @@ def export_codes(
     return ExportResult(len(rows), added, count)
 
 
-def _first_missing(store: Store, ids: Ids) -> int:
-    """Return the position of the first id that is not in the store, by binary search."""
-    low, high = 0, len(ids)
-    while low < high:
-        middle = (low + high) // 2
-        if store.has(ids[middle : middle + 1])[0]:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _add(store: Store, codes: Codes, ids: Ids, start: int, batch: int) -> int:
-    """Add the missing rows from `start` on and return their number."""
-    added, done, n = 0, start, len(codes)
+def _add(store: Store, codes: Codes, ids: Ids, batch: int) -> int:
+    """Add the missing rows, compare the others, and return the number of rows added."""
+    added, done, n = 0, 0, len(codes)
     advance("export", done, n)
     try:
-        for i in range(start, n, batch):
+        for i in range(0, n, batch):
             added += store.add_missing(codes[i : i + batch], ids[i : i + batch])
             done = min(i + batch, n)
             advance("export", done, n)

@@ -9,6 +9,8 @@ are written as ``IndexBinaryIDMap``, followed by n_bits, which FAISS ignores: FA
 """
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -17,9 +19,10 @@ import numpy as np
 
 from manihash.codes import n_bytes
 from manihash.files.atomic import atomic_write
+from manihash.files.locks import locked
 from manihash.search import HammingIndex
 from manihash.search.ids import check_ids
-from manihash.stores.driver import Matches, StoreError, StoreNotFoundError
+from manihash.stores.driver import Matches, StoreError, StoreNotFoundError, creating
 from manihash.types import Codes, Ids
 
 _FLAT, _ID_MAPS = b"IBxF", (b"IBMp", b"IBM2")
@@ -43,27 +46,35 @@ class FaissFile:
 
     rewrites_on_add = True
 
-    def __init__(self, path: Path, content: _Content) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self.n_bits = content.n_bits
         self._cached_index: HammingIndex | None = None
-        self._set_content(content)
+        self._version = _version(path)
+        self._set_content(_read(path))
+        self.n_bits = self._content.n_bits
 
     @classmethod
     def open(cls, path: Path) -> "FaissFile":
         """Open an index file written by FAISS or manihash."""
         if not path.is_file():
             raise StoreNotFoundError(f"no FAISS index file at {path}: create it, or give the path of one")
-        return cls(path, _read(path))
+        return cls(path)
 
     @classmethod
     def create(cls, path: Path, n_bits: int) -> "FaissFile":
         """Create a file with an empty index."""
-        if path.exists():
-            raise StoreError(f"{path} already exists: open it, or use another name")
         content = _Content(n_bits, np.empty((0, n_bytes(n_bits)), np.uint8), np.empty(0, np.int64))
-        _write(path, content)
-        return cls(path, content)
+        with creating(path):
+            _write(path, content)
+        return cls.open(path)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Lock the file, and read it again if another process has changed it."""
+        self._refresh()
+        with locked(self._path):
+            self._refresh()
+            yield
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Rewrite the file with these rows appended."""
@@ -77,12 +88,13 @@ class FaissFile:
 
     def search(self, queries: Codes, k: int) -> list[Matches]:
         """Return the k nearest of each query, found by a HammingIndex."""
+        self._refresh()
         distances, ids = self._index().search(queries, k)
         return list(zip(distances.astype(np.int64), ids, strict=True))
 
     def within(self, queries: Codes, radius: int) -> list[Matches]:
         """Return all codes within the radius of each query, found by a HammingIndex."""
-        if not self.count():
+        if not self.count():  # it reads the file again if necessary
             return [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(queries)
         lims, distances, ids = self._index().within(queries, radius)
         parts = zip(np.split(distances, lims[1:-1]), np.split(ids, lims[1:-1]), strict=True)
@@ -90,6 +102,7 @@ class FaissFile:
 
     def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return rows by id."""
+        self._refresh()
         place = np.searchsorted(self._content.ids, ids, sorter=self._order)
         inside = place < len(self._order)
         position = self._order[place[inside]]
@@ -98,6 +111,7 @@ class FaissFile:
 
     def count(self) -> int:
         """Return the number of rows in the file."""
+        self._refresh()
         return len(self._content.ids)
 
     def close(self) -> None:
@@ -112,12 +126,36 @@ class FaissFile:
     def _replace(self, codes: Codes, ids: Ids) -> None:
         content = _Content(self.n_bits, codes, ids)
         _write(self._path, content)
+        self._version = _version(self._path)
+        self._set_content(content)
+
+    def _refresh(self) -> None:
+        """Read the file again if another handle has replaced it."""
+        version = _version(self._path)
+        if version == self._version:
+            return
+        content = _read(self._path)
+        if content.n_bits != self.n_bits:
+            raise StoreError(
+                f"{self._path} was replaced: it has codes of {content.n_bits} bits instead of {self.n_bits}. "
+                "Open it again"
+            )
+        self._version = version
         self._set_content(content)
 
     def _set_content(self, content: _Content) -> None:
         self._content = content
         self._order = np.argsort(content.ids)
         self._cached_index = None
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """Return numbers that change whenever the file is replaced."""
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        raise StoreNotFoundError(f"{path} was removed while it was open: create it again") from None
+    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _write(path: Path, content: _Content) -> None:

@@ -1,7 +1,7 @@
 """LanceDB: a table on disk, without a server. Codes are uint8 vectors, searched exactly by a scan."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -11,11 +11,13 @@ import numpy as np
 
 from manihash.checks import extra
 from manihash.codes import n_bytes
+from manihash.files.locks import locked
 from manihash.files.parquet import arrow, as_column
 from manihash.stores.driver import (
     Matches,
     StoreError,
     StoreNotFoundError,
+    creating,
     id_condition,
     nearest_with_ties,
     sorted_matches,
@@ -32,7 +34,7 @@ class LanceTable:
     rewrites_on_add = False
 
     def __init__(self, path: Path, table: Any) -> None:
-        self._table = table
+        self._path, self._table = path, table
         self.n_bits = _bits_of(path, table.schema)
         self._width = n_bytes(self.n_bits)
         self._adds = 0
@@ -48,14 +50,16 @@ class LanceTable:
     @classmethod
     def create(cls, path: Path, n_bits: int) -> "LanceTable":
         """Create an empty table at a path that ends in .lance."""
-        if path.exists():
-            raise StoreError(f"{path} already exists: open it, or use another name")
         pa = arrow("lancedb")
         vector = pa.list_(pa.uint8(), n_bytes(n_bits))
         fields = [pa.field("id", pa.int64(), False), pa.field("code", vector, False)]
-        with _translated_errors(path):
+        with creating(path), _translated_errors(path):
             schema = pa.schema(fields, metadata={_N_BITS: str(n_bits)})
             return cls(path, _connect(path).create_table(path.stem, schema=schema))
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Lock the folder of the table."""
+        return locked(self._path)
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Add all rows in one new version of the table."""

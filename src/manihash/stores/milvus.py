@@ -7,7 +7,7 @@ Milvus silently stores a second row under the same id, and milvus-lite truncates
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from manihash.stores.driver import (
     Matches,
     StoreConnectionError,
     StoreError,
+    StoreExistsError,
     StoreNotFoundError,
     id_condition,
     nearest_with_ties,
@@ -60,7 +61,7 @@ class MilvusCollection:
         kinds = extra("pymilvus", "milvus").DataType
         with _translated_errors():
             if client.has_collection(name, timeout=timeout):
-                raise StoreError(
+                raise StoreExistsError(
                     f"collection {name} already exists: open it, or name another one with ?table=NAME"
                 )
             schema = client.create_schema(auto_id=False, description=f"manihash n_bits={n_bits}")
@@ -73,6 +74,10 @@ class MilvusCollection:
                     name, schema=schema, index_params=index, consistency_level="Strong", timeout=timeout
                 )
             return cls(client, name, timeout)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Do nothing: Milvus has no locks."""
+        return nullcontext()
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Insert rows in one message."""

@@ -16,6 +16,7 @@ from manihash.stores.driver import (
     Matches,
     StoreConnectionError,
     StoreError,
+    StoreExistsError,
     StoreNotFoundError,
     sorted_matches,
 )
@@ -63,6 +64,13 @@ class PostgresTable:
                 if hnsw:
                     created._create_index(table)
             return created
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Run a change in one transaction, in which other writers of the table wait; readers do not."""
+        with _translated_errors(), self._connection.transaction():
+            self._connection.execute(self._statement("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))
+            yield
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Insert rows in one transaction."""
@@ -197,7 +205,9 @@ def _translated_errors() -> Iterator[None]:
     try:
         yield
     except psycopg.errors.DuplicateTable as error:
-        raise StoreError(f"{_first_line(error)}: open it, or name another one with ?table=NAME") from error
+        raise StoreExistsError(
+            f"{_first_line(error)}: open it, or name another one with ?table=NAME"
+        ) from error
     except psycopg.Error as error:
         if _is_connection_error(error, psycopg):
             raise StoreConnectionError(f"PostgreSQL does not respond: {_first_line(error)}") from error

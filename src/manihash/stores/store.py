@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from manihash.checks import positive_int
 from manihash.codes import check_codes
 from manihash.search.ids import check_ids
-from manihash.stores.driver import Driver, StoreError
+from manihash.stores.driver import Driver, StoreError, listed_ids
 from manihash.types import Codes, Ids, Mask
 
 _log = logging.getLogger(__name__)
@@ -25,6 +25,9 @@ class Store:
     methods and return the same results: exact, nearest first, ties by id. `add` and `delete` change all of
     their rows or none, and their changes are saved when they return. A store is a context manager that
     closes itself at the end of the block.
+
+    Several processes may change one store at the same time: their changes are made one after another, except
+    in Milvus, which needs one writer at a time. Readers see the changes of others. Open one store per thread.
 
     Parameters
     ----------
@@ -97,13 +100,14 @@ class Store:
             If an id is already in the store.
         """
         rows, numbers = self._checked(codes, ids)
-        stored, _ = self._fetch(numbers)
-        if len(stored):
-            raise StoreError(
-                f"{_listed(stored)} already in {self.url}: delete {_them(stored)} first, or use new ids"
-            )
-        if len(rows):
-            self._driver.add(rows, numbers)
+        with self._driver.writing():
+            stored, _ = self._fetch(numbers)
+            if len(stored):
+                raise StoreError(
+                    f"{listed_ids(stored)} already in {self.url}: delete what is stored, or use new ids"
+                )
+            if len(rows):
+                self._driver.add(rows, numbers)
 
     def add_missing(self, codes: ArrayLike, ids: ArrayLike) -> int:
         """Add the codes whose ids are not in the store yet.
@@ -126,19 +130,10 @@ class Store:
             If an id is in the store with a different code. Nothing is added then.
         """
         rows, numbers = self._checked(codes, ids)
-        stored, stored_codes = self._fetch(numbers)
-        order = np.argsort(numbers)
-        position = order[np.searchsorted(numbers, stored, sorter=order)]
-        different = np.flatnonzero((rows[position] != stored_codes).any(axis=1))
-        if len(different):
-            raise StoreError(
-                f"{_listed(stored[different])} in {self.url} with a different code: these are not the same "
-                "rows. Use a new table or other ids"
-            )
-        missing = np.ones(len(rows), bool)
-        missing[position] = False
-        if missing.any():
-            self._driver.add(np.ascontiguousarray(rows[missing]), numbers[missing])
+        with self._driver.writing():
+            missing = self._missing(rows, numbers)
+            if missing.any():
+                self._driver.add(np.ascontiguousarray(rows[missing]), numbers[missing])
         return int(np.count_nonzero(missing))
 
     def get(self, ids: ArrayLike) -> Codes:
@@ -195,9 +190,10 @@ class Store:
             If an id is not in the store.
         """
         numbers = check_ids(ids)
-        self._check_known(numbers, self._fetch(numbers)[0])
-        if len(numbers):
-            self._driver.delete(numbers)
+        with self._driver.writing():
+            self._check_known(numbers, self._fetch(numbers)[0])
+            if len(numbers):
+                self._driver.delete(numbers)
 
     def search(self, queries: ArrayLike, k: int) -> tuple[NDArray[np.int32], Ids]:
         """Find the k nearest codes of each query by Hamming distance.
@@ -222,9 +218,10 @@ class Store:
         k = min(k, n)
         rows = self._checked_queries(queries)
         matches = self._driver.search(rows, k) if k else []
+        k = min([k, *(len(number) for _, number in matches)])  # another process may have deleted rows
         distances, ids = np.empty((len(rows), k), np.int32), np.empty((len(rows), k), np.int64)
         for i, (distance, number) in enumerate(matches):
-            distances[i], ids[i] = distance, number
+            distances[i], ids[i] = distance[:k], number[:k]
         return distances, ids
 
     def within(self, queries: ArrayLike, radius: int) -> tuple[Ids, NDArray[np.int32], Ids]:
@@ -280,19 +277,22 @@ class Store:
         stored = np.concatenate([np.empty(0, np.int64), *(batch[0] for batch in batches)])
         return stored, np.concatenate([empty, *(batch[1] for batch in batches)])
 
+    def _missing(self, codes: Codes, ids: Ids) -> Mask:
+        """Return which ids are not in the store; raise if one is there with a different code."""
+        stored, stored_codes = self._fetch(ids)
+        order = np.argsort(ids)
+        position = order[np.searchsorted(ids, stored, sorter=order)]
+        different = np.flatnonzero((codes[position] != stored_codes).any(axis=1))
+        if len(different):
+            raise StoreError(
+                f"{listed_ids(stored[different])} in {self.url} with a different code: these are not the "
+                "same rows. Use a new table or other ids"
+            )
+        missing = np.ones(len(codes), np.bool_)
+        missing[position] = False
+        return missing
+
     def _check_known(self, ids: Ids, stored: Ids) -> None:
         unknown = np.setdiff1d(ids, stored)
         if len(unknown):
-            raise StoreError(f"{_listed(unknown)} not in {self.url}: use ids that were added")
-
-
-def _listed(ids: Ids) -> str:
-    """Return ``id 5 is`` or ``ids 1, 2, 3 and 17 more are``."""
-    shown = ", ".join(map(str, np.sort(ids)[:3]))
-    if len(ids) == 1:
-        return f"id {shown} is"
-    return f"ids {shown} and {len(ids) - 3:,} more are" if len(ids) > 3 else f"ids {shown} are"
-
-
-def _them(ids: Ids) -> str:
-    return "it" if len(ids) == 1 else "them"
+            raise StoreError(f"{listed_ids(unknown)} not in {self.url}: use ids that were added")
