@@ -106,9 +106,9 @@ def test_existing_ids_are_rejected_and_nothing_is_added(address):
     codes = repeated_codes(10, 16)
     with create_store(address, 16) as store:
         store.add(codes[:4], [1, 2, 3, 4])
-        with pytest.raises(StoreError, match=r"ids 2, 3, 4 are already in .*: delete them first"):
+        with pytest.raises(StoreError, match=r"ids 2, 3, 4 are already in .*: delete these rows first"):
             store.add(codes[4:], [9, 4, 3, 2, 8, 7])
-        with pytest.raises(StoreError, match=r"id 4 is already in .*: delete it first"):
+        with pytest.raises(StoreError, match=r"id 4 is already in .*: delete these rows first"):
             store.add(codes[:1], [4])
         with pytest.raises(ValueError, match="ids must be distinct, but 6 occurs 2 times"):
             store.add(codes[:3], [6, 5, 6])

@@ -104,7 +104,7 @@ class Store:
             stored, _ = self._fetch(numbers)
             if len(stored):
                 raise StoreError(
-                    f"{listed_ids(stored)} already in {self.url}: delete what is stored, or use new ids"
+                    f"{listed_ids(stored)} already in {self.url}: delete these rows first, or use new ids"
                 )
             if len(rows):
                 self._driver.add(rows, numbers)
