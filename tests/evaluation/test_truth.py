@@ -131,3 +131,19 @@ def test_the_nearest_rows_are_found_far_from_zero_and_at_any_scale(given, offset
     np.testing.assert_allclose(found, np.sort(distance, axis=1)[:, :10], rtol=1e-6)
     relevant = EuclideanTruth(Q, X, k=10).relevant(0, 20)
     assert np.array_equal(relevant, distance <= np.sort(distance, axis=1)[:, 9:10])
+
+
+@pytest.mark.parametrize(
+    ("query", "database"),
+    [
+        (np.array([1, -1, 2]), np.array([-1, 1, 2, 2, -1])),
+        (np.array([1.0, -1, 2]), np.array([-1, 1, 2, 2, -1])),
+        (["1", None, "2"], np.array([-1, 1, 2, 2, -1])),
+        ([1, -1, "2"], [None, 1.0, "2", 2, -1]),
+    ],
+)
+def test_minus_one_and_none_are_no_class(query, database):
+    truth = LabelTruth(query, database)
+    np.testing.assert_array_equal(truth.counts, [1, 0, 2])
+    np.testing.assert_array_equal(truth.relevant(0, 3).sum(axis=1), truth.counts)
+    assert truth.relevant(0, 1)[0, 1]

@@ -124,3 +124,10 @@ def test_similarity_times_equals_the_product_with_the_full_matrix():
     B = np.random.default_rng(0).standard_normal((6, 4))
     assert labeled.similarity_times(B) == pytest.approx(S @ B)
     assert labeled.similarity_times(B[:, 0]) == pytest.approx(S @ B[:, 0])
+
+
+def test_minus_one_beside_strings_is_no_label():
+    names = [*["a", "b"] * 4, -1, None]
+    index, classes = parse_labels(names, 10)
+    assert index.tolist() == list(range(8))
+    assert classes.tolist() == [0, 1] * 4

@@ -6,6 +6,7 @@ import typer
 
 from manihash import __version__
 from manihash.cli._command import Command, Group
+from manihash.cli._tables import reads_tables
 from manihash.cli.data import data
 from manihash.cli.dedup import dedup
 from manihash.cli.demo import demo
@@ -40,8 +41,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, fit, encode, index, search, dedup, stats, export, evaluate, paper, info):
+for command in (demo, paper, info):
     app.command(cls=Command)(command)
+for command in (fit, encode, index, search, dedup, stats, export, evaluate):
+    app.command(cls=Command)(reads_tables(command))
 
 
 def _print_version(requested: bool) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from manihash.cli import _inputs
+from manihash import progress
+from manihash.cli import _inputs, _labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,32 +31,46 @@ def from_files(train: str, labels: str | None, test: str, test_labels: str | Non
         raise ValueError(
             "got labels for only one of --train and --test: give both --labels and --test-labels"
         )
-    y = None if labels is None else _inputs.read_labels(labels, len(X))
-    y_queries = None if test_labels is None else _inputs.read_labels(test_labels, len(Q))
+    y = None if labels is None else _labels.read_labels(labels, len(X))
+    y_queries = None if test_labels is None else _labels.read_labels(test_labels, len(Q))
+    if y_queries is not None and not (labeled := _labels.known(y_queries)).all():
+        Q, y_queries = Q[labeled], y_queries[labeled]
+        progress.note(f"{test}: {(~labeled).sum():,} queries have no label and are left out")
+    if not len(Q):
+        raise ValueError(f"{test_labels} holds no label: give one label per row of --test")
     note = f"{len(Q):,} queries from {test}; database of {_size(X)} from {train}."
     return Dataset(train, X, y, Q, y_queries, note)
 
 
 def from_one_file(vectors: str, labels: str | None, n_queries: int | None, seed: int) -> "Dataset":
-    """Return random queries from one file, by default a tenth, at most 1,000; the rest is the database."""
+    """Return random queries from one file, by default a tenth, at most 1,000; the rest is the database.
+
+    Only rows with a label are queries, if there are labels.
+    """
     import numpy as np
 
     from manihash.datasets import Dataset
 
     X = _inputs.read_vectors(vectors)
-    y = None if labels is None else _inputs.read_labels(labels, len(X))
-    q = max(1, min(1000, len(X) // 10)) if n_queries is None else n_queries
-    if not 0 < q < len(X) - 1:
+    y = None if labels is None else _labels.read_labels(labels, len(X))
+    labeled = np.ones(len(X), bool) if y is None else _labels.known(y)
+    q = max(1, min(1000, int(labeled.sum()) // 10)) if n_queries is None else n_queries
+    if not 0 < q <= labeled.sum() or q >= len(X) - 1:
         raise ValueError(
-            f"got {q:,} queries for the {len(X):,} rows of {vectors}: at least one query and two rows to "
-            "learn from are needed. Change --queries"
+            f"got {q:,} queries for the {len(X):,} rows of {vectors}{_unlabeled(labeled)}: "
+            "at least one query and two rows to learn from are needed. Change --queries"
         )
     order = np.random.default_rng(seed).permutation(len(X))
-    drawn, rest = order[:q], order[q:]
+    drawn = order[labeled[order]][:q]
+    rest = order[~np.isin(order, drawn)]
     y_rest, y_drawn = (None, None) if y is None else (y[rest], y[drawn])
     database = X[rest]
     note = f"{vectors}: {q:,} random queries (seed {seed}); database of {_size(database)}."
     return Dataset(vectors, database, y_rest, X[drawn], y_drawn, note)
+
+
+def _unlabeled(labeled: "NDArray[Any]") -> str:
+    return "" if labeled.all() else f", of which {labeled.sum():,} have a label"
 
 
 def _size(X: "NDArray[Any]") -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from manihash.cli import _tables
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,9 +21,7 @@ _SAMPLES, _SAMPLE_BYTES = 64, 4096  # of a file, spread over it, that its finger
 
 def read_vectors(path: str) -> "NDArray[Any]":
     """Return the vectors (n, d) of a file; images (n, h, w) become rows of pixels."""
-    from manihash import datasets
-
-    array = datasets.read(path)
+    array = _tables.read(path)
     if array.ndim < 2 or 0 in array.shape:
         raise ValueError(
             f"{path} holds an array of shape {array.shape}: expected one vector per row, shape (n, d). "
@@ -36,14 +36,15 @@ def opened(path: str, dask: str | None) -> Iterator[Any]:
     from manihash.files import formats
     from manihash.rows import dask as dask_rows
 
-    X = formats.open_vectors(path)
+    table = _tables.keywords()
+    X = formats.open_vectors(path, **table)
     if dask is None:
         yield X
         return
     file, key = formats.split_key(path)
     absolute = str(file.absolute()) + (f":{key}" if key else "")
     with dask_rows.connected(dask):
-        yield dask_rows.array_of(partial(formats.read_rows, path=absolute), X.shape, X.dtype)
+        yield dask_rows.array_of(partial(formats.read_rows, path=absolute, **table), X.shape, X.dtype)
 
 
 def check_device(device: str | None, dask: str | None) -> None:
@@ -69,14 +70,15 @@ def on_device(X: Any, device: str | None) -> Any:
 
 
 def fingerprint(path: str) -> str:
-    """Return a hash of the size, the modification time, samples of the bytes and the key of a file."""
+    """Return a hash of the size, the modification time, samples of the bytes, key and table options."""
     import hashlib
 
     from manihash.files import formats
 
     file, key = formats.split_key(path)
     size, changed = file.stat().st_size, file.stat().st_mtime_ns
-    digest = hashlib.sha256(f"{size} {changed} {key}".encode())
+    table = "".join(f" {name}={value}" for name, value in _tables.keywords().items() if value is not None)
+    digest = hashlib.sha256(f"{size} {changed} {key}{table}".encode())
     with open(file, "rb") as content:
         for i in range(_SAMPLES):
             content.seek(max(0, size - _SAMPLE_BYTES) * i // (_SAMPLES - 1))
@@ -84,41 +86,11 @@ def fingerprint(path: str) -> str:
     return digest.hexdigest()
 
 
-def read_labels(path: str, n_rows: int) -> "NDArray[Any]":
-    """Return labels (n_rows,): numbers from any file, or strings from a text or npy file."""
-    labels = _string_labels(path, n_rows)
-    if labels is None:
-        from manihash import datasets
-
-        labels = datasets.read(path)
-    if labels.size != n_rows or len(labels) != n_rows:
-        raise ValueError(
-            f"{path} holds an array of shape {labels.shape}: expected one label for each of {n_rows:,} rows"
-        )
-    return labels.reshape(-1)
-
-
-def _string_labels(path: str, n_rows: int) -> "NDArray[Any] | None":
-    """Return string labels from the lines of a text file or from an npy file; None for other files."""
-    import numpy as np
-
-    if path.endswith(".npy") and Path(path).is_file():
-        labels = np.load(path, mmap_mode="r", allow_pickle=False)
-        return np.asarray(labels) if labels.dtype.kind in "US" else None
-    if path.endswith((".csv", ".txt")) and Path(path).is_file():
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-        lines = lines[1:] if len(lines) == n_rows + 1 else lines  # skip the header
-        return np.array([line.strip() for line in lines])
-    return None
-
-
 def read_ids(path: str) -> "NDArray[Any]":
     """Return the ids or booleans of a file; integers of a CSV file, read as floats, become int64."""
     import numpy as np
 
-    from manihash import datasets
-
-    ids = datasets.read(path)
+    ids = _tables.read(path)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.reshape(-1)
     if ids.dtype != np.float64 or not np.isfinite(ids).all() or np.abs(ids).max(initial=0) >= 2**53:
@@ -131,9 +103,7 @@ def read_codes(path: str) -> "NDArray[Any]":
     """Return packed codes; bytes in a CSV file, which are read as floats, become uint8."""
     import numpy as np
 
-    from manihash import datasets
-
-    codes = datasets.read(path)
+    codes = _tables.read(path)
     as_bytes = np.clip(codes, 0, 255).astype(np.uint8) if codes.dtype == np.float64 else codes
     return as_bytes if np.array_equal(as_bytes, codes) else codes
 

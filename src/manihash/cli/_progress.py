@@ -1,6 +1,7 @@
 """The progress bar and the messages that show what the library logs."""
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from manihash.cli._output import file_size, messages, print_message
+
+_TABLE_HINT = "--no-header and --no-index-column read the first line and the first column as numbers"
 
 
 class ProgressBar(logging.Handler):
@@ -44,6 +47,8 @@ class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         kind = "warning" if record.levelno >= logging.WARNING else "note"
         print_message(kind, record.getMessage(), "bold yellow" if kind == "note" else "yellow")
+        if kind == "note" and re.search("taken as (a header|an index|features)", record.getMessage()):
+            print_message("hint", _TABLE_HINT, "yellow")
 
 
 @contextmanager

@@ -37,6 +37,9 @@ class Truth(Protocol):
 class LabelTruth:
     """Ground truth by labels: a row is relevant to a query if it has the query's label.
 
+    The number -1 or None marks a row or a query without a label. Nothing is relevant to such a query, and
+    such a row is relevant to nothing.
+
     Parameters
     ----------
     y_query : array-like of shape (n_queries,)
@@ -64,11 +67,11 @@ class LabelTruth:
 
     def __init__(self, y_query: ArrayLike, y_database: ArrayLike) -> None:
         query, database = _labels(y_query, "y_query"), _labels(y_database, "y_database")
-        classes, number = np.unique(np.concatenate([query, database]), return_inverse=True)
-        number = number.astype(np.min_scalar_type(len(classes)))
+        number, n_classes = _class_numbers(query, database)
         self._query, self._database = number[: len(query)], number[len(query) :]
+        self._database[self._database == n_classes] += 1  # rows without a label: equal to no query
         self.shape = len(query), len(database)
-        self.counts = np.bincount(self._database, minlength=len(classes))[self._query]
+        self.counts = np.bincount(self._database, minlength=n_classes + 2)[self._query]
 
     def relevant(self, start: int, stop: int) -> Mask:
         """Return the relevance of all rows to a block of queries.
@@ -247,12 +250,42 @@ def _at_most(k: Any, n: int) -> int:
 
 
 def _labels(y: ArrayLike, name: str) -> NDArray[Any]:
-    labels = np.asarray(y)
+    # A list becomes an array of objects: in an array of strings, None and -1 would become text.
+    labels = np.asarray(y, None if hasattr(y, "dtype") else object)
     if labels.ndim != 1 or not len(labels):
         raise ValueError(f"{name} must be 1-D with at least one label, got an array of shape {labels.shape}")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError(f"{name} has rows without a label (NaN): leave these rows out")
+    if any(label != label for label in (labels if labels.dtype.kind in "fO" else ())):
+        raise ValueError(f"{name} has rows without a label (NaN): leave these rows out, or use -1")
     return labels
+
+
+def _class_numbers(*labels: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Class numbers 0 … c - 1 of all labels, c for those without a label, and c."""
+    known = np.concatenate([~_unlabeled(y) for y in labels])
+    if all(y.dtype.kind in "biuf" for y in labels):
+        values = np.concatenate(labels)[known]
+    else:  # numbers beside strings: 1 and 1.0 are "1"
+        named = [label for y in labels for label in y.tolist()]
+        values = np.array([_name(label) for label, is_known in zip(named, known, strict=True) if is_known])
+    classes, number = np.unique(values, return_inverse=True)
+    numbers = np.full(len(known), len(classes), np.min_scalar_type(len(classes) + 1))
+    numbers[known] = number
+    return numbers, len(classes)
+
+
+def _unlabeled(y: NDArray[Any]) -> Mask:
+    """Which rows have no label: -1 or None."""
+    if y.dtype.kind in "if":
+        return np.asarray(y == -1)
+    missing = [label is None or (not isinstance(label, str) and label == -1) for label in y.tolist()]
+    return np.array(missing, bool)
+
+
+def _name(label: Any) -> str:
+    """A label as text: whole numbers without a decimal point."""
+    if isinstance(label, bytes):
+        return label.decode()
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _vectors(X: ArrayLike, name: str) -> Floats:

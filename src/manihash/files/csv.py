@@ -1,5 +1,7 @@
-"""CSV files: rows of numbers with commas between them, with or without a header."""
+"""CSV files: rows of numbers with commas between them, with or without a header and an index column."""
 
+import csv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -7,39 +9,126 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.files.errors import DataFileError
+from manihash.progress import note
+
+_INDEX_NAMES = ("unnamed: 0", "index", "id")  # headings of columns that number rows
+_SURE = 4  # columns, or rows, whose numbers 0, 1, 2, … are unlikely to be values
 
 
-def read_csv(path: Path) -> NDArray[Any]:
-    """The numbers (n, d) of a CSV file as float64; a first line that is not all numbers is a header."""
+@dataclass(frozen=True)
+class _Layout:
+    """What the first two lines show: the columns, the header, and the index column (None: unknown yet)."""
+
+    n_columns: int
+    header: bool
+    index: bool | None
+    reasons: tuple[str, ...] = ()
+
+
+def read_csv(path: Path, header: bool | None = None, index_column: bool | None = None) -> NDArray[Any]:
+    """The numbers (n, d) of a CSV file as float64.
+
+    Unless they are given, header and index column are decided from the first line and the first column, and
+    a note says so if they look like numbers.
+    """
     try:
         with open(path, encoding="utf-8-sig") as file:
-            first = file.readline()
-            header = not all(_is_number(field) for field in first.split(","))
-            if header:
-                first = file.readline()
-            if not first.strip():
+            lines = [line for line in (file.readline(), file.readline()) if line.strip()]
+            layout = _layout(*(next(csv.reader([line])) for line in lines), header=header, index=index_column)
+            if len(lines) - layout.header < 1:
                 raise ValueError("the file has no rows")
             file.seek(0)
-            return np.loadtxt(file, delimiter=",", skiprows=int(header), ndmin=2, comments=None)
-    except ValueError as error:
+            X = _numbers(file, layout)
+    except (ValueError, csv.Error) as error:
         raise DataFileError(
             f"{path} is not a table of numbers with commas between them: {str(error)[:100]} (rows are "
             "counted without the header). Remove columns of text, and separate the numbers by commas"
         ) from error
+    reasons = list(layout.reasons)
+    if layout.index is None and _numbers_rows(X, lines, layout):
+        reasons.append("the first column numbers the rows and is taken as an index")
+        X = X[:, 1:]
+    if reasons:
+        note(f"{path}: {'; '.join(reasons)}")
+    return X
 
 
-def _is_number(field: str) -> bool:
+def _layout(*first: list[str], header: bool | None, index: bool | None) -> _Layout:
+    """The layout of a file with these first two lines."""
+    if not first:
+        raise ValueError("the file has no rows")
+    top, below = first[0], first[-1]
+    numbers = all(is_number(field) for field in top)
+    reasons = []
+    if header is None and numbers and len(first) == 2 and _numbers_columns(top, below):
+        header = True
+        reasons.append(f"the first line 0, 1, …, {len(top) - 1} is taken as a header")
+    header = not numbers if header is None else header
+    name = top[0].strip().lower() if header else None
+    if index is None and len(top) > 1 and name == "":  # as pandas writes its index
+        index = True
+        reasons.append("the first column has no heading and is taken as an index")
+    elif index is None and (len(top) == 1 or (header and name not in _INDEX_NAMES)):
+        index = False
+    return _Layout(len(below), header, index, tuple(reasons))
+
+
+def _numbers_columns(top: list[str], below: list[str]) -> bool:
+    """Whether the first line is the numbers of the columns, as pandas writes them, and not a row."""
+    if len(top) < 2 or [field.strip() for field in top] != [str(j) for j in range(len(top))]:
+        return False
+    if any(not field.strip().lstrip("-").isdecimal() for field in below):
+        return True  # the rows have fractions
+    continues = [field.strip() for field in below] == [str(len(top) + j) for j in range(len(top))]
+    return len(top) >= _SURE and not continues
+
+
+def _numbers(file: Any, layout: _Layout) -> NDArray[Any]:
+    """The numbers (n, d) below the header, without the index column if it is known to be one."""
+    if layout.index and layout.n_columns < 2:
+        raise ValueError("the file has a single column, which cannot be an index")
+    columns = range(1, layout.n_columns) if layout.index else None
+    return np.loadtxt(
+        file,
+        delimiter=",",
+        skiprows=int(layout.header),
+        ndmin=2,
+        comments=None,
+        usecols=columns,
+        quotechar='"',
+    )
+
+
+def _numbers_rows(X: NDArray[Any], lines: list[str], layout: _Layout) -> bool:
+    """Whether the first column is 0, 1, 2, … n - 1, without a decimal point, and the others are not."""
+    n, d = X.shape
+    if d < 2 or lines[layout.header].split(",")[0].strip(' "') != "0":
+        return False
+    fractions = bool((X[:, 1:] != np.rint(X[:, 1:])).any())
+    return (n >= _SURE if fractions else n >= _SURE**2) and bool((X[:, 0] == np.arange(n)).all())
+
+
+def is_number(field: str) -> bool:
     """Whether a field of a CSV file is a number."""
     try:
         float(field)
     except ValueError:
         return False
-    return True
+    return "_" not in field  # which Python allows between digits
 
 
 def write_csv(part: Path, array: NDArray[Any]) -> None:
-    """Write an array (n,) or (n, d) to ``part`` as CSV; floats are read back exactly."""
+    """Write an array (n,) or (n, d) to ``part`` as CSV; floats are read back exactly.
+
+    A first line or column 0, 1, 2, … starts with 0.0, so that it is not read as a header or as an index.
+    """
     if array.ndim not in (1, 2) or not array.size:
         raise ValueError(f"got an array of shape {array.shape}: csv files hold at least one row of numbers")
     digits = {2: "%.5g", 4: "%.9g"}.get(array.dtype.itemsize, "%.17g")
-    np.savetxt(part, array, delimiter=",", fmt=digits if array.dtype.kind == "f" else "%d")
+    digits = digits if array.dtype.kind == "f" else "%d"
+    rows = array.reshape(len(array), -1)
+    with open(part, "w", encoding="ascii") as file:
+        if rows.shape[1] > 1 and rows[0, 0] == 0:
+            file.write(",".join(["0.0", *(digits % value for value in rows[0, 1:])]) + "\n")
+            rows = rows[1:]
+        np.savetxt(file, rows, delimiter=",", fmt=digits)

@@ -33,7 +33,13 @@ _IDX_NAME = re.compile(r".*(?:\.idx|[.-]idx\d+-\w+)(?P<zipped>\.gz)?", re.IGNORE
 PathLike = str | os.PathLike[str]
 
 
-def read(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
+def read(
+    path: PathLike,
+    *,
+    key: str | None = None,
+    header: bool | None = None,
+    index_column: bool | None = None,
+) -> NDArray[Any]:
     """Read an array from a data file, memory-mapped where the format allows.
 
     Parameters
@@ -41,8 +47,17 @@ def read(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
     path : str or path-like
         The file. ``"file.npz:key"`` names one array of an npz or HDF5 file, or one column of a Parquet file.
     key : str, default=None
-        The array or column, if ``path`` does not name it. Without a key, an npz file must hold one array, a
-        Parquet file must have one column of lists, and ``train`` is read from an HDF5 file.
+        The array or column, if ``path`` does not name it. Without a key, an npz file must hold one array,
+        ``train`` is read from an HDF5 file, and a Parquet file must have one column of lists, or one column
+        of numbers per feature: text and columns named like labels or ids (label, target, y, id, …) are left
+        out, and a note on the logger ``manihash.note`` lists them.
+    header : bool, default=None
+        Whether the first line of a CSV file is a header. None decides: a line that is not all numbers, or
+        that is 0, 1, 2, … as pandas writes it, is a header. Ignored for other files.
+    index_column : bool, default=None
+        Whether the first column of a CSV file numbers the rows and is left out. None decides: a column
+        without a heading, or 0, 1, 2, … without a heading of its own. In a Parquet file it is the index of
+        pandas. A note says what was decided. Ignored for other files.
 
     Returns
     -------
@@ -54,12 +69,18 @@ def read(path: PathLike, *, key: str | None = None) -> NDArray[Any]:
     DataFileError
         If the file is damaged, truncated or in another format.
     """
-    array = _read_raw(*_resolve(path, key))
+    array = _read_raw(*_resolve(path, key), header, index_column)
     _check_real(path, array.dtype)
     return _native(array)
 
 
-def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
+def open_vectors(
+    path: PathLike,
+    *,
+    key: str | None = None,
+    header: bool | None = None,
+    index_column: bool | None = None,
+) -> Any:
     """Open the vectors in a data file, to be read in blocks by ``fit`` and ``encode``.
 
     npy, fvecs, ivecs, bvecs and uncompressed idx files are memory-mapped. HDF5 and Parquet files are read
@@ -71,8 +92,17 @@ def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
         The file: npy, npz, fvecs, ivecs, bvecs, idx, idx.gz, hdf5, parquet or csv. ``"file.npz:key"`` names
         one array of an npz or HDF5 file, or one column of a Parquet file.
     key : str, default=None
-        The array or column, if ``path`` does not name it. Without a key, an npz file must hold one array, a
-        Parquet file must have one column of lists, and ``train`` is read from an HDF5 file.
+        The array or column, if ``path`` does not name it. Without a key, an npz file must hold one array,
+        ``train`` is read from an HDF5 file, and a Parquet file must have one column of lists, or one column
+        of numbers per feature: text and columns named like labels or ids (label, target, y, id, …) are left
+        out, and a note on the logger ``manihash.note`` lists them.
+    header : bool, default=None
+        Whether the first line of a CSV file is a header. None decides: a line that is not all numbers, or
+        that is 0, 1, 2, … as pandas writes it, is a header. Ignored for other files.
+    index_column : bool, default=None
+        Whether the first column of a CSV file numbers the rows and is left out. None decides: a column
+        without a heading, or 0, 1, 2, … without a heading of its own. In a Parquet file it is the index of
+        pandas. A note says what was decided. Ignored for other files.
 
     Returns
     -------
@@ -104,11 +134,11 @@ def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
     if kind == "hdf5":
         X: Any = open_hdf5(path, key)
     elif kind == "parquet":
-        X = open_parquet(path, key)
+        X = open_parquet(path, key, index_column)
     elif kind == "npz" and key is None and is_sparse_npz(path):
         X = read_sparse_npz(path)
     else:
-        X = _read_raw(path, key, kind)
+        X = _read_raw(path, key, kind, header, index_column)
     _check_real(path, X.dtype)
     if len(X.shape) < 2 or 0 in X.shape:
         raise DataFileError(
@@ -120,19 +150,21 @@ def open_vectors(path: PathLike, *, key: str | None = None) -> Any:
     return _native(X.reshape(len(X), -1) if len(X.shape) > 2 else X)
 
 
-def read_rows(start: int, stop: int, *, path: str) -> NDArray[Any]:
+def read_rows(start: int, stop: int, *, path: str, **table: bool | None) -> NDArray[Any]:
     """Rows start to stop of a data file as an array (stop - start, d), for workers that share the file.
 
-    The file is opened once per process and again when it has changed.
+    The file is opened once per process and again when it has changed; ``table`` are keywords of
+    ``open_vectors``.
     """
-    rows = _open_cached(path, split_key(path)[0].stat().st_mtime_ns)[start:stop]
+    changed = split_key(path)[0].stat().st_mtime_ns
+    rows = _open_cached(path, changed, tuple(sorted(table.items())))[start:stop]
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
 
 
 @lru_cache(2)
-def _open_cached(path: str, changed: int) -> Any:
+def _open_cached(path: str, changed: int, table: tuple[tuple[str, bool | None], ...]) -> Any:
     """The vectors of a file; ``changed`` is its modification time."""
-    return open_vectors(path)
+    return open_vectors(path, **dict(table))
 
 
 def write(path: PathLike, array: ArrayLike | Mapping[str, ArrayLike]) -> None:
@@ -195,8 +227,14 @@ def _kind(path: Path) -> str:
     return kind
 
 
-def _read_raw(path: Path, key: str | None, kind: str) -> NDArray[Any]:
+def _read_raw(
+    path: Path, key: str | None, kind: str, header: bool | None, index_column: bool | None
+) -> NDArray[Any]:
     """The array in a data file, in the byte order of the file."""
+    if kind == "csv":
+        return read_csv(path, header, index_column)
+    if kind == "parquet":
+        return read_parquet(path, key, index_column)
     return _READERS[kind](path) if kind in _READERS else _KEYED_READERS[kind](path, key)
 
 

@@ -1,9 +1,10 @@
-"""Parquet files: vectors are a column of lists of one length, labels a column of numbers.
+"""Parquet files: vectors are a column of lists of one length or one column per feature, labels a column.
 
 This is the only file that imports pyarrow.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,10 +15,29 @@ from numpy.typing import NDArray
 from manihash.checks import extra
 from manihash.files.errors import DataFileError
 from manihash.files.stored import StoredRows, choose_key, parser_errors
+from manihash.progress import note
 
 EXTRA = "parquet"
 BATCH_ROWS = 8192
 GROUP_ROWS = 65536
+_NOT_FEATURES = frozenset(  # names of columns of numbers that describe rows
+    (
+        "label",
+        "labels",
+        "class",
+        "target",
+        "category",
+        "y",
+        "id",
+        "ids",
+        "index",
+        "row",
+        "row_id",
+        "rowid",
+        "key",
+    )
+)
+_NAMES_SHOWN = 5
 
 
 def arrow(extra_name: str) -> Any:
@@ -36,19 +56,19 @@ def as_column(array: NDArray[Any], extra_name: str) -> Any:
     )
 
 
-def open_parquet(path: Path, key: str | None) -> StoredRows:
-    """The rows (n, d) of a column of lists, read in slices."""
+def open_parquet(path: Path, key: str | None, index_column: bool | None = None) -> StoredRows:
+    """The rows (n, d) of a column of lists, or of one column per feature, read in slices."""
     with parser_errors(path):
-        column = _Column(path, key)
+        column = _Column(path, key, index_column)
         if column.width is None:
             raise DataFileError(f"{path}: {column.name} holds one number per row: expected a column of lists")
         return StoredRows(path, (column.n_rows, column.width), column.dtype, column.read)
 
 
-def read_parquet(path: Path, key: str | None) -> NDArray[Any]:
-    """A column in memory: (n, d) if it holds lists, (n,) if it holds numbers."""
+def read_parquet(path: Path, key: str | None, index_column: bool | None = None) -> NDArray[Any]:
+    """Vectors (n, d) in memory; a column of numbers that is named by ``key`` is (n,)."""
     with parser_errors(path):
-        column = _Column(path, key)
+        column = _Column(path, key, index_column)
         return column.read(0, column.n_rows)
 
 
@@ -68,20 +88,23 @@ def write_parquet(part: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 class _Column:
-    """A column of a Parquet file, read forwards: it keeps the current batch; a step back seeks its group."""
+    """A column, or one column per feature, of a Parquet file.
 
-    def __init__(self, path: Path, key: str | None) -> None:
+    It is read forwards: the current batch is kept, and a step back seeks its group.
+    """
+
+    def __init__(self, path: Path, key: str | None, index_column: bool | None) -> None:
         pa = arrow(EXTRA)
         self._path = path
         self._file = pa.parquet.ParquetFile(path, memory_map=True, pre_buffer=False)
         fields = {field.name: field.type for field in self._file.schema_arrow}
         lists = {name: kind for name, kind in fields.items() if _is_list(pa, kind)}
         numbers = {name: kind for name, kind in fields.items() if _is_number(pa, kind)}
-        usable = list(lists if key is None else lists | numbers)
-        asked = fields if key is None else {name: kind for name, kind in fields.items() if name == key}
-        if not asked.keys() & usable and (asked or key is None):
-            raise _no_numbers(path, asked, usable)
-        self.name = choose_key(path, usable, key)
+        self._names = [] if key or lists else _features(path, self._file.schema_arrow, numbers, index_column)
+        if self._names:
+            self.name = f"columns {_some(self._names)}"
+        else:
+            self.name = _one_column(path, fields, lists, numbers, key)
         metadata = self._file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._starts = np.cumsum([0, *sizes])
@@ -91,9 +114,10 @@ class _Column:
         self._held: NDArray[Any]
         self._batches: Iterator[Any]
         self._seek(0)
-        kind = fields[self.name]
-        self.dtype = np.dtype((kind.value_type if self.name in lists else kind).to_pandas_dtype())
-        self.width = self._width(lists.get(self.name))
+        kinds = [fields[name] for name in self._names] or [lists.get(self.name, fields.get(self.name))]
+        types = [kind.value_type if _is_list(pa, kind) else kind for kind in kinds]
+        self.dtype = np.result_type(*(np.dtype(kind.to_pandas_dtype()) for kind in types))
+        self.width = len(self._names) or self._width(lists.get(self.name))
 
     def _width(self, kind: Any) -> int | None:
         """The length of the lists, from the type or the first row; None for a column of numbers."""
@@ -118,7 +142,7 @@ class _Column:
             while start < stop:
                 if start >= self._at + len(self._held):
                     self._at += len(self._held)
-                    self._held = self._values(next(self._batches).column(0))
+                    self._held = self._batch(next(self._batches))
                     continue
                 part = self._held[start - self._at : stop - self._at]
                 parts.append(part)
@@ -131,8 +155,17 @@ class _Column:
         self._held = np.empty(0)
         groups = range(group, len(self._starts) - 1)
         self._batches = self._file.iter_batches(
-            BATCH_ROWS, row_groups=groups, columns=[self.name], use_threads=False
+            BATCH_ROWS, row_groups=groups, columns=self._names or [self.name], use_threads=False
         )
+
+    def _batch(self, batch: Any) -> NDArray[Any]:
+        """A batch as an array (b, d) or (b,)."""
+        if not self._names:
+            return self._values(batch.column(0))
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if column.null_count:
+                raise self._bad_row(int(np.asarray(column.is_null()).argmax()), f"is null in {name}")
+        return np.stack([np.asarray(batch.column(name), self.dtype) for name in self._names], axis=1)
 
     def _values(self, column: Any) -> NDArray[Any]:
         """A batch as an array; a null or a list of another length raises an error that names its row."""
@@ -153,15 +186,52 @@ class _Column:
     def _bad_row(self, row: int, what: str) -> DataFileError:
         """The error for a row of the current batch."""
         return DataFileError(
-            f"{self._path}: row {self._at + row} of {self.name} {what}. Expected lists of one length "
-            "without nulls: remove such rows or fill them"
+            f"{self._path}: row {self._at + row} of {self.name} {what}. Expected "
+            f"{'numbers' if self._names else 'lists of one length'} without nulls: "
+            "remove such rows or fill them"
         )
+
+
+def _features(path: Path, schema: Any, numbers: Mapping[str, Any], index_column: bool | None) -> list[str]:
+    """The columns of numbers that are features, [] if there are fewer than two; a note names the others."""
+    pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    index = [name for name in pandas.get("index_columns", ()) if isinstance(name, str)]
+    if index_column is not None:
+        index = (index or schema.names[:1]) if index_column else []
+    chosen = [name for name in numbers if name.lower() not in _NOT_FEATURES and name not in index]
+    if len(chosen) < 2:
+        return []
+    left_out = [name for name in schema.names if name not in chosen]
+    without = f"; left out: {_some(left_out)}" if left_out else ""
+    note(f"{path}: {len(chosen):,} columns of numbers are taken as features, {_some(chosen)}{without}")
+    return chosen
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names as text, the first and the last if there are many."""
+    shown = names if len(names) <= _NAMES_SHOWN else [*names[: _NAMES_SHOWN - 2], "…", names[-1]]
+    return ", ".join(shown)
+
+
+def _one_column(
+    path: Path,
+    fields: Mapping[str, Any],
+    lists: Mapping[str, Any],
+    numbers: Mapping[str, Any],
+    key: str | None,
+) -> str:
+    """The name of the column of lists or, if ``key`` names it, of numbers."""
+    usable = list(lists if key is None else {**lists, **numbers})
+    asked = fields if key is None else {name: kind for name, kind in fields.items() if name == key}
+    if not asked.keys() & usable and (asked or key is None):
+        raise _no_numbers(path, asked, usable)
+    return choose_key(path, usable, key)
 
 
 def _no_numbers(path: Path, fields: Mapping[str, Any], usable: list[str]) -> DataFileError:
     """The error for a file or column without numbers."""
-    held = ", ".join(f"{name} holds {'text' if kind == 'string' else kind}" for name, kind in fields.items())
-    remedy = f"name one of {', '.join(usable)}" if usable else "write the vectors as lists of one length"
+    held = _some([f"{name} holds {'text' if kind == 'string' else kind}" for name, kind in fields.items()])
+    remedy = f"name one of {_some(usable)}" if usable else "write the vectors as lists of one length"
     return DataFileError(f"{path}: {held or 'it has no columns'}; expected numbers: {remedy}")
 
 

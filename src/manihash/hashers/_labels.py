@@ -118,7 +118,10 @@ def _known_objects(y: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
     """As ``_known_labels``, for an array of Python objects."""
     if any(isinstance(label, float) and label != label for label in y):
         raise ValueError("y contains NaN: use None for a row without a label, or remove the row")
-    given = np.flatnonzero([label is not None for label in y])
+    # -1 beside strings would become a class of its own, the string "-1".
+    given = np.flatnonzero(
+        [label is not None and (isinstance(label, str) or bool(label != -1)) for label in y]
+    )
     labels = np.array(y[given].tolist())
     if labels.dtype.kind == "O" or labels.ndim != 1:
         raise ValueError("y must contain integers or strings, and None for a row without a label")
