@@ -43,8 +43,8 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 for command in (demo, paper, info):
     app.command(cls=Command)(command)
-for command in (fit, encode, index, search, dedup, stats, export, evaluate):
-    app.command(cls=Command)(reads_tables(command))
+for reader in (fit, encode, index, search, dedup, stats, export, evaluate):
+    app.command(cls=Command)(reads_tables(reader))
 
 
 def _print_version(requested: bool) -> None:

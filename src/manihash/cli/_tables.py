@@ -75,7 +75,7 @@ def options() -> TableOptions:
     return _chosen.get()
 
 
-def keywords() -> dict[str, bool | None]:
+def keywords() -> dict[str, Any]:
     """Return the table options of the running command as keywords of ``read`` and ``open_vectors``."""
     return asdict(options())
 

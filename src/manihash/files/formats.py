@@ -150,7 +150,7 @@ def open_vectors(
     return _native(X.reshape(len(X), -1) if len(X.shape) > 2 else X)
 
 
-def read_rows(start: int, stop: int, *, path: str, **table: bool | None) -> NDArray[Any]:
+def read_rows(start: int, stop: int, *, path: str, **table: Any) -> NDArray[Any]:
     """Rows start to stop of a data file as an array (stop - start, d), for workers that share the file.
 
     The file is opened once per process and again when it has changed; ``table`` are keywords of
@@ -162,7 +162,7 @@ def read_rows(start: int, stop: int, *, path: str, **table: bool | None) -> NDAr
 
 
 @lru_cache(2)
-def _open_cached(path: str, changed: int, table: tuple[tuple[str, bool | None], ...]) -> Any:
+def _open_cached(path: str, changed: int, table: tuple[tuple[str, Any], ...]) -> Any:
     """The vectors of a file; ``changed`` is its modification time."""
     return open_vectors(path, **dict(table))
 
