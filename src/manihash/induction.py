@@ -12,8 +12,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clon
 
 from manihash import checks
 from manihash.base.graph import BaseGraph, parameters, set_seed
+from manihash.base.kmeans import KMeansBase
 from manihash.compute import backend, fused
 from manihash.compute.threads import single_blas_thread
+from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
@@ -43,6 +45,24 @@ class OnBaseGraph:
     def takes_tensors(self) -> bool:
         """Whether tensors are computed with torch: not if a finder searches the base points in numpy."""
         return getattr(self, "finder_", None) is None and getattr(self.base, "takes_tensors", True)
+
+    def _check(self) -> None:
+        """Raise before any work if the base set will be too small for the neighbors or the dimensions."""
+        super()._check()  # type: ignore[misc]
+        k = checks.positive_int(self.n_neighbors, "n_neighbors")
+        if getattr(self, "bandwidth", None) is not None:
+            checks.positive_number(getattr(self, "bandwidth", None), "bandwidth")
+        m = base_size(self.base)
+        if m is None:
+            return
+        checks.neighbor_count(k, m)
+        if isinstance(getattr(self, "embedding", ""), Embedding | None) and self._n_dimensions > m - 1:
+            raise too_many(self._n_dimensions, m - 1, f"{m} points")
+
+    @property
+    def _n_dimensions(self) -> int:
+        """The number of dimensions that the embedding of the base set must have."""
+        return int(getattr(self, "n_bits", 0) or getattr(self, "n_components", 0))
 
     def _fit_graph(self, rows: Rows, rng: np.random.Generator) -> BaseGraph:
         """Return the base graph of the rows: step 1 of Algorithm 1."""
@@ -80,6 +100,14 @@ class OnBaseGraph:
             origin=rows.origin, normalize=rows.normalize, device=rows.device,
         )  # fmt: skip
         return rows if kernel is None else FusedRows(rows, kernel, result)
+
+
+def base_size(base: Any) -> int | None:
+    """Return the largest number of points that a base set can have; None if that depends on the rows."""
+    if base is None:
+        base = KMeansBase()
+    size = getattr(base, "size", None) if hasattr(base, "get_params") else getattr(base, "shape", [None])[0]
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
 
 
 def embed_base(
@@ -203,6 +231,7 @@ class InductiveEmbedding(OnBaseGraph, ClassNamePrefixFeaturesOutMixin, Transform
 
     def _check(self) -> None:
         checks.positive_int(self.n_components, "n_components")
+        super()._check()
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         self._fit_embedding(rows, self.n_components, rng)

@@ -1,10 +1,19 @@
 """The command ``manihash``."""
 
+import sys
+
 
 def main() -> None:
     """Run the command; numpy and the library are imported only when a command needs them."""
-    from manihash.cli._app import app
-    from manihash.cli._errors import internal_errors_reported
+    try:
+        from manihash.cli._app import app
+        from manihash.cli._errors import internal_errors_reported
+        from manihash.cli._output import prepare_streams
 
+        prepare_streams()
+    except KeyboardInterrupt:
+        if sys.stderr is not None:
+            sys.stderr.write("error: interrupted; nothing was written\n")
+        sys.exit(130)
     with internal_errors_reported():
         app()

@@ -77,12 +77,15 @@ def _size(X: "NDArray[Any]") -> str:
     return f"{X.shape[0]:,} x {X.shape[1]:,}"
 
 
-def scan_map(data: "Dataset", truth: "Truth") -> float:
-    """Return the MAP of the exhaustive l2 scan; 1 by definition if the truth is Euclidean."""
+def truth_and_scan(data: "Dataset") -> tuple["Truth", float]:
+    """Return the ground truth and the MAP of the exhaustive l2 scan, which is 1 if the truth is Euclidean."""
     from manihash.evaluation.harness import evaluate_scan
-    from manihash.evaluation.truth import LabelTruth
+    from manihash.evaluation.truth import LabelTruth, truth_of
 
-    return evaluate_scan(data.X_test, data.X_train, truth).map if isinstance(truth, LabelTruth) else 1.0
+    truth = truth_of(data.X_test, data.X_train, data.y_test, data.y_train)
+    if not isinstance(truth, LabelTruth):
+        return truth, 1.0
+    return truth, evaluate_scan(data.X_test, data.X_train, truth).map
 
 
 def measures(hasher: "Hasher", data: "Dataset", truth: "Truth", radius: int) -> dict[str, float]:

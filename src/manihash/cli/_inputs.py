@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from manihash.cli import _tables
+from manihash.cli._options import INDEX_SUFFIX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from manihash import Hasher
 
 _SAMPLES, _SAMPLE_BYTES = 64, 4096  # of a file, spread over it, that its fingerprint contains
+
+
+def check_inputs(*paths: str | None, model: Path | None = None) -> None:
+    """Raise if an input file does not exist, before the libraries that compute are imported."""
+    from manihash.files.formats import split_key
+
+    for path in (*paths, model):
+        if path is not None and not (file := split_key(path)[0]).is_file():
+            kind = "model file" if path is model else "index file" if file.suffix == INDEX_SUFFIX else "file"
+            raise FileNotFoundError(f"no {kind} at {file}: check the path and the current folder")
 
 
 def read_vectors(path: str) -> "NDArray[Any]":
@@ -104,6 +115,10 @@ def read_codes(path: str) -> "NDArray[Any]":
     import numpy as np
 
     codes = _tables.read(path)
+    if codes.ndim != 2:
+        raise ValueError(
+            f"{path}: expected 2-D codes, one row of bytes each, got {codes.ndim}-D {codes.shape}"
+        )
     as_bytes = np.clip(codes, 0, 255).astype(np.uint8) if codes.dtype == np.float64 else codes
     return as_bytes if np.array_equal(as_bytes, codes) else codes
 
@@ -138,7 +153,8 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
     if is_stream(target):
         return
     try:
-        with tempfile.TemporaryFile(dir=target.parent):
+        # The name is as long as that of the temporary file of an atomic write.
+        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", suffix=".part", dir=target.parent):
             pass
     except OSError as error:
         raise type(error)(

@@ -1,5 +1,6 @@
 """Results go to stdout, as text or as one JSON document; messages go to stderr."""
 
+import codecs
 import json
 import os
 import sys
@@ -13,6 +14,32 @@ from rich.text import Text
 _WIDTH = 200  # in files and pipes, so that rich does not wrap lines
 
 messages = Console(stderr=True, highlight=False)
+
+_PLAIN = str.maketrans(
+    {"µ": "u", "±": "+-", "–": "-", "—": "-", "…": "...", "×": "x", "σ": "sigma", "│": "|"}
+)
+_CLOSED_STDOUT = 2
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr accept every character, also on ASCII terminals; exit if stdout is closed."""
+    codecs.register_error("manihash", _replacement)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        print_message("error", "stdout is closed: redirect it to a file or to /dev/null instead")
+        sys.exit(_CLOSED_STDOUT)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="manihash")
+
+
+def _replacement(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return what is written instead of a character that the encoding of a stream does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plain = error.object[error.start : error.end].translate(_PLAIN)
+    return plain.encode("ascii", "backslashreplace").decode("ascii"), error.end
 
 
 def print_message(kind: str, text: str, style: str = "bold red") -> None:
@@ -31,7 +58,7 @@ def without_passwords(text: str) -> str:
 
 
 def print_result(what: RenderableType) -> None:
-    """Print a result as text to stdout."""
+    """Print a result as text to stdout, at once."""
     if sys.stdout.isatty():
         Console(highlight=False).print(what)
         return
@@ -39,11 +66,17 @@ def print_result(what: RenderableType) -> None:
     with console.capture() as captured:
         console.print(what)
     sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    sys.stdout.flush()
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print a result as one JSON document to stdout."""
-    sys.stdout.write(json.dumps(document, allow_nan=False, ensure_ascii=False) + "\n")
+    """Print a result as one JSON document to stdout, escaped where its encoding lacks a character."""
+    text = json.dumps(document, allow_nan=False, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        text = json.dumps(document, allow_nan=False)
+    sys.stdout.write(text + "\n")
 
 
 def key_values(pairs: Mapping[str, str]) -> Table:

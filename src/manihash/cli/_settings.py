@@ -1,13 +1,22 @@
 """Build the hasher of a recipe from the options of a command."""
 
-import json
+import ast
+import inspect
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 if TYPE_CHECKING:
     from manihash import Hasher
 
+_TYPES: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a name",
+    NoneType: "none",
+}
 _OWN_OPTIONS = {"n_bits": "--bits", "random_state": "--seed"}
 
 
@@ -21,6 +30,8 @@ def make_hasher(name: str, bits: int, seed: int, settings: Sequence[str] | None 
     hasher: Hasher = recipe(name, n_bits=bits, random_state=seed)
     values = dict(_parsed(setting) for setting in settings or ())
     _check_names(name, hasher, values)
+    for setting, value in values.items():
+        _check_type(name, hasher, setting, value)
     return recipe(name, n_bits=bits, random_state=seed, **values)
 
 
@@ -44,14 +55,55 @@ def _check_names(name: str, hasher: "Hasher", values: Mapping[str, Any]) -> None
         )
 
 
+def _check_type(name: str, hasher: "Hasher", setting: str, value: Any) -> None:
+    """Raise if a value is not of the type that the constructor of its owner declares."""
+    known = hasher.get_params()
+    if value is not None and hasattr(known[setting], "get_params"):
+        raise ValueError(
+            f"got --set {setting}={value}, but {setting} of {name} is a part: set its parameters, such as "
+            f"--set {next(k for k in known if k.startswith(setting + '__'))}=VALUE"
+        )
+    part, _, parameter = setting.rpartition("__")
+    owner = known[part] if part else hasher
+    declared = inspect.signature(type(owner)).parameters[parameter].annotation
+    if not _accepts(declared, value):
+        expected = " or ".join(_type_names(declared))
+        raise ValueError(f"got --set {setting}={value!r}: {parameter} of {part or name} must be {expected}")
+
+
+def _accepts(declared: Any, value: Any) -> bool:
+    """Return whether a value is of a declared type; unknown types accept every value."""
+    if get_origin(declared) in (Union, UnionType):
+        return any(_accepts(each, value) for each in get_args(declared))
+    if get_origin(declared) is tuple:
+        types = get_args(declared)
+        return isinstance(value, tuple) and len(value) == len(types) and all(map(_accepts, types, value))
+    if isinstance(value, bool):
+        return declared is bool or declared not in _TYPES
+    return declared not in _TYPES or isinstance(value, (int, float) if declared is float else declared)
+
+
+def _type_names(declared: Any) -> list[str]:
+    """Return what the types that a parameter accepts are called."""
+    if get_origin(declared) in (Union, UnionType):
+        return [name for each in get_args(declared) for name in _type_names(each)]
+    if get_origin(declared) is tuple:
+        return [f"({', '.join(_type_names(each)[0] for each in get_args(declared))})"]
+    return [_TYPES.get(declared, "an object")]
+
+
 def _parsed(setting: str) -> tuple[str, Any]:
-    """Return name and value of ``name=value``; the value is parsed as JSON, or else a string."""
+    """Return name and value of ``name=value``: a number, true, false, none, a tuple, or else a string."""
     name, equals, text = setting.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(f"got --set {setting!r}: expected name=value, such as --set n_neighbors=3")
     if name in _OWN_OPTIONS:
         raise ValueError(f"got --set {name}: use {_OWN_OPTIONS[name]} instead")
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.strip().lower() in words:
+        return name, words[text.strip().lower()]
     try:
-        return name, json.loads(text)
-    except json.JSONDecodeError:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return name, text
+    return name, tuple(value) if isinstance(value, list) else value

@@ -66,6 +66,7 @@ def dedup(
       manihash dedup phash.npy --radius 4 -o duplicates.npz
       manihash dedup codes.mhx --radius 2
     """
+    _inputs.check_inputs(codes, ids)
     from manihash import search
     from manihash.checks import positive_int
 

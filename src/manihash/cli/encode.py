@@ -66,6 +66,7 @@ def encode(
     """
     if not str(out).lower().endswith(_FORMATS):
         raise ValueError(f"the suffix of {out} selects no format: expected one of {', '.join(_FORMATS)}")
+    _inputs.check_inputs(vectors, model=model)
     _inputs.check_output(out, model, vectors)
     _inputs.check_device(device, dask)
     hasher = _inputs.load_hasher(model)

@@ -1,29 +1,21 @@
 """manihash evaluate: compare recipes and code lengths on one dataset, in one table."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from manihash.cli import _evaluation, _inputs, _options, _settings
+from manihash.cli import _evaluation, _evaluation_table, _inputs, _options, _settings
 from manihash.cli._errors import INVALID_INPUT, hints
 from manihash.cli._output import print_json, print_message, print_result
-from manihash.cli._progress import ProgressBar, progress_shown
+from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from manihash.datasets import Dataset
+    from manihash.evaluation.truth import Truth
 
 _OWN_DATA = "Your own data"
-_COLUMNS = {  # measure: heading, digits
-    "map": ("MAP", 3),
-    "map_ties": ("MAP\nties", 3),
-    "precision": ("precision", 3),
-    "recall": ("recall", 3),
-    "f1": ("F1", 3),
-    "fit_seconds": ("fit s", 2),
-    "encode_us_per_row": ("µs/row", 2),
-}
 
 
 def evaluate(
@@ -128,7 +120,8 @@ def evaluate(
 
     A row is relevant to a query if both have the same label or, without labels,
     if it is among the nearest 2 % by Euclidean distance. The first line of the
-    table is the baseline: an exhaustive scan of the original vectors.
+    table is the baseline: an exhaustive scan of the original vectors. Each line is
+    printed when it is measured.
 
     Examples:
 
@@ -138,18 +131,34 @@ def evaluate(
     """
     from manihash.checks import positive_int
 
-    trials = _planned(recipe, bits, range(seed, seed + positive_int(seeds, "--seeds")), settings)
     sources = (data, vectors, train, test, labels, test_labels)
+    _check_sources(*sources, queries=queries)
+    positive_int(radius, "--radius", least=0)
+    _inputs.check_inputs(*sources[1:])
+    plan = _planned(recipe, bits, range(seed, seed + positive_int(seeds, "--seeds")), settings)
     with progress_shown(quiet) as bar:
         bar.start("reading vectors")
         dataset = _dataset(*sources, queries=queries, seed=seed)
-        document = _measured(trials, dataset, radius, bar)
-    if as_json:
-        print_json(document)
-    else:
-        print_result(_table(document))
-        print_result(Text(f"\n{document['protocol']}"))
-    failed = [row for row in document["rows"] if "error" in row]
+        bar.start("ground truth")
+        truth, scan = _evaluation.truth_and_scan(dataset)
+    if not as_json:
+        _print(_evaluation_table.head([name for name, _ in plan], scan))
+    rows = list(_measured_rows(plan, dataset, truth, radius, quiet, shown=not as_json))
+    document: dict[str, Any] = {
+        "data": dataset.note,
+        "protocol": _protocol(dataset, radius, seeds),
+        "radius": radius,
+        "n_seeds": seeds,
+        "l2_scan": {"map": scan},
+        "rows": rows,
+    }
+    print_json(document) if as_json else _print(["", document["protocol"]])
+    _report_failures(rows)
+
+
+def _report_failures(rows: list[dict[str, Any]]) -> None:
+    """Print the errors of the rows that could not be measured, and exit with an error if there are any."""
+    failed = [row for row in rows if "error" in row]
     for row in failed:
         print_message("error", f"{row['recipe']}, {row['bits']} bits: {row['error']}")
     options = {"--bits", "--set", "--labels"}
@@ -170,7 +179,7 @@ def _planned(
     return plan
 
 
-def _dataset(
+def _check_sources(
     data: str | None,
     vectors: str | None,
     train: str | None,
@@ -179,8 +188,8 @@ def _dataset(
     test_labels: str | None,
     *,
     queries: int | None,
-    seed: int,
-) -> "Dataset":
+) -> None:
+    """Raise if the options do not name exactly one source of vectors."""
     sources = [data is not None, vectors is not None, train is not None or test is not None]
     if sum(sources) != 1:
         raise typer.BadParameter(
@@ -192,44 +201,65 @@ def _dataset(
         )
     if vectors is not None and test_labels:
         raise typer.BadParameter("--test-labels belongs to --test: with --vectors give only --labels")
+    if (train is None) != (test is None):
+        raise typer.BadParameter("--train and --test must be given together")
+    if test is not None and queries is not None:
+        raise typer.BadParameter(
+            "--queries cannot be used with --test, whose rows are all queries: omit --queries or, to draw "
+            "the queries at random, give one file with --vectors"
+        )
+
+
+def _dataset(
+    data: str | None,
+    vectors: str | None,
+    train: str | None,
+    test: str | None,
+    labels: str | None,
+    test_labels: str | None,
+    *,
+    queries: int | None,
+    seed: int,
+) -> "Dataset":
     if data is not None:
         return _evaluation.from_catalog(data, queries)
     if vectors is not None:
         return _evaluation.from_one_file(vectors, labels, queries, seed)
-    if train is None or test is None or queries is not None:
-        raise typer.BadParameter("--train and --test must be given together, and without --queries")
-    return _evaluation.from_files(train, labels, test, test_labels)
+    return _evaluation.from_files(str(train), labels, str(test), test_labels)
 
 
-def _measured(
-    plan: dict[tuple[str, int], list[Any]], data: "Dataset", radius: int, bar: ProgressBar
-) -> dict[str, Any]:
-    """Return the table as a document. A recipe that cannot be fitted has an error in its row."""
-    from manihash.evaluation.truth import truth_of
-
-    bar.start("ground truth")
-    truth = truth_of(data.X_test, data.X_train, data.y_test, data.y_train)
-    scan = _evaluation.scan_map(data, truth)
-    rows: list[dict[str, Any]] = []
+def _measured_rows(
+    plan: dict[tuple[str, int], list[Any]],
+    data: "Dataset",
+    truth: "Truth",
+    radius: int,
+    quiet: bool,
+    *,
+    shown: bool,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table; print each as soon as it is measured. A row may be an error."""
+    width = _evaluation_table.name_width([name for name, _ in plan])
     for i, ((name, bits), hashers) in enumerate(plan.items(), 1):
         row: dict[str, Any] = {"recipe": name, "bits": bits}
-        bar.start(f"{name}, {bits} bits ({i} of {len(plan)})")
-        try:
-            seeds = [_evaluation.measures(hasher, data, truth, radius) for hasher in hashers]
-        except ValueError as error:
-            rows.append(row | {"error": str(error)})
-            continue
-        means, spread = _evaluation.summary(seeds)
-        rows.append(row | means | ({} if spread is None else {"spread": spread}))
-    n_seeds = len(next(iter(plan.values())))
-    return {
-        "data": data.note,
-        "protocol": _protocol(data, radius, n_seeds),
-        "radius": radius,
-        "n_seeds": n_seeds,
-        "l2_scan": {"map": scan},
-        "rows": rows,
-    }
+        with progress_shown(quiet) as bar:
+            bar.start(f"{name}, {bits} bits ({i} of {len(plan)})")
+            try:
+                seeds = [_evaluation.measures(hasher, data, truth, radius) for hasher in hashers]
+            except ValueError as error:
+                row |= {"error": str(error)}
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"{i - 1} of {len(plan)} rows were measured") from None
+            else:
+                means, spread = _evaluation.summary(seeds)
+                row |= means | ({} if spread is None else {"spread": spread})
+        if shown:
+            _print(_evaluation_table.lines(row, width))
+        yield row
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        print_result(Text(line))
 
 
 def _protocol(data: "Dataset", radius: int, n_seeds: int) -> str:
@@ -245,22 +275,3 @@ def _protocol(data: "Dataset", radius: int, n_seeds: int) -> str:
         f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
         f"Precision, recall and F1 within Hamming radius {radius}.{spread}"
     )
-
-
-def _table(document: dict[str, Any]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("recipe", no_wrap=True)
-    for heading in ("bits", *(heading for heading, _ in _COLUMNS.values())):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_row("l2 scan", "", f"{document['l2_scan']['map']:.3f}", style="dim")
-    for row in document["rows"]:
-        cells = [_cell(row, name, digits) for name, (_, digits) in _COLUMNS.items()]
-        table.add_row(row["recipe"], str(row["bits"]), *cells)
-    return table
-
-
-def _cell(row: dict[str, Any], name: str, digits: int) -> str:
-    if "error" in row:
-        return "-"
-    spread = f"\n±{row['spread'][name]:.{digits}f}" if "spread" in row else ""
-    return f"{row[name]:.{digits}f}{spread}"

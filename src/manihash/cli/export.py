@@ -53,16 +53,19 @@ def export(
       manihash export codes.npy --to codes.lance
       manihash export codes.npy --bits 48 --to "postgres://me@host/db?table=codes"
     """
+    _inputs.check_inputs(codes, ids)
     from manihash import checks
     from manihash.stores import export_codes
 
     checks.positive_int(batch, "--batch")
-    rows = _inputs.read_codes(codes)
-    numbers = None if ids is None else _read_ids(ids, rows)
     start = perf_counter()
-    with progress_shown(quiet) as bar, _store(to, bits, rows) as store:
-        bar.start(f"exporting to {store.url}")
-        done = export_codes(rows, store, numbers, batch)
+    with progress_shown(quiet) as bar:
+        bar.start("reading codes")
+        rows = _inputs.read_codes(codes)
+        numbers = None if ids is None else _read_ids(ids, rows)
+        with _store(to, bits, rows) as store:
+            bar.start(f"exporting to {store.url}")
+            done = export_codes(rows, store, numbers, batch)
     result = {
         "codes": codes,
         "store": store.url,

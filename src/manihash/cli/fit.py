@@ -67,14 +67,15 @@ def fit(
       manihash fit vectors.npy --dask 4 -o model.mhash
       manihash fit vectors.npy --device cuda -o model.mhash
     """
-    from sklearn.utils import get_tags
-
+    _inputs.check_inputs(vectors, labels)
     _inputs.check_output(out, vectors, labels)
     _inputs.check_device(device, dask)
     hasher = _settings.make_hasher(recipe, bits, seed, settings)
     with progress_shown(quiet) as bar:
         bar.start("reading vectors")
         with _training_rows(vectors, data, labels, dask) as (X, y):
+            from sklearn.utils import get_tags
+
             if labels is not None and not get_tags(hasher).target_tags.required:
                 print_message("note", f"{recipe} does not use labels: {labels} is ignored", "bold yellow")
             bar.start(f"fitting {recipe}")

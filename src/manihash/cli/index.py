@@ -68,6 +68,7 @@ def index(
     """
     from manihash.files.atomic import sha256_of
 
+    _inputs.check_inputs(codes, ids, model=model)
     start = perf_counter()
     with progress_shown(quiet) as bar:
         if verify:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from manihash import __version__
 from manihash.cli import _options
+from manihash.cli._indexes import is_index, open_index
 from manihash.cli._output import file_size, key_values, print_json, print_result
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "safetensors")
@@ -33,27 +34,58 @@ def info(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="MODEL", help="Model file; omit it to describe this installation.", show_default=False
+            metavar="FILE",
+            help="Model file or index file; omit it to describe this installation.",
+            show_default=False,
         ),
     ] = None,
     as_json: _options.Json = False,
 ) -> None:
-    """Describe a model file; without a file, list the recipes and the installed libraries.
+    """Describe a model or index file; without a file, list the recipes and the installed libraries.
 
-    The model file is verified first. No code in it is executed.
+    A model file is verified first. No code in it is executed. An index file,
+    named *.mhx, holds codes to be searched.
 
     Examples:
 
       manihash info model.mhash
+      manihash info codes.mhx
       manihash info
     """
-    if file is not None:
+    if file is not None and is_index(str(file)):
+        found = _index(file)
+        print_json(found) if as_json else print_result(key_values(_index_as_text(found)))
+    elif file is not None:
         facts = _model(file)
         print_json(facts) if as_json else print_result(key_values(_as_text(facts)))
     elif as_json:
         print_json(_installation())
     else:
         _show_installation(_installation())
+
+
+def _index(file: Path) -> dict[str, Any]:
+    """Return the description of an index file."""
+    index = open_index(str(file))
+    return {
+        "file": str(file),
+        "file_bytes": file.stat().st_size,
+        "rows": len(index),
+        "bits": index.n_bits,
+        "distinct_codes": index.distinct_codes,
+        "model_sha256": index.made_by,
+    }
+
+
+def _index_as_text(found: dict[str, Any]) -> dict[str, str]:
+    return {
+        "file": f"{found['file']} ({file_size(found['file_bytes'])}): index file, codes for manihash search",
+        "rows": f"{found['rows']:,} codes of {found['bits']} bits, {found['distinct_codes']:,} distinct",
+        "made by": "model not recorded"
+        if found["model_sha256"] is None
+        else f"model with SHA-256 {found['model_sha256']}",
+        "more": f"manihash stats {found['file']} shows statistics of the codes",
+    }
 
 
 def _model(file: Path) -> dict[str, Any]:

@@ -133,6 +133,7 @@ def search(
     request = _Request(k, radius, rerank, shortlist, asymmetric, keep)
     codes, queries = _sources(files, store)
     _check_options(request, store)
+    _inputs.check_inputs(codes, queries, rerank, keep, model=model)
     _inputs.check_npz_output(out, model, codes, queries, rerank, keep)
     hasher = _inputs.load_hasher(model)
     with progress_shown(quiet) as bar, _opened(codes, store, hasher.n_bits, model) as opened:

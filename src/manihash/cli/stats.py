@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from manihash.cli import _options
+from manihash.cli import _inputs, _options
 from manihash.cli._indexes import open_index
 from manihash.cli._output import file_size, key_values, print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
@@ -37,6 +37,7 @@ def stats(
       manihash stats codes.mhx
       manihash stats codes.npy --bits 48 --json
     """
+    _inputs.check_inputs(codes)
     with progress_shown(quiet) as bar:
         bar.start("computing statistics")
         statistics = open_index(codes, bits).stats()

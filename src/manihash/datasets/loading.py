@@ -105,7 +105,7 @@ def load_dataset(
     ((1597, 64), (200, 64))
     """
     if name not in CATALOG:
-        close = get_close_matches(name, CATALOG, n=1)
+        close = get_close_matches(str(name).lower(), CATALOG, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ValueError(f"unknown data set {name!r}{hint}: choose among {', '.join(CATALOG)}")
     entry, seed = CATALOG[name], positive_int(seed, "seed", least=0)

@@ -53,7 +53,9 @@ class LaplacianEigenmaps(Embedding):
 
     def _embed(self, B: Floats) -> Floats:
         M, degrees = laplacian(B, self.n_neighbors)
-        return smallest_eigenvectors(M, self.n_components, degrees if self.normalized else None)
+        return smallest_eigenvectors(
+            M, self.n_components, degrees if checks.flag(self.normalized, "normalized") else None
+        )
 
 
 def laplacian(B: Floats, n_neighbors: int) -> tuple[Any, Floats]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from manihash import checks
 from manihash.embeddings._descent import Loss, minimize
 from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings._exact import ExactLoss, Objective, row_sums
@@ -89,7 +90,7 @@ class SNE(NeighborEmbedding):
     def _embed(self, B: Floats, affinities: Any = None) -> Floats:
         objective: Callable[[Floats], Objective] = RowGaussianDivergence
         sampled: Callable[..., Loss] = partial(RowSampledLoss, RowGaussianKernel())
-        if self.symmetric:
+        if checks.flag(self.symmetric, "symmetric"):
             objective, sampled = GaussianDivergence, partial(SampledLoss, GaussianKernel())
         loss = neighbor_loss(
             self,

@@ -10,7 +10,7 @@ from manihash.base.graph import BaseGraph
 from manihash.compute import backend
 from manihash.embeddings._spectral import TRIVIAL
 from manihash.hashers._hasher import Hasher
-from manihash.induction import OnBaseGraph
+from manihash.induction import OnBaseGraph, base_size
 from manihash.linalg import fix_signs
 from manihash.rows import Rows
 from manihash.types import Floats
@@ -113,6 +113,12 @@ class AGH(OnBaseGraph, Hasher):
         super()._check()
         if checks.positive_int(self.layers, "layers") > 2:
             raise ValueError(f"layers must be 1 or 2, not {self.layers}: the paper's hierarchy has two")
+        m, r = base_size(self.base), self.n_bits - (self.n_bits // 2 if self.layers == 2 else 0)
+        if m is not None and r > m - 1:
+            raise ValueError(
+                f"{r} eigenvectors are needed, but a graph of {m} base points has at most {m - 1}: "
+                "lower n_bits, use a larger base set, or layers=2, which needs half as many"
+            )
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         rows = rows.cached()

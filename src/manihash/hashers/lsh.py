@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from manihash import checks
 from manihash.hashers._linear import LinearHasher, mean_of
 from manihash.rows import Rows
 
@@ -68,6 +69,10 @@ class LSH(LinearHasher):
     @property
     def _by_distance(self) -> bool:
         return bool(self.center)
+
+    def _check(self) -> None:
+        super()._check()
+        checks.flag(self.center, "center")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         self.projection_ = rng.standard_normal((rows.width, self.n_bits))

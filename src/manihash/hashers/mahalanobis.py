@@ -89,6 +89,7 @@ class MahalanobisLSH(LinearHasher):
 
     def _check(self) -> None:
         super()._check()
+        checks.flag(self.center, "center")
         checks.positive_number(self.regularization, "regularization", zero=True)
 
     @property

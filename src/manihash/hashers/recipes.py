@@ -201,7 +201,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     LSH(center=False, normalize=True)
     """
     if name not in RECIPES:
-        close = get_close_matches(name, RECIPES, n=1)
+        close = get_close_matches(str(name).lower(), RECIPES, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ValueError(f"no recipe {name!r}{hint}: the recipes are {', '.join(RECIPES)}")
     hasher: Hasher = clone(RECIPES[name].make())

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import mean_of
@@ -70,6 +71,10 @@ class SignQuantizer(Hasher):
     @property
     def _by_distance(self) -> bool:
         return bool(self.center)
+
+    def _check(self) -> None:
+        super()._check()
+        checks.flag(self.center, "center")
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         d, r = rows.width, self.n_bits

@@ -24,7 +24,7 @@ def chosen(names: Iterable[str]) -> list[Experiment]:
     requested = list(names)
     for name in requested:
         if name not in EXPERIMENTS:
-            close = get_close_matches(name, EXPERIMENTS, n=1)
+            close = get_close_matches(str(name).lower(), EXPERIMENTS, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise ValueError(
                 f"no experiment is called {name!r}{hint}: the experiments are {', '.join(EXPERIMENTS)}"

@@ -1,0 +1,42 @@
+"""The table of ``manihash evaluate`` as text: each row is printed when it is measured."""
+
+from collections.abc import Sequence
+from typing import Any
+
+_COLUMNS = {  # measure: heading, digits, width
+    "map": ("MAP", 3, 7),
+    "map_ties": ("ties", 3, 7),
+    "precision": ("precision", 3, 11),
+    "recall": ("recall", 3, 8),
+    "f1": ("F1", 3, 7),
+    "fit_seconds": ("fit s", 2, 8),
+    "encode_us_per_row": ("µs/row", 2, 8),
+}
+
+
+def head(recipes: Sequence[str], scan: float) -> list[str]:
+    """Return the headings and the row of the exhaustive scan."""
+    width = name_width(recipes)
+    above = f"{'':{width + 13}}{'MAP':>7}"
+    headings = "".join(f"{heading:>{columns}}" for heading, _, columns in _COLUMNS.values())
+    return [above, f"{'recipe':{width}}{'bits':>6}{headings}", f"{'l2 scan':{width}}{'':6}{scan:>7.3f}"]
+
+
+def name_width(recipes: Sequence[str]) -> int:
+    """Return the width of the column of recipes."""
+    return max(map(len, [*recipes, "l2 scan"]))
+
+
+def lines(row: dict[str, Any], width: int) -> list[str]:
+    """Return a row of the table: its values, and its standard deviations below if there are several seeds."""
+    if "error" in row:
+        cells = ["".join(f"{'-':>{columns}}" for _, _, columns in _COLUMNS.values())]
+    else:
+        cells = [_cells(row, "")] + ([_cells(row["spread"], "±")] if "spread" in row else [])
+    first = f"{row['recipe']:{width}}{row['bits']:>6}"
+    return [f"{first if i == 0 else '':{width + 6}}{line}" for i, line in enumerate(cells)]
+
+
+def _cells(values: dict[str, float], sign: str) -> str:
+    texts = ((f"{sign}{values[name]:.{digits}f}", columns) for name, (_, digits, columns) in _COLUMNS.items())
+    return "".join(f"{text:>{columns}}" for text, columns in texts)

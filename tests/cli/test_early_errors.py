@@ -1,0 +1,105 @@
+"""Errors that are found before any work, and output on unusual terminals."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from command import run, stderr_line
+
+from manihash import LSH, recipe
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(folder):
+    """Work in the folder of vectors."""
+
+
+def process(args: list[str], **options):
+    """Run the command as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "manihash", *args], capture_output=True, check=False, **options
+    )
+
+
+@pytest.mark.parametrize("value", ["False", "false", "FALSE"])
+def test_false_is_not_a_string(value):
+    run("fit", "X.npy", "--recipe=lsh", "--bits=8", "--set", f"center={value}", "-o", "a.mhash")
+    assert json.loads(run("info", "a.mhash", "--json").stdout)["params"]["center"] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--recipe=lsh", "--set=center=0"], "center of lsh must be true or false"),
+        (["--set=n_neighbors=abc"], "n_neighbors of imh-tsne must be a whole number"),
+        (["--set=embedding__perplexity=many"], "perplexity of embedding must be a number"),
+        (["--set=embedding=pca"], "is a part"),
+        (["--recipe=ITQ"], "did you mean 'itq'"),
+        (["--bits=500"], "500 dimensions exceed"),
+        (["--recipe=agh", "--bits=500"], "500 eigenvectors are needed"),
+        (["--set=n_neighbors=401"], "n_neighbors=401 exceeds"),
+    ],
+)
+def test_values_are_checked_before_the_base_set_is_chosen(monkeypatch, options, message):
+    monkeypatch.setattr("manihash.base.kmeans.KMeansBase._choose", None)
+    assert message in stderr_line(run("fit", "X.npy", *options, "-o", "a.mhash", code=2))
+
+
+def test_the_library_does_not_take_a_string_for_a_flag():
+    with pytest.raises(ValueError, match="center must be true or false"):
+        LSH(8, center="False").fit(np.load("X.npy"))
+    with pytest.raises(ValueError, match="symmetric must be true or false"):
+        recipe("imh-sne", 8, base__size=30, embedding__symmetric="False", embedding__perplexity=5).fit(
+            np.load("X.npy")
+        )
+
+
+def test_queries_with_test_gets_a_hint():
+    result = run("evaluate", "--train=X.npy", "--test=Q.npy", "--queries=3", code=2)
+    assert "omit --queries" in stderr_line(result)
+
+
+def test_info_describes_an_index_file():
+    np.save("codes.npy", np.arange(20, dtype=np.uint8)[:, None])
+    run("index", "codes.npy", "-o", "codes.mhx")
+    assert "index file, codes for manihash search" in run("info", "codes.mhx").stdout
+    assert json.loads(run("info", "codes.mhx", "--json").stdout)["rows"] == 20
+
+
+def test_a_single_number_is_refused_as_codes():
+    np.save("one.npy", np.uint8(3))
+    assert "got 0-D" in stderr_line(run("export", "one.npy", "--to=codes.faiss", code=2))
+
+
+def test_a_name_that_is_too_long_is_refused_before_the_work():
+    assert "too long" in stderr_line(run("fit", "X.npy", "-o", "x" * 251, code=2))
+
+
+def test_an_ascii_terminal_gets_the_whole_table():
+    options = ["evaluate", "--vectors=X.npy", "--recipe=lsh", "--bits=8", "--seeds=2"]
+    done = process(options, env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 0
+    assert b"us/row" in done.stdout
+    assert b"+-0." in done.stdout
+
+
+def test_a_missing_file_is_reported_without_importing_scikit_learn():
+    code = (
+        "import sys\nfrom manihash.cli import main\n"
+        "sys.argv = ['manihash', 'fit', 'none.npy', '-o', 'a.mhash']\n"
+        "try:\n    main()\nfinally:\n    print('sklearn' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"no file at none.npy" in done.stderr
+    assert done.stdout == b"False\n"
+
+
+def test_a_closed_stdout_is_reported():
+    command = f'"{sys.executable}" -m manihash info >&-'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"stdout is closed" in done.stderr
