@@ -85,6 +85,18 @@ class OnBaseGraph:
         self.base_points_, self.n_neighbors_ = graph.B, graph.k
         self.bandwidth_, self.finder_ = graph.sigma, graph.finder
 
+    def _check_loaded(self) -> None:
+        """Raise if values read from a file do not fit together: sums over neighbors trust their indices."""
+        B, Y_B, k = self.base_points_, getattr(self, self._base_values), self.n_neighbors_
+        if B.ndim != 2 or Y_B.ndim != 2 or len(B) != len(Y_B) or not {B.dtype.kind, Y_B.dtype.kind} <= {"f"}:
+            raise ValueError(
+                f"{self._base_values} has shape {Y_B.shape} and base_points_ {B.shape}: expected real "
+                "numbers, with one row per base point in both"
+            )
+        checks.neighbor_count(k, len(B), "n_neighbors_")
+        if self.finder_ is not None:
+            self.finder_.check_points(len(B), k)
+
     @property
     def _induction(self) -> Callable[[Floats], Floats]:
         """The function that maps a block of rows (b, d) to values (b, r): step 3 of Algorithm 1."""

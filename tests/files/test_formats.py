@@ -9,12 +9,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from command import full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 
-from manihash import DataFileError
+from manihash import DataFileError, open_vectors
 from manihash.files.formats import read, split_key, write
 
 EXTENSIONS = ["npy", "npz", "fvecs", "ivecs", "bvecs", "idx", "idx.gz", "hdf5", "h5", "parquet", "csv"]
@@ -290,3 +291,12 @@ def test_an_interrupt_while_writing_leaves_no_file(tmp_path: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "a.npy", np.zeros(3))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr"])
+def test_a_sparse_matrix_with_an_index_out_of_range_is_refused(kind: str, tmp_path: Path) -> None:
+    X = sp.csr_matrix(np.eye(6)).asformat(kind)
+    X.indices[3] = 10**9
+    sp.save_npz(tmp_path / "X.npz", X)
+    with pytest.raises(DataFileError, match=r"X\.npz"):
+        open_vectors(tmp_path / "X.npz")

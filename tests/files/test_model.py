@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -392,3 +393,30 @@ def test_equal_models_are_equal_files(digits, tmp_path):
     for name in ("a", "b"):
         recipe("lsh", n_bits=16, random_state=0).fit(digits).save(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def shorter(array):
+    return array[:-1]
+
+
+def out_of_range(array):
+    return array + 10**6
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "change"),
+    [
+        ("imh-pca", "base_embedding_", shorter),
+        ("agh", "projection_", shorter),
+        ("imh-supervised", "base_embedding_", shorter),
+        ("imh-large", "finder_.fitted.neighbors_.fitted.bounds_", out_of_range),
+        ("imh-large-fast", "finder_.fitted.neighbors_.fitted.members_", out_of_range),
+        ("imh-large-fast", "finder_.fitted.neighbors_.fitted.ends_", shorter),
+    ],
+)
+def test_fitted_values_that_do_not_fit_together_are_refused(name, value, change, tmp_path):
+    document, arrays = model_format.read_document(Path(__file__).parent / "v0.1.0" / f"{name}.mhash")
+    place = f"fitted.{value}"
+    write_raw(tmp_path / "m.mhash", document, {**arrays, place: change(arrays[place])})
+    with pytest.raises(ModelFileError, match=r"cannot load a model from .*m\.mhash"):
+        load(tmp_path / "m.mhash")

@@ -67,6 +67,14 @@ def grouped(cell: Ints, c: int) -> tuple[Ints, Ints]:
     return order, np.concatenate([[0], np.bincount(cell, minlength=c).cumsum()])
 
 
+def check_ends(ends: Ints, c: int, total: int, name: str, least: int = 0) -> None:
+    """Raise unless ``ends`` (c + 1,) divide 0 ... total into c parts of at least ``least`` entries."""
+    if ends.shape != (c + 1,) or ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != total:
+        raise ValueError(f"{name} of shape {ends.shape} does not divide {total} entries into {c} cells")
+    if (ends[1:] < ends[:-1] + least).any():
+        raise ValueError(f"{name} has a cell of fewer than {least} entries")
+
+
 def kth_largest(best: Floats, k: int) -> Floats:
     """Return the k-th largest value of each row, (b,): a lower bound for the k best scores.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.base.cells import CellLists, members_near, nearest_cell
+from manihash.base.cells import CellLists, check_ends, members_near, nearest_cell
 from manihash.base.neighbors import RECALL_ROWS, CoarseNeighbors, recall
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
@@ -121,6 +121,21 @@ class ListedNeighbors(CoarseNeighbors):
             )
             self._lists = held | {X.dtype: (B, lists)}
         return lists.k_nearest(X, k)
+
+    def check_points(self, m: int, k: int) -> None:
+        """Raise unless the lists hold indices of m base points, as they must in a model from a file.
+
+        Parameters
+        ----------
+        m : int
+            Number of base points.
+        k : int
+            Number of neighbors that will be searched.
+        """
+        super().check_points(m, k)
+        check_ends(self.ends_, len(self.cells_), len(self.members_), "ends_", least=k)
+        if self.members_.dtype.kind not in "iu" or self.members_.min() < 0 or self.members_.max() >= m:
+            raise ValueError(f"members_ holds other values than indices of {m} base points")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_lists"}

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash.base.cells import above, coarse_cells, grouped, kth_largest, merged, nearest_cell
+from manihash.base.cells import above, check_ends, coarse_cells, grouped, kth_largest, merged, nearest_cell
 from manihash.compute import numpy as numpy_backend
 from manihash.estimator import checked
 from manihash.rows import Rows
@@ -90,6 +90,17 @@ class ExactNeighbors(BaseEstimator):
             Source of random numbers.
         """
         self.recall_ = 1.0
+
+    def check_points(self, m: int, k: int) -> None:
+        """Accept any base points: nothing was learned.
+
+        Parameters
+        ----------
+        m : int
+            Number of base points.
+        k : int
+            Number of neighbors that will be searched.
+        """
 
     def k_nearest(self, X: Floats, B: Floats, k: int) -> tuple[Floats, Ints]:
         """Find the k nearest base points of each row.
@@ -251,6 +262,18 @@ class CoarseNeighbors(BaseEstimator):
             found.append((row_of[part], self.bounds_[c], scores))
         least = kth_largest(best.reshape(probed.shape), k)
         return merged(X, k, [above(*in_cell, least) for in_cell in found])
+
+    def check_points(self, m: int, k: int) -> None:
+        """Raise unless the cells divide m base points, as they must in a model from a file.
+
+        Parameters
+        ----------
+        m : int
+            Number of base points.
+        k : int
+            Number of neighbors that will be searched.
+        """
+        check_ends(self.bounds_, len(self.cells_), m, "bounds_")
 
     def _probes(self, k: int) -> int:
         """Return the number of cells to search: ``probes``, or enough for any of them to hold k points."""

@@ -89,6 +89,19 @@ class ReducedNeighbors(BaseEstimator):
         self.neighbors_ = None
         return self
 
+    def check_points(self, m: int, k: int) -> None:
+        """Raise unless the finder among the projected points fits m base points.
+
+        Parameters
+        ----------
+        m : int
+            Number of base points.
+        k : int
+            Number of neighbors that will be searched.
+        """
+        if self.neighbors_ is not None:
+            self.neighbors_.check_points(m, k)
+
     @property
     def recall_(self) -> float | None:
         """Share of the nearest base points that is found; None if all are compared."""

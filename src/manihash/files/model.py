@@ -72,7 +72,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         model = model_class(document["class"])(**_from_json(document["params"], arrays))
         _set_fitted_values(model, _from_json(document["fitted"], arrays))
-    except (ModelFileError, KeyError, TypeError, AttributeError) as error:
+        if hasattr(model, "_check_loaded"):
+            model._check_loaded()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"{error}" if isinstance(error, ModelFileError) else f"{error!r}: fit the model again"
         raise ModelFileError(f"cannot load a model from {path}: {text}") from error
     return model

@@ -35,8 +35,10 @@ def read_sparse_npz(path: Path) -> Any:
 
     with parser_errors(path):
         X: Any = load_npz(path)
+        if hasattr(X, "check_format"):  # before the conversion, which trusts the indices
+            X.check_format(full_check=True)
         X = X.tocsr()
-        X.check_format()
+        X.check_format(full_check=True)
         return X
 
 
