@@ -205,7 +205,8 @@ def test_a_query_without_a_relevant_row_counts_zero_and_is_counted(caplog):
 
 def test_without_any_relevant_row_every_measure_is_zero():
     codes = pack(np.eye(4))
-    assert astuple(evaluate(codes, codes, LabelTruth([1] * 4, [0] * 4), 4)) == (0, 0, 0, 0, 0, 0, None, None)
+    found = astuple(evaluate(codes, codes, LabelTruth([1] * 4, [0] * 4), 4))
+    assert found == (0, 0, 0, 0, 0, 0, None, None, None)
 
 
 # evaluate

@@ -14,7 +14,8 @@ SMALL = {"base__size": 60, "base__base__size": 200, "base__n_components": 20, "e
 def small_recipe(name):
     hasher = recipe(name, n_bits=16, random_state=0)
     known = hasher.get_params()
-    return hasher.set_params(**{option: value for option, value in SMALL.items() if option in known})
+    small = SMALL | {f"first__{option}": value for option, value in SMALL.items()}
+    return hasher.set_params(**{option: value for option, value in small.items() if option in known})
 
 
 HASHERS = {name: small_recipe(name) for name in recipe_names()}

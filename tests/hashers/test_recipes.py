@@ -33,7 +33,7 @@ def documented_options():
     for method in RECIPES.values():
         for prefix, part in parts_of(method.make()):
             options = [name for name in part.get_params(deep=False) if name not in SET_ELSEWHERE]
-            if prefix == "embedding__":
+            if prefix.endswith("embedding__"):
                 options.remove("n_components")
             found.setdefault((prefix, type(part).__name__), options)
     for (prefix, name), options in sorted(found.items()):

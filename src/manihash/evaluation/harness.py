@@ -9,19 +9,20 @@ import logging
 from collections.abc import Callable
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
+from manihash.code_layout import CodeLayout, layout_of, layout_options
 from manihash.codes import check_codes, hamming
 from manihash.evaluation import metrics
 from manihash.evaluation.first_answers import FirstAnswers
 from manihash.evaluation.results import Curves, Evaluation, LookUp, Measurement, R, RankingQuality
 from manihash.evaluation.truth import EuclideanScan, Truth, query_block
 from manihash.progress import advance
-from manihash.types import Codes, Floats, Ids, Mask
+from manihash.types import Codes, Floats, Ids, Ints, Mask
 
 if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
@@ -39,6 +40,8 @@ def evaluate(
     neighbors: Truth | None = None,
     curves: bool = False,
     block: int | None = None,
+    first_bits: int | None = None,
+    weight: float = 0.5,
 ) -> Evaluation:
     """Measure how well Hamming distances between codes retrieve the relevant rows.
 
@@ -66,6 +69,12 @@ def evaluate(
     block : int, default=None
         Number of queries compared with the database at a time. The result does not depend on it. By default
         a block has about 16 million pairs of a query and a row.
+    first_bits : int or None, default=None
+        Number of bits of the first part of the codes of a ``Hybrid``. Then the ranking is by weighted
+        distance, the radius is that of the first part, and ``Evaluation.plain`` has the same measures for the
+        Hamming distance of all bits. None for codes of one part.
+    weight : float, default=0.5
+        Weight of the second part, if there is one.
 
     Returns
     -------
@@ -96,17 +105,18 @@ def evaluate(
     n_bits, radius = positive_int(n_bits, "n_bits"), positive_int(radius, "radius", least=0)
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
     q, n = _check_truth(truth, (len(queries), len(database)))
+    compared = _Compared(queries, database, n_bits, layout_of(n_bits, first_bits, weight))
     block = query_block(n) if block is None else positive_int(block, "block")
     ap, ap_ties = np.empty(q), np.empty(q)
-    precision, recall = np.empty((q, n_bits + 1)), np.empty((q, n_bits + 1))
+    precision, recall = np.empty((2, q, compared.radii))
     curve = metrics.RankCurve(n) if curves else None
     first = FirstAnswers((q, n), neighbors)
     for start in range(0, q, block):
         rows = slice(start, min(start + block, q))
-        distance, relevant = hamming(queries[rows], database), truth.relevant(start, rows.stop)
-        counts = metrics.histograms(distance, relevant, n_bits)
+        relevant = truth.relevant(start, rows.stop)
+        distance, counts, inside = compared.block(rows, relevant)
         ap_ties[rows] = metrics.expected_ap(*counts)
-        precision[rows], recall[rows] = metrics.within_radii(*counts)
+        precision[rows], recall[rows] = metrics.within_radii(*inside)
         first.add(start, distance, *counts)
         for i, ranks in enumerate(metrics.relevant_ranks(distance, relevant), start):
             ap[i] = metrics.ap_of_ranks(ranks)
@@ -114,29 +124,66 @@ def evaluate(
                 curve.add(ranks)
         advance("evaluation", rows.stop, q)
     within = precision.mean(axis=0), recall.mean(axis=0)
-    p, r = (float(values[min(radius, n_bits)]) for values in within)
+    p, r = (float(values[min(radius, compared.radii - 1)]) for values in within)
     drawn = Curves(*curve.means(q), *within) if curve else None
-    return Evaluation(float(ap.mean()), float(ap_ties.mean()), p, r, metrics.f1(p, r), *first.means(), drawn)
+    plain = None
+    if first_bits is not None:
+        plain = evaluate(
+            queries, database, truth, n_bits, radius, neighbors=neighbors, curves=curves, block=block
+        )
+    return Evaluation(
+        float(ap.mean()), float(ap_ties.mean()), p, r, metrics.f1(p, r), *first.means(), drawn, plain
+    )
+
+
+class _Compared:
+    """The distances of queries (q, b) to a database (n, b), for its ranking and for the look-up in it."""
+
+    def __init__(self, queries: Codes, database: Codes, n_bits: int, layout: CodeLayout | None) -> None:
+        self._queries, self._database, self._n_bits, self._layout = queries, database, n_bits, layout
+        self.radii = 1 + (n_bits if layout is None else layout.first_bits)
+
+    def block(self, rows: slice, relevant: Mask) -> tuple[NDArray[Any], tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """Distances (b, n) that order the database for some queries, and two pairs of histograms.
+
+        The first pair counts rows by these distances, the second by the distance of the look-up.
+        """
+        queries, layout = self._queries[rows], self._layout
+        if layout is None:
+            distance: NDArray[Any] = hamming(queries, self._database)
+            counts = metrics.histograms(distance, relevant, self._n_bits)
+            return distance, counts, counts
+        level = layout.levels(queries, self._database)
+        first = hamming(layout.first(queries), layout.first(self._database))
+        counts = metrics.histograms(level, relevant, layout.n_levels - 1)
+        return level, counts, metrics.histograms(first, relevant, layout.first_bits)
 
 
 def evaluate_lookup(
-    query_codes: ArrayLike, codes: ArrayLike, truth: Truth, n_bits: int, neighbors: Truth | None = None
+    query_codes: ArrayLike,
+    codes: ArrayLike,
+    truth: Truth,
+    n_bits: int,
+    neighbors: Truth | None = None,
+    *,
+    first_bits: int | None = None,
+    weight: float = 0.5,
 ) -> LookUp:
     """Precision and recall within every radius, and tie-aware metrics of the ranking.
 
     They follow from the number of rows at each distance; nothing is sorted. On a million rows this is several
-    times faster than ``evaluate``.
+    times faster than ``evaluate``. Codes of two parts are ranked and looked up as ``evaluate`` does.
     """
     n_bits = positive_int(n_bits, "n_bits")
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
     q, n = _check_truth(truth, (len(queries), len(database)))
-    precision, recall, ap_ties = np.zeros(n_bits + 1), np.zeros(n_bits + 1), 0.0
+    compared = _Compared(queries, database, n_bits, layout_of(n_bits, first_bits, weight))
+    precision, recall, ap_ties = np.zeros(compared.radii), np.zeros(compared.radii), 0.0
     first = FirstAnswers((q, n), neighbors)
     for start in range(0, q, query_block(n)):
         stop = min(start + query_block(n), q)
-        distance, relevant = hamming(queries[start:stop], database), truth.relevant(start, stop)
-        counts = metrics.histograms(distance, relevant, n_bits)
-        within = metrics.within_radii(*counts)
+        distance, counts, inside = compared.block(slice(start, stop), truth.relevant(start, stop))
+        within = metrics.within_radii(*inside)
         precision += within[0].sum(axis=0)
         recall += within[1].sum(axis=0)
         ap_ties += float(metrics.expected_ap(*counts).sum())
@@ -181,13 +228,14 @@ def measure(
     *,
     y: ArrayLike | None = None,
     fit: bool = True,
-    metric: Callable[[Codes, Codes, Truth, int], R],
+    metric: Callable[..., R],
 ) -> Measurement[R]:
     """Fit a hasher (unless ``fit`` is False), encode rows and queries, and compute a metric of the codes.
 
     ``X`` (n, d), with labels ``y`` (n,) or none, is the training set and the database; ``Q`` (q, d) are the
     queries. ``metric`` is called with query codes, codes, truth and number of bits: ``evaluate``,
-    ``evaluate_lookup``, or one of them with some arguments bound.
+    ``evaluate_lookup``, or one of them with some arguments bound. If codes have two parts, it gets
+    ``first_bits`` and ``weight``, too.
     """
     times = [perf_counter()]
     if fit:
@@ -197,7 +245,7 @@ def measure(
     times.append(perf_counter())
     query_codes = hasher.encode(Q)
     times.append(perf_counter())
-    result = metric(query_codes, codes, truth, hasher.n_bits)
+    result = metric(query_codes, codes, truth, hasher.n_bits_, **layout_options(hasher))
     times.append(perf_counter())
     return Measurement(result, *(after - before for before, after in pairwise(times)))
 

@@ -21,7 +21,7 @@ class Curves:
     recall_at : ndarray of shape (n,)
         Recall among the first N rows of the ranking, for N = 1 … n.
     precision_within : ndarray of shape (n_bits + 1,)
-        Precision within Hamming radius 0 … n_bits.
+        Precision within Hamming radius 0 … n_bits; of the first part alone, if codes have two parts.
     recall_within : ndarray of shape (n_bits + 1,)
         Recall within Hamming radius 0 … n_bits.
 
@@ -67,6 +67,8 @@ class Evaluation:
         was called with ``neighbors``.
     curves : Curves or None, default=None
         Precision and recall at every rank and within every radius, if requested.
+    plain : Evaluation or None, default=None
+        The same measures for the Hamming distance of all bits, if the codes have two parts.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class Evaluation:
     precision_at_10: float
     recall_at_10: float | None = None
     curves: Curves | None = None
+    plain: "Evaluation | None" = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers.agh import AGH
 from manihash.hashers.bre import BRE
 from manihash.hashers.e2lsh import E2LSH
+from manihash.hashers.hybrid import Hybrid
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.hashers.klsh import KLSH
@@ -107,6 +108,11 @@ def _short_ee() -> ElasticEmbedding:
     return ElasticEmbedding(n_iter=250, turns=0, sampled=256)
 
 
+def _hybrid() -> Hybrid:
+    """The parts of imh-graph, and ITQ for the other bits."""
+    return Hybrid(RECIPES["imh-graph"].make(), ITQ(normalize=True))
+
+
 def _graph_tsne() -> TSNE:
     """Affinities from all rows: dense clusters, for look-up as well as ranking."""
     return TSNE(
@@ -151,6 +157,11 @@ RECIPES: dict[str, Recipe] = {
         _graph_tsne,
         CoarseNeighbors,
         size=2000,
+    ),
+    "imh-hybrid": Recipe(
+        _hybrid,
+        "IMH-tSNE graph + ITQ",
+        "half of the bits, at most 32, from imh-graph for look-up, the rest from ITQ for the first answers",
     ),
     "imh-large-ee": _large(
         "IMH-EE large",

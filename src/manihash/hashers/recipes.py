@@ -82,6 +82,10 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
             sampled=256, turns=0), normalize=True, rotation=ITQRotation())
         imh-graph with 2,000 base points: fits in a third of the time.
+    imh-hybrid : Hybrid(first=IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
+            embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
+            sampled=256, turns=0), normalize=True, rotation=ITQRotation()), second=ITQ(normalize=True))
+        half of the bits, at most 32, from imh-graph for look-up, the rest from ITQ for the first answers.
     imh-large-ee : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors()), n_components=128),
             embedding=ElasticEmbedding(n_iter=250, sampled=256, turns=0), rotation=ITQRotation())
         imh-large with elastic embedding, not normalized: for data without clear clusters.
@@ -152,6 +156,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     AGH: bandwidth, base, layers, n_neighbors, normalize
     BRE: max_iter, n_anchors, n_train, normalize, pair_fraction, tol
     E2LSH: normalize, p, width
+    Hybrid: first, normalize, second, weight
     IMH: bandwidth, base, embedding, n_neighbors, normalize, rotation
     ITQ: n_iter, normalize
     KLSH: gamma, kernel, n_summed, n_train, normalize
@@ -189,7 +194,20 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         embedding__learning_rate, embedding__n_iter, embedding__perplexity, embedding__sampled,
         embedding__turns
     GraphAffinity: embedding__affinity__n_kept, embedding__affinity__n_neighbors, embedding__affinity__sample
+    IMH: first__bandwidth, first__base, first__embedding, first__n_neighbors, first__normalize,
+        first__rotation
+    ReducedBase: first__base__base, first__base__n_components
+    LargeBase: first__base__base__max_iter, first__base__base__neighbors, first__base__base__probes,
+        first__base__base__sample, first__base__base__size
+    CoarseNeighbors: first__base__base__neighbors__cells, first__base__base__neighbors__probes
+    TSNE: first__embedding__affinity, first__embedding__annealed, first__embedding__dof,
+        first__embedding__exaggeration, first__embedding__learning_rate, first__embedding__n_iter,
+        first__embedding__perplexity, first__embedding__sampled, first__embedding__turns
+    GraphAffinity: first__embedding__affinity__n_kept, first__embedding__affinity__n_neighbors,
+        first__embedding__affinity__sample
+    ITQRotation: first__rotation__n_iter
     ITQRotation: rotation__n_iter
+    ITQ: second__n_iter, second__normalize
 
     Examples
     --------

@@ -1,0 +1,57 @@
+"""Codes of two parts: evaluated by their weighted distance and their first part, beside all bits."""
+
+import numpy as np
+import pytest
+
+from manihash import ITQ, LSH, Hybrid, LabelTruth, evaluate, pack
+from manihash.evaluation import metrics
+from manihash.evaluation.harness import evaluate_lookup, measure
+
+RNG = np.random.default_rng(0)
+BITS, QUERIES = RNG.random((300, 21)) < 0.5, RNG.random((40, 21)) < 0.5
+TRUTH = LabelTruth(RNG.integers(0, 4, 40), RNG.integers(0, 4, 300))
+
+
+@pytest.mark.parametrize("weight", [0, 0.5, 0.3, 1, 2])
+def test_the_ranking_is_by_weighted_distance_and_the_look_up_by_the_first_part(weight):
+    differ = QUERIES[:, None] != BITS
+    d1, d2 = differ[..., :6].sum(axis=2), differ[..., 6:].sum(axis=2)
+    relevant = TRUTH.relevant(0, 40)
+    options = {"first_bits": 6, "weight": weight}
+    found = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, radius=1, **options)
+    assert found.map == pytest.approx(metrics.average_precision(d1 + weight * d2, relevant).mean())
+    precision, recall = (values.mean() for values in metrics.lookup(d1, relevant, 1))
+    assert (found.precision, found.recall) == pytest.approx((precision, recall))
+    assert found.f1 == pytest.approx(metrics.f1(precision, recall))
+    by_block = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, radius=1, block=7, **options)
+    assert (by_block.map, by_block.map_ties, by_block.precision_at_10) == pytest.approx(
+        (found.map, found.map_ties, found.precision_at_10)
+    )
+    look_up = evaluate_lookup(pack(QUERIES), pack(BITS), TRUTH, 21, **options)
+    assert look_up.map_ties == pytest.approx(found.map_ties)
+    assert look_up.precision[1] == pytest.approx(precision)
+    assert len(look_up.recall) == 7
+
+
+def test_the_hamming_distance_of_all_bits_is_measured_beside():
+    found = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, first_bits=6).plain
+    expected = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21)
+    assert vars(found) == vars(expected)
+    weighted = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, first_bits=6, weight=1)
+    assert (weighted.map, weighted.precision_at_10) == (expected.map, expected.precision_at_10)
+    assert weighted.plain.plain is None
+
+
+def test_a_radius_beyond_the_first_part_finds_all_rows():
+    found = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, radius=10, first_bits=6, curves=True)
+    assert found.recall == pytest.approx(1)
+    assert len(found.curves.precision_within) == 7
+
+
+def test_measure_uses_the_parts_of_a_hybrid():
+    X = RNG.standard_normal((300, 20))
+    hybrid = Hybrid(LSH(6), ITQ(9), weight=0.25, random_state=0)
+    found = measure(hybrid, X, X[:40], TRUTH, metric=evaluate).result
+    codes = hybrid.encode(X)
+    expected = evaluate(codes[:40], codes, TRUTH, 15, first_bits=6, weight=0.25)
+    assert (found.map, found.f1, found.plain.map) == (expected.map, expected.f1, expected.plain.map)
