@@ -69,6 +69,8 @@ SMALL = [
         manihash.RMMH(n_bits=1, n_train=8),
         manihash.RMMH(n_bits=1, n_train=8, kernel="rbf"),
         manihash.MahalanobisLSH(n_bits=1),
+        manihash.CGH(n_bits=1, n_triplets=50, n_neighbors=3),
+        manihash.CGH(n_bits=2, n_triplets=50, n_neighbors=3, supervised=False),
         manihash.KSH(n_bits=1, n_anchors=6, n_iter=3),
         manihash.SSH(n_bits=1),
         manihash.SSH(n_bits=1, step=None),

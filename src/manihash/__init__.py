@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
+    from manihash.hashers.cgh import CGH
     from manihash.hashers.e2lsh import E2LSH
     from manihash.hashers.hybrid import Hybrid
     from manihash.hashers.imh import IMH
@@ -100,6 +101,7 @@ _HOMES = {
     "KLSH": "manihash.hashers.klsh",
     "E2LSH": "manihash.hashers.e2lsh",
     "RMMH": "manihash.hashers.rmmh",
+    "CGH": "manihash.hashers.cgh",
     "MahalanobisLSH": "manihash.hashers.mahalanobis",
     "LSHTables": "manihash.search.lsh_tables",
     "KSH": "manihash.hashers.ksh",

@@ -74,9 +74,7 @@ def fit(
     with progress_shown(quiet) as bar:
         bar.start("reading vectors")
         with _training_rows(vectors, data, labels, dask) as (X, y):
-            from sklearn.utils import get_tags
-
-            if labels is not None and not get_tags(hasher).target_tags.required:
+            if labels is not None and not hasher.uses_labels:
                 print_message("note", f"{recipe} does not use labels: {labels} is ignored", "bold yellow")
             bar.start(f"fitting {recipe}")
             start = perf_counter()

@@ -62,6 +62,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     n_bits: int
     normalize: bool
+    uses_labels: Any = False  # whether ``fit`` learns from y
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the hash functions from rows.

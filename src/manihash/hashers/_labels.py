@@ -52,6 +52,7 @@ class LabeledHasher(Hasher):
     """A hasher whose ``fit(X, y)`` requires y and uses ``n_labels`` of the labels (None: all)."""
 
     n_labels: int | None
+    uses_labels = True
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

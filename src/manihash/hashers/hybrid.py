@@ -101,6 +101,11 @@ class Hybrid(Hasher):
         """Whether tensors are computed with torch by a part; a part that cannot gets a copy of each block."""
         return any(bool(getattr(part, "takes_tensors", False)) for part in self._given_parts())
 
+    @property
+    def uses_labels(self) -> bool:
+        """Whether a part learns from y."""
+        return any(bool(getattr(part, "uses_labels", False)) for part in self._given_parts())
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         given = (part for part in self._given_parts() if isinstance(part, Hasher))

@@ -23,6 +23,7 @@ from manihash.embeddings.tsne import TSNE
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.agh import AGH
 from manihash.hashers.bre import BRE
+from manihash.hashers.cgh import CGH
 from manihash.hashers.e2lsh import E2LSH
 from manihash.hashers.hybrid import Hybrid
 from manihash.hashers.imh import IMH
@@ -202,6 +203,7 @@ RECIPES: dict[str, Recipe] = {
     "e2lsh": _unit("E2LSH", "parity of the bins of p-stable random projections", E2LSH),
     "rmmh": _unit("RMMH", "maximum margins between random halves of a few rows", RMMH),
     "mahalanobis-lsh": _unit("Mahalanobis LSH", "LSH on whitened rows, or under a metric", MahalanobisLSH),
+    "cgh": _unit("CGH", "large margins on triplets of labeled rows, or of neighbors without labels", CGH),
     "ksh": _unit("KSH", "supervised hashing with kernels: needs labels", KSH),
     "ssh": _unit("SSH", "semi-supervised hashing, sequential: linear, needs some labels", SSH),
     "ldahash": _unit("LDAHash", "linear discriminants with the best thresholds: needs labels", LDAHash),

@@ -139,6 +139,8 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         maximum margins between random halves of a few rows.
     mahalanobis-lsh : MahalanobisLSH(normalize=True)
         LSH on whitened rows, or under a metric.
+    cgh : CGH(normalize=True)
+        large margins on triplets of labeled rows, or of neighbors without labels.
     ksh : KSH(normalize=True)
         supervised hashing with kernels: needs labels.
     ssh : SSH(normalize=True)
@@ -155,6 +157,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
 
     AGH: bandwidth, base, layers, n_neighbors, normalize
     BRE: max_iter, n_anchors, n_train, normalize, pair_fraction, tol
+    CGH: C, n_neighbors, n_train, n_triplets, normalize, supervised
     E2LSH: normalize, p, width
     Hybrid: first, normalize, second, weight
     IMH: bandwidth, base, embedding, n_neighbors, normalize, rotation
