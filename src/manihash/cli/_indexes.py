@@ -46,6 +46,22 @@ def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:
     return 8 * codes.shape[-1] if codes.ndim == 2 and codes.shape[1] else 1
 
 
+def use_layout(path: str, index: "HammingIndex", model: Any) -> None:
+    """Rank an index by the parts of the codes of a model; raise if it was built for other parts."""
+    from manihash.code_layout import layout_options
+
+    options = layout_options(model)
+    own = (index.first_bits, index.weight)
+    expected = (options.get("first_bits"), options.get("weight"))
+    if own == (None, None) and options:
+        index.set_parts(**options)
+    elif own != expected:
+        raise ValueError(
+            f"{path} has codes with first_bits={own[0]} and weight={own[1]}, but the model makes codes with "
+            f"first_bits={expected[0]} and weight={expected[1]}: build the index again with --model"
+        )
+
+
 def check_model(path: str, index: "HammingIndex", model: Path) -> None:
     """Raise if the index records that another model made its codes."""
     from manihash.files.atomic import sha256_of

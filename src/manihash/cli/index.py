@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import build_index, is_index, open_index
+from manihash.cli._indexes import build_index, is_index, open_index, use_layout
 from manihash.cli._output import file_size, key_values, print_json, print_result
 from manihash.cli._progress import progress_shown
 
@@ -78,6 +78,8 @@ def index(
             bar.start("building the index")
             file = _checked_output(out, codes, ids, model)
             opened = build_index(codes, bits if model is None else _bits_of(model, bits), ids)
+            if model is not None:
+                use_layout(codes, opened, _inputs.load_hasher(model))
             opened.made_by = None if model is None else sha256_of(model)
             opened.save(file)
         result = {
@@ -85,6 +87,8 @@ def index(
             "verified": verify,
             "rows": len(opened),
             "bits": opened.n_bits,
+            "first_bits": opened.first_bits,
+            "weight": opened.weight,
             "model_sha256": opened.made_by,
             "distinct_codes": opened.distinct_codes,
             "file_bytes": file.stat().st_size,
@@ -95,7 +99,7 @@ def index(
 
 def _bits_of(model: Path, bits: int | None) -> int:
     """Return the code length of a model; raise if --bits is given and differs."""
-    length = _inputs.load_hasher(model).n_bits
+    length = _inputs.load_hasher(model).n_bits_
     if bits not in (None, length):
         raise ValueError(f"got --bits {bits}, but {model} makes codes of {length} bits: omit --bits")
     return length

@@ -105,7 +105,9 @@ def _model(file: Path) -> dict[str, Any]:
         "class": type(model).__name__,
         "recipe": recipe,
         "settings": settings,
-        "bits": getattr(model, "n_bits", None),
+        "bits": getattr(model, "n_bits_", None),
+        "first_bits": getattr(model, "first_bits_", None),
+        "weight": getattr(model, "weight_", None),
         "width": int(model.n_features_in_),
         "base_points": None if points is None else len(points),
         "sigma": None if sigma is None else float(sigma),
@@ -133,6 +135,10 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
         texts = {name: json.dumps(value, separators=(",", ":")) for name, value in facts["settings"].items()}
         lines["recipe"] = " ".join(
             [facts["recipe"], *(f"--set {name}={text}" for name, text in texts.items())]
+        )
+    if facts["first_bits"] is not None:
+        lines["parts"] = (
+            f"first part of {facts['first_bits']} bits, second part with weight {facts['weight']:g}"
         )
     lines["input"] = f"vectors of length {facts['width']:,}"
     if facts["base_points"] is not None:

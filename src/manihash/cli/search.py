@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import check_model, is_index, open_index
+from manihash.cli._indexes import check_model, is_index, open_index, use_layout
 from manihash.cli._output import print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
 
@@ -136,14 +136,14 @@ def search(
     _inputs.check_inputs(codes, queries, rerank, keep, model=model)
     _inputs.check_npz_output(out, model, codes, queries, rerank, keep)
     hasher = _inputs.load_hasher(model)
-    with progress_shown(quiet) as bar, _opened(codes, store, hasher.n_bits, model) as opened:
+    with progress_shown(quiet) as bar, _opened(codes, store, hasher, model) as opened:
         bar.start("searching")
         lims, distances, ids = _search(opened, hasher, _inputs.read_vectors(queries), request)
         if out is not None:
             _write(out, lims, distances, ids)
         result = {
             "model": str(model),
-            "bits": hasher.n_bits,
+            "bits": hasher.n_bits_,
             "codes": len(opened),
             **({"k": k or _DEFAULT_K} if radius is None else {"radius": radius}),
             "ranked_by": request.ranked_by,
@@ -186,20 +186,21 @@ def _check_options(request: _Request, store: str | None) -> None:
 
 @contextmanager
 def _opened(
-    codes: str | None, store: str | None, n_bits: int, model: Path
+    codes: str | None, store: str | None, hasher: "Hasher", model: Path
 ) -> Iterator["HammingIndex | Store"]:
     """Open the index or store to search; raise if another model made its codes."""
     if store is not None:
         from manihash.stores import open_store
 
         with open_store(store) as opened:
-            _check_bits(opened.url, opened.n_bits, n_bits)
+            _check_bits(opened.url, opened.n_bits, hasher.n_bits_)
             yield opened
         return
     path = str(codes)
-    index = open_index(path) if is_index(path) else open_index(path, n_bits)
-    _check_bits(path, index.n_bits, n_bits)
+    index = open_index(path) if is_index(path) else open_index(path, hasher.n_bits_)
+    _check_bits(path, index.n_bits, hasher.n_bits_)
     check_model(path, index, model)
+    use_layout(path, index, hasher)
     yield index
 
 
@@ -228,7 +229,8 @@ def _search(
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         if request.radius is not None:
-            return opened.within(codes, request.radius, filter=kept)
+            parts = {} if opened.first_bits is None else {"part": "first"}
+            return opened.within(codes, request.radius, filter=kept, **parts)
         values = hasher.embed(queries) if request.asymmetric else None
         distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
     elif request.radius is not None:
