@@ -4,7 +4,7 @@ BIN := .venv/bin
 # By default the threads of FAISS spin between calls, which slows down everything else on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-extras check format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
+.PHONY: fuzz help setup demo test test-extras check format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,6 +39,10 @@ test: setup ## run the tests that need no optional part
 
 test-extras: .venv/.extras-ready ## run the tests of the optional parts, with real databases
 	$(BIN)/python -m pytest -q -m extra
+
+CASES ?= 2000
+fuzz: setup ## more cases of the generated tests than make test runs: make fuzz CASES=10000
+	MANIHASH_CASES=$(CASES) $(BIN)/python -m pytest -q tests/campaigns
 
 check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples
 	$(BIN)/ruff format --check .

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from manihash.cli._app import app
 
-CASES = int(os.environ.get("MANIHASH_FUZZ_COMMANDS", "40"))
+CASES = int(os.environ.get("MANIHASH_CASES", "40"))
 FILES = [
     "X.npy",
     "X.csv",

@@ -19,9 +19,11 @@ from sklearn.manifold import Isomap
 import manihash
 from manihash import (
     IMH,
+    ITQ,
     LSH,
     PCA,
     TSNE,
+    Hybrid,
     InductiveEmbedding,
     KMeansBase,
     ModelFileError,
@@ -419,4 +421,15 @@ def test_fitted_values_that_do_not_fit_together_are_refused(name, value, change,
     place = f"fitted.{value}"
     write_raw(tmp_path / "m.mhash", document, {**arrays, place: change(arrays[place])})
     with pytest.raises(ModelFileError, match=r"cannot load a model from .*m\.mhash"):
+        load(tmp_path / "m.mhash")
+
+
+def test_fitted_values_of_a_part_that_do_not_fit_together_are_refused(tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 8))
+    hasher = Hybrid(IMH(4, KMeansBase(20), PCA()), ITQ(4), random_state=0).fit(X)
+    hasher.save(tmp_path / "whole.mhash")
+    document, arrays = model_format.read_document(tmp_path / "whole.mhash")
+    (place,) = [name for name in arrays if name.endswith("base_embedding_")]
+    write_raw(tmp_path / "m.mhash", document, {**arrays, place: arrays[place][:5]})
+    with pytest.raises(ModelFileError, match=r"base_embedding_ has shape \(5, 4\)"):
         load(tmp_path / "m.mhash")

@@ -72,8 +72,6 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         model = model_class(document["class"])(**_from_json(document["params"], arrays))
         _set_fitted_values(model, _from_json(document["fitted"], arrays))
-        if hasattr(model, "_check_loaded"):
-            model._check_loaded()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"{error}" if isinstance(error, ModelFileError) else f"{error!r}: fit the model again"
         raise ModelFileError(f"cannot load a model from {path}: {text}") from error
@@ -116,11 +114,13 @@ def _checked(model: Any, fitted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _set_fitted_values(estimator: Any, values: dict[str, Any]) -> None:
-    """Set fitted values, and nothing else."""
+    """Set fitted values, and nothing else; raise if the estimator finds that they do not fit together."""
     for name, value in values.items():
         if not _is_fitted_value(name):
             raise ModelFileError(f"the file sets {name!r}, which is not a fitted value")
         setattr(estimator, name, value)
+    if values and hasattr(estimator, "_check_loaded"):
+        estimator._check_loaded()
 
 
 def _is_fitted_value(name: str) -> bool:
