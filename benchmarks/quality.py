@@ -45,6 +45,7 @@ PARTS: dict[str, dict[str, Make]] = {
         "imh-large-fast": named("imh-large-fast"),
         "imh-graph": named("imh-graph"),
         "imh-graph-small": named("imh-graph-small"),
+        "imh-hybrid": named("imh-hybrid"),
     },
     "cifar10-gist": {
         "imh-tsne": named("imh-tsne"),
@@ -72,13 +73,18 @@ PARTS: dict[str, dict[str, Make]] = {
 
 
 def ranked(name: str) -> Callable[[Any], dict[str, float]]:
-    """MAP of the codes of a fitted hasher, and its recall of the nearest base points."""
+    """MAP, F1 and precision@10 of the codes of a fitted hasher, and its recall of the nearest base points."""
     data = load_dataset(name)
     truth = LabelTruth(data.y_test, data.y_train)
 
     def figures(hasher: Any) -> dict[str, float]:
         found = measure(hasher, data.X_train, data.X_test, truth, metric=evaluate).result
-        return {"MAP": found.map, "F1": found.f1, "recall": hasher.neighbor_recall_ or 1.0}
+        return {
+            "MAP": found.map,
+            "F1": found.f1,
+            "precision@10": found.precision_at_10,
+            "recall": getattr(hasher, "neighbor_recall_", None) or 1.0,
+        }
 
     return figures
 

@@ -227,5 +227,5 @@ def test_stats_warn_about_collapsed_codes() -> None:
     np.save("same.npy", np.zeros((50, 2), np.uint8))
     result = run("stats", "same.npy")
     assert "warning: the codes have collapsed" in result.stderr
-    assert "Fit with more base points" in stderr_line(result)
+    assert "50 of 50 rows have the same code" in result.stderr
     assert "0, 1, 2" in result.stdout
