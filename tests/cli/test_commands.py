@@ -141,6 +141,7 @@ def test_evaluate_compares_recipes_on_the_digits() -> None:
     ]
     assert document["l2_scan"]["map"] == pytest.approx(0.667, abs=0.001)
     assert document["rows"][3]["map"] > document["l2_scan"]["map"]
+    assert all(0 < row["recall_at_10"] < row["precision_at_10"] < 1 for row in document["rows"])
 
 
 def test_evaluate_prints_one_table_and_the_protocol() -> None:

@@ -77,30 +77,38 @@ def _size(X: "NDArray[Any]") -> str:
     return f"{X.shape[0]:,} x {X.shape[1]:,}"
 
 
-def truth_and_scan(data: "Dataset") -> tuple["Truth", float]:
-    """Return the ground truth and the MAP of the exhaustive l2 scan, which is 1 if the truth is Euclidean."""
+def truths_and_scan(data: "Dataset") -> tuple["Truth", "Truth", float]:
+    """Return the ground truth, the true ten nearest rows, and the MAP of the exhaustive l2 scan.
+
+    The MAP of the scan is 1 if the truth is Euclidean.
+    """
+    from manihash.evaluation import NeighborTruth
     from manihash.evaluation.harness import evaluate_scan
     from manihash.evaluation.truth import LabelTruth, truth_of
 
     truth = truth_of(data.X_test, data.X_train, data.y_test, data.y_train)
-    if not isinstance(truth, LabelTruth):
-        return truth, 1.0
-    return truth, evaluate_scan(data.X_test, data.X_train, truth).map
+    by_label = isinstance(truth, LabelTruth)
+    scan = evaluate_scan(data.X_test, data.X_train, truth).map if by_label else 1.0
+    return truth, NeighborTruth(data.X_test, data.X_train), scan
 
 
-def measures(hasher: "Hasher", data: "Dataset", truth: "Truth", radius: int) -> dict[str, float]:
+def measures(
+    hasher: "Hasher", data: "Dataset", truth: "Truth", neighbors: "Truth", radius: int
+) -> dict[str, float]:
     """Return quality and times of a hasher, by the names of the table's columns."""
     from manihash.evaluation.harness import evaluate, measure
 
-    found = measure(
-        hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=partial(evaluate, radius=radius)
-    )
+    metric = partial(evaluate, radius=radius, neighbors=neighbors)
+    found = measure(hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric)
+    assert found.result.recall_at_10 is not None
     return {
         "map": found.result.map,
         "map_ties": found.result.map_ties,
         "precision": found.result.precision,
         "recall": found.result.recall,
         "f1": found.result.f1,
+        "precision_at_10": found.result.precision_at_10,
+        "recall_at_10": found.result.recall_at_10,
         "fit_seconds": found.fit_seconds,
         "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),
     }

@@ -6,10 +6,12 @@ from typing import Any
 _COLUMNS = {  # measure: heading, digits, width
     "map": ("MAP", 3, 7),
     "map_ties": ("ties", 3, 7),
-    "precision": ("precision", 3, 11),
+    "precision": ("prec.", 3, 7),
     "recall": ("recall", 3, 8),
     "f1": ("F1", 3, 7),
-    "fit_seconds": ("fit s", 2, 8),
+    "precision_at_10": ("P@10", 3, 7),
+    "recall_at_10": ("R@10", 3, 7),
+    "fit_seconds": ("fit s", 2, 7),
     "encode_us_per_row": ("µs/row", 2, 8),
 }
 

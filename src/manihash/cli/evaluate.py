@@ -1,6 +1,7 @@
 """manihash evaluate: compare recipes and code lengths on one dataset, in one table."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,6 @@ from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from manihash.datasets import Dataset
-    from manihash.evaluation.truth import Truth
 
 _OWN_DATA = "Your own data"
 
@@ -140,10 +140,11 @@ def evaluate(
         bar.start("reading vectors")
         dataset = _dataset(*sources, queries=queries, seed=seed)
         bar.start("ground truth")
-        truth, scan = _evaluation.truth_and_scan(dataset)
+        truth, neighbors, scan = _evaluation.truths_and_scan(dataset)
     if not as_json:
         _print(_evaluation_table.head([name for name, _ in plan], scan))
-    rows = list(_measured_rows(plan, dataset, truth, radius, quiet, shown=not as_json))
+    measures = partial(_evaluation.measures, data=dataset, truth=truth, neighbors=neighbors, radius=radius)
+    rows = list(_measured_rows(plan, measures, quiet, shown=not as_json))
     document: dict[str, Any] = {
         "data": dataset.note,
         "protocol": _protocol(dataset, radius, seeds),
@@ -230,9 +231,7 @@ def _dataset(
 
 def _measured_rows(
     plan: dict[tuple[str, int], list[Any]],
-    data: "Dataset",
-    truth: "Truth",
-    radius: int,
+    measures: Callable[[Any], dict[str, float]],
     quiet: bool,
     *,
     shown: bool,
@@ -244,7 +243,7 @@ def _measured_rows(
         with progress_shown(quiet) as bar:
             bar.start(f"{name}, {bits} bits ({i} of {len(plan)})")
             try:
-                seeds = [_evaluation.measures(hasher, data, truth, radius) for hasher in hashers]
+                seeds = [measures(hasher) for hasher in hashers]
             except ValueError as error:
                 row |= {"error": str(error)}
             except KeyboardInterrupt:
