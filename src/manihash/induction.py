@@ -53,7 +53,7 @@ class OnBaseGraph:
         if getattr(self, "bandwidth", None) is not None:
             checks.positive_number(getattr(self, "bandwidth", None), "bandwidth")
         m = base_size(self.base)
-        if m is None:
+        if m is None or m < 2:  # a base set of less than two points has an error of its own
             return
         checks.neighbor_count(k, m)
         if isinstance(getattr(self, "embedding", ""), Embedding | None) and self._n_dimensions > m - 1:

@@ -118,7 +118,7 @@ def test_squared_distances_are_those_of_the_definition():
 
 
 def test_the_type_of_the_array_decides_the_type_of_the_arithmetic():
-    types = {"f8": "f8", ">f8": "f8", "f4": "f4", "f2": "f4", "i8": "f4", "u1": "f4", "?": "f4"}
+    types = {"f8": "f8", ">f8": "f8", "f4": "f4", "f2": "f4", "i8": "f8", "i2": "f4", "u1": "f4", "?": "f4"}
     for given, expected in types.items():
         assert numpy_backend.float_type(np.zeros((1, 1), given)) == np.dtype(expected), given
 

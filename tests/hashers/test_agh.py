@@ -174,7 +174,7 @@ def test_pieces_of_a_graph_give_no_bits_of_their_own():
 @pytest.mark.usefixtures("seed_of_zero")
 def test_more_bits_than_anchors_give_is_an_error_that_says_how_many_there_are(digits):
     with pytest.raises(
-        ValueError, match=r"30 eigenvectors are needed, but .* 20 anchors has 19: lower n_bits"
+        ValueError, match=r"30 eigenvectors are needed, but .* 20 base points has at most 19: lower n_bits"
     ):
         AGH(30, base=digits[:20]).fit(digits)
     assert AGH(30, base=digits[:20], layers=2).fit(digits).transform(digits[:3]).shape == (3, 30)
