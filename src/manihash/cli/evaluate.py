@@ -272,5 +272,6 @@ def _protocol(data: "Dataset", radius: int, n_seeds: int) -> str:
     spread = f" Mean ± standard deviation of {n_seeds} seeds." if n_seeds > 1 else ""
     return (
         f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
-        f"Precision, recall and F1 within Hamming radius {radius}.{spread}"
+        f"Precision, recall and F1 within Hamming radius {radius}; for hybrid codes by their first part."
+        f"{spread}"
     )

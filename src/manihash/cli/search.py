@@ -146,13 +146,20 @@ def search(
             "bits": hasher.n_bits_,
             "codes": len(opened),
             **({"k": k or _DEFAULT_K} if radius is None else {"radius": radius}),
-            "ranked_by": request.ranked_by,
+            "ranked_by": (ranked_by := _ranked_by(request, hasher, store)),
         }
     answers = list(_by_query(lims, distances, ids))
     if as_json:
         print_json({**result, "answers": answers})
     else:
-        print_result(_table(answers, request.ranked_by))
+        print_result(_table(answers, ranked_by))
+
+
+def _ranked_by(request: _Request, hasher: Any, store: str | None) -> str:
+    """Return the kind of the distances in the result; an index ranks codes of two parts by a weighted sum."""
+    if request.ranked_by != "hamming" or store is not None or not hasattr(hasher, "first_bits_"):
+        return request.ranked_by
+    return "weighted hamming" if request.radius is None else "first-part hamming"
 
 
 def _sources(files: list[str], store: str | None) -> tuple[str | None, str]:
@@ -274,7 +281,7 @@ def _by_query(
 
 
 def _table(answers: list[dict[str, Any]], ranked_by: str) -> Table:
-    bits = ranked_by == "hamming"
+    bits = "hamming" in ranked_by
     heading = f"id ({ranked_by} distance), nearest first"
     table = Table("query", "results", heading, box=None, header_style="bold")
     for answer in answers[:_QUERIES_SHOWN]:

@@ -136,7 +136,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "imh-large": _large(
         "IMH-tSNE large",
-        "ten thousand base points (a sixth of the rows if they are few): the best ranking",
+        "ten thousand base points (a sixth of the rows if they are few): for ranking",
         _short_tsne,
         CoarseNeighbors,
     ),
