@@ -154,7 +154,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "imh-graph-small": _large(
         "IMH-tSNE graph, small",
-        "imh-graph with 2,000 base points: fits in a third of the time",
+        "imh-graph with 2,000 base points: fits in about half the time",
         _graph_tsne,
         CoarseNeighbors,
         size=2000,

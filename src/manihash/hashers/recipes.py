@@ -81,7 +81,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     imh-graph-small : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors(), size=2000)),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
             sampled=256, turns=0), normalize=True, rotation=ITQRotation())
-        imh-graph with 2,000 base points: fits in a third of the time.
+        imh-graph with 2,000 base points: fits in about half the time.
     imh-hybrid : Hybrid(first=IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
             sampled=256, turns=0), normalize=True, rotation=ITQRotation()), second=ITQ(normalize=True))
