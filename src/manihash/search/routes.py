@@ -2,7 +2,7 @@
 
 A route scans all codes, enumerates the ball around the query in one table, or probes several tables
 (multi-index). All routes are exact. ``HammingIndex.explain`` shows the estimated costs. The constants are
-seconds on one core of the machine that docs/search.md names; only their ratios matter.
+seconds on one core of the machine that docs/guide/search.md names; only their ratios matter.
 """
 
 from collections.abc import Sequence
