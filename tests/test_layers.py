@@ -34,6 +34,7 @@ ORDER = [
     {"report"},
     {"paper"},
     {"demo"},
+    {"web"},
     {"cli"},
     {"__main__"},
 ]
@@ -42,6 +43,7 @@ WITHOUT_SKLEARN = {"types", "codes", "code_layout", "checks", "progress", "compu
 WITHOUT_SKLEARN |= {"evaluation", "datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
+WEB = {"starlette", "uvicorn", "orjson"}  # imported by the files of web/, which are imported inside functions
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # The files that compute with tensors; all others call a backend.
@@ -124,6 +126,15 @@ def test_an_optional_library_is_imported_in_one_file_inside_functions(library):
     assert len(users) <= 1, users
     for path in users:
         assert library not in {name.split(".")[0] for name in imports(path, top_level_only=True)}
+
+
+def test_the_libraries_of_servers_are_imported_in_web_alone_and_web_only_inside_functions():
+    for path in FILES:
+        if part_of(path) != "web":
+            assert not WEB & {name.split(".")[0] for name in imports(path)}, path
+            assert not [
+                name for name in imports(path, top_level_only=True) if name.startswith("manihash.web")
+            ]
 
 
 def test_triton_is_imported_in_one_file_that_is_imported_inside_functions():
@@ -229,7 +240,7 @@ def test_every_class_of_model_files_is_where_the_registry_says():
 @pytest.mark.parametrize(
     ("statement", "absent"),
     [
-        ("import manihash", {"sklearn", "scipy", "pandas", "pooch", "platformdirs", *OPTIONAL}),
+        ("import manihash", {"sklearn", "scipy", "pandas", "pooch", "platformdirs", *OPTIONAL, *WEB}),
         (
             "import manihash.codes, manihash.evaluation.metrics, manihash.files.model, manihash.rows.local",
             {"sklearn", *OPTIONAL},

@@ -1,0 +1,137 @@
+"""Run an application as a server: bind, say the address, and finish open requests before the end."""
+
+import errno
+import os
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+LOCAL = "127.0.0.1"
+_KEEP_ALIVE_SECONDS = 30
+_BACKLOG = 2048
+
+
+def run(
+    app: ASGIApp,
+    host: str = LOCAL,
+    port: int = 8080,
+    *,
+    announce: Callable[[str], None] = print,
+    open_page: bool = False,
+    shutdown_seconds: int = 10,
+) -> None:
+    """Serve an application until SIGINT or SIGTERM.
+
+    Then no new connection is accepted, open requests are answered, and the application's lifespan ends.
+    Requests that take longer than the shutdown time are canceled; a second SIGINT cancels them at once.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What to serve, such as the result of ``application``.
+    host : str, default="127.0.0.1"
+        Address or name of this machine to listen on. The default is reachable from this machine only.
+    port : int, default=8080
+        Port to listen on; 0 for any free port.
+    announce : callable, default=print
+        Called with the server's URL as soon as it accepts connections.
+    open_page : bool, default=False
+        Open the URL in the user's browser.
+    shutdown_seconds : int, default=10
+        Time that open requests get after the signal.
+
+    Raises
+    ------
+    OSError
+        If the port is in use, or if the address cannot be listened on.
+    """
+    with listening_socket(host, port) as bound:
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            log_config=None,
+            ws="none",
+            lifespan="on",
+            proxy_headers=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=shutdown_seconds,
+        )
+        _Server(config, url_of(host, bound.getsockname()[1]), announce, open_page).run([bound])
+
+
+@contextmanager
+def listening_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket that is bound to an address; raise an ``OSError`` that says why it cannot be bound."""
+    if not 0 <= port < 2**16:
+        raise ValueError(f"port must be from 0 to {2**16 - 1}, not {port}")
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise OSError(f"cannot listen on {host!r}: it is not an address of this machine") from error
+    with socket.socket(family, socket.SOCK_STREAM) as bound:
+        if os.name == "posix":  # elsewhere this would let two servers share a port
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind(address)
+            bound.listen(_BACKLOG)
+        except OSError as error:
+            raise _bind_error(host, port, error) from error
+        yield bound
+
+
+def _bind_error(host: str, port: int, error: OSError) -> OSError:
+    """The error to raise for an address that cannot be bound."""
+    reasons = {
+        errno.EADDRINUSE: f"port {port} of {host} is in use: stop the other server, or use another port",
+        errno.EACCES: f"no permission to listen on port {port}: use a port of 1024 or above",
+        errno.EADDRNOTAVAIL: f"cannot listen on {host!r}: it is not an address of this machine",
+    }
+    default = f"cannot listen on {host}, port {port}: {error.strerror}"
+    return OSError(reasons.get(error.errno or 0, default))
+
+
+def url_of(host: str, port: int) -> str:
+    """The URL of a server, with an IPv6 address in brackets."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def is_local(host: str) -> bool:
+    """Whether a host name or address is reachable from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+class _Server(uvicorn.Server):
+    """A server that announces itself, and that ends without an error after a signal."""
+
+    def __init__(
+        self, config: uvicorn.Config, url: str, announce: Callable[[str], None], open_page: bool
+    ) -> None:
+        super().__init__(config)
+        self.url, self.announce, self.open_page = url, announce, open_page
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections, then announce the URL."""
+        await super().startup(sockets)
+        if not self.started:
+            return
+        self.announce(self.url)
+        if self.open_page:
+            threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at a signal; unlike the original, do not raise it again after the graceful shutdown."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
