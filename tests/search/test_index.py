@@ -48,6 +48,20 @@ def check_within(found, expected, radius):
         assert got == [(d, j) for d, j in answers if d <= radius]
 
 
+@pytest.mark.parametrize("n_distinct", [40, 900, 20_000])
+@pytest.mark.parametrize("k", [1, 10, 64, 65])
+def test_a_single_query_finds_what_brute_force_finds(scanner, n_distinct, k):
+    rng = np.random.default_rng(k)
+    distinct = random_bits(n_distinct, 16, 0)
+    bits = np.concatenate([distinct, distinct[rng.integers(0, n_distinct, 2_000)]])
+    ids = rng.permutation(3 * len(bits))[: len(bits)]
+    index = HammingIndex(pack(bits), 16, ids)
+    for query in random_bits(3, 16, 1):
+        expected = brute_force([query], bits, ids.tolist())
+        check_search(index.search(pack([query]), k), expected, k)
+        check_within(index.within(pack([query]), 2), expected, 2)
+
+
 def test_the_scanner_under_test_is_the_one_in_use(scanner):
     assert scanners.default_scanner().name == scanner
 

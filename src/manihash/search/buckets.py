@@ -122,11 +122,17 @@ class Buckets:
         arrays = (self.codes, self.offsets, self.rows, self.ids)
         return sum(array.nbytes for array in arrays if array is not None)
 
+    def spans(self, position: NDArray[Any]) -> tuple[Ints, Ints]:
+        """Start and end of the row lists of the codes at positions of any shape."""
+        if self._single:
+            return position, position + 1
+        start, end = self.offsets.at(np.array([position, position + 1]))
+        return start, end
+
     def counts(self, position: NDArray[Any]) -> Ints:
         """Number of rows of the codes at positions of any shape."""
-        if self._single:
-            return np.ones(position.shape, np.int64)
-        return self.offsets.at(position + 1) - self.offsets.at(position)
+        start, end = self.spans(position)
+        return end - start
 
     def expand(self, position: Ints, take: Ints | None = None) -> tuple[Ints, Ints]:
         """Ranks of the rows of the codes at ``position`` (m,), all or the ``take`` (m,) lowest of each.
@@ -137,10 +143,10 @@ class Buckets:
             which = np.arange(len(position)) if take is None else np.flatnonzero(take)
             at = position[which]
         else:
-            count = self.counts(position) if take is None else take
+            start, end = self.spans(position)
+            count = end - start if take is None else take
             which = np.repeat(np.arange(len(position)), count)
-            start = self.offsets.at(position) - (np.cumsum(count) - count)
-            at = start[which] + np.arange(len(which))
+            at = (start - (count.cumsum() - count))[which] + np.arange(len(which))
         rank = self.rows[at].astype(np.int64)
         self.check_ranks(rank)
         return which, rank

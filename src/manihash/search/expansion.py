@@ -23,6 +23,9 @@ LEVEL_BITS = 16
 # Answers requested at once, and sorted at once: these stay in the cache.
 _REQUESTED = 2**22
 _SORTED = 2**17
+# Up to this k, the rows of a single query are collected one code at a time: few codes hold them.
+_FEW = 64
+_FIRST = np.zeros(1, np.int64)
 
 
 class Queries(Protocol):
@@ -40,10 +43,22 @@ def nearest_rows(queries: Queries, buckets: Buckets, k: int) -> tuple[Ints, Ints
     The k nearest codes always contain the answer, because codes are ordered by their lowest rank. If codes
     repeat, fewer are enough in most cases, so fewer are requested first.
     """
-    q = len(queries)
-    keys = np.empty((q, k), np.int64)
-    u, most = len(buckets.codes), min(k, len(buckets.codes))
+    q, u = len(queries), len(buckets.codes)
+    most = min(k, u)
     few = min(most, 4 + -(-2 * k * u // len(buckets)))
+    if q == 1 and k <= _FEW:
+        keys = _nearest_rows_of_one(queries, buckets, k, (few, most))
+    else:
+        keys = _nearest_rows_of_many(queries, buckets, k, (few, most))
+    rank = keys & _RANK
+    buckets.check_ranks(rank)
+    return keys >> _RANK_BITS, rank
+
+
+def _nearest_rows_of_many(queries: Queries, buckets: Buckets, k: int, requests: tuple[int, int]) -> Ints:
+    """Keys (q, k) of the rows nearest to each query."""
+    q, (few, most) = len(queries), requests
+    keys = np.empty((q, k), np.int64)
     block = max(1, min(4096, _REQUESTED // (4 * k)))
     for i in range(0, q, block):
         which = np.arange(i, min(i + block, q))
@@ -51,9 +66,7 @@ def nearest_rows(queries: Queries, buckets: Buckets, k: int) -> tuple[Ints, Ints
         if few < most and not complete.all():
             again = which[~complete]
             keys[again], _ = _k_smallest(*queries.nearest(again, buckets.codes, most), buckets, k)
-    rank = keys & _RANK
-    buckets.check_ranks(rank)
-    return keys >> _RANK_BITS, rank
+    return keys
 
 
 def _k_smallest(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, Mask]:
@@ -61,8 +74,32 @@ def _k_smallest(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[
     step = max(1, _SORTED // (4 * k))
     starts = range(0, len(level), step)
     some = [_k_smallest_block(level[i : i + step], position[i : i + step], buckets, k) for i in starts]
+    if len(some) == 1:
+        return some[0]
     keys, complete = (np.concatenate(column) for column in zip(*some, strict=True))
     return keys, complete
+
+
+def _nearest_rows_of_one(queries: Queries, buckets: Buckets, k: int, requests: tuple[int, int]) -> Ints:
+    """Keys (1, k) of the rows nearest to the only query, for small k, with few operations on arrays."""
+    for m in requests:
+        level, position = queries.nearest(_FIRST, buckets.codes, m)
+        start, end = buckets.spans(position[0])
+        # Sorted, because codes are ordered by their lowest rank.
+        firsts = level[0] << _RANK_BITS | buckets.rows[start]
+        keys, collected, reached = firsts.tolist(), 0, -1
+        for i in np.flatnonzero(end - start > 1).tolist():
+            if collected >= k and keys[i] >> _RANK_BITS > reached:
+                break
+            reached = keys[i] >> _RANK_BITS
+            others = buckets.rows[start[i] + 1 : min(end[i], start[i] + k)].tolist()
+            keys += [reached << _RANK_BITS | rank for rank in others]
+            collected += 1 + len(others)
+        if len(keys) > len(firsts):
+            keys.sort()
+        if len(keys) >= k and keys[k - 1] <= firsts[-1]:
+            break
+    return np.array([keys[:k]])
 
 
 def _k_smallest_block(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, Mask]:
@@ -90,8 +127,11 @@ def rows_of_matches(matches: Matches, buckets: Buckets) -> tuple[Ints, Ints, Int
     The rows of one code are sorted already. Only rows of several codes at one distance need sorting.
     """
     lims, distance, position = matches
-    query = np.repeat(np.arange(len(lims) - 1), np.diff(lims))
-    keys = np.sort((query << LEVEL_BITS | distance) << _RANK_BITS | position)
+    keys = distance << _RANK_BITS | position
+    if len(lims) > 2:
+        query = np.repeat(np.arange(len(lims) - 1), np.diff(lims))
+        keys |= query << (LEVEL_BITS + _RANK_BITS)
+    keys.sort()
     level, position = keys >> _RANK_BITS, keys & _RANK
     which, rank = buckets.expand(position)
     several = np.zeros(len(level), np.bool_)

@@ -110,6 +110,7 @@ class CodeFinder:
         self._multi_index = MultiIndex(codes)
         self._choices: dict[int, _Choice] = {}  # by radius
         self._n_queries = 0
+        self._routes: dict[tuple[int, int], tuple[str, int]] = {}  # by radius and queries of a call
 
     @property
     def nbytes(self) -> int:
@@ -132,11 +133,19 @@ class CodeFinder:
     def within(self, queries: Codes, radius: int, route: str | None = None) -> Matches:
         """All codes within the radius of queries (q, b), in any order, by the cheapest or a given route."""
         if route is None:
-            route = self.plan(radius, len(queries)).route
+            route = self._route(radius, len(queries))
             self._n_queries += len(queries)
         if route == "scan":
             return self._scanner.within(queries, self.codes, radius)
         return self._multi_index.within(queries, radius, self._choice(radius).layouts[route][0])
+
+    def _route(self, radius: int, n_queries: int) -> str:
+        """The cheapest route, chosen anew when the number of queries has doubled: one query must be fast."""
+        route, until = self._routes.get((radius, n_queries), ("", -1))
+        if self._n_queries > until:
+            route = self.plan(radius, n_queries).route
+            self._routes[radius, n_queries] = route, 2 * self._n_queries
+        return route
 
     def _choice(self, radius: int) -> "_Choice":
         if radius not in self._choices:

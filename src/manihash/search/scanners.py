@@ -26,6 +26,9 @@ Matches = tuple[Ints, Ints, Ints]
 _COUNTER_BYTES = 2**26
 # Up to this many pairs are compared by one thread: waking a second one takes as long as the work.
 _FEW_PAIRS = 2**20
+# One query in many codes: a bound on the k-th distance comes from one code in so many, and FAISS's range
+# search, which is faster than its counting scan, finds the codes within it.
+_MANY_CODES, _ONE_IN = 2**14, 16
 
 
 class Scanner(Protocol):
@@ -128,6 +131,27 @@ class FaissScanner:
 
     def nearest(self, queries: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
         """Distances and positions (q, k) of the k nearest codes, ties by position."""
+        if len(queries) == 1 and len(codes) >= max(_MANY_CODES, _ONE_IN * _ONE_IN * k):
+            return self._nearest_of_one(queries, codes, k)
+        return self._counted(queries, codes, k)
+
+    def _nearest_of_one(self, query: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
+        """``nearest`` for a query (1, b): the k-th distance among some codes bounds that among all."""
+        faiss, pointer, width = self._faiss, self._faiss.swig_ptr, codes.shape[1]
+        near, some = np.empty(k, np.int32), np.empty(k, np.int64)
+        asked, among, found = pointer(query), pointer(codes), faiss.RangeSearchResult(1)
+        with self._threads_for(1):
+            faiss.hammings_knn_mc(
+                asked, among, 1, len(codes) // _ONE_IN, k, width, pointer(near), pointer(some)
+            )
+            faiss.hamming_range_search(asked, among, 1, len(codes), int(near[-1]) + 1, width, found)
+        total = int(faiss.rev_swig_ptr(found.lims, 2)[1])
+        distance = faiss.rev_swig_ptr(found.distances, total).astype(np.int64)
+        keys = distance << 32 | faiss.rev_swig_ptr(found.labels, total)
+        keys.sort()
+        return keys[None, :k] >> 32, keys[None, :k] & (2**32 - 1)
+
+    def _counted(self, queries: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
         (u, width), pointer = codes.shape, self._faiss.swig_ptr
         block = _COUNTER_BYTES // (8 * k * (8 * width + 1))
         if not block:

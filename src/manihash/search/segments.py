@@ -75,19 +75,26 @@ class Segment:
         self, queries: Codes, radius: int, mask: Mask | None, look_up: FirstPartLookUp | None = None
     ) -> RowsWithin:
         """The rows within the radius of queries (q, b) that the mask (size,) selects."""
-        counts, found = [np.zeros(1, np.int64)], []
-        for i in range(0, len(queries), 2**QUERY_BITS):
-            some = queries[i : i + 2**QUERY_BITS]
-            query, distance, rank = self._rows_within(i, some, radius, look_up)
-            for keep in (self.live, mask):
-                if keep is not None:
-                    kept = keep[rank]
-                    query, distance, rank = query[kept], distance[kept], rank[kept]
-            counts.append(np.bincount(query, minlength=len(some)))
-            found.append((distance, self.buckets.ids_of(rank)))
-        none = np.empty(0, np.int64)
-        distance, ids = (np.concatenate(column) for column in zip((none, none), *found, strict=True))
-        return np.cumsum(np.concatenate(counts)), distance, ids
+        starts = range(0, max(1, len(queries)), 2**QUERY_BITS)
+        found = [self._block_within(i, queries[i : i + 2**QUERY_BITS], radius, mask, look_up) for i in starts]
+        if len(found) == 1:
+            counts, distance, ids = found[0]
+        else:
+            counts, distance, ids = (np.concatenate(column) for column in zip(*found, strict=True))
+        lims = np.zeros(len(queries) + 1, np.int64)
+        counts.cumsum(out=lims[1:])
+        return lims, distance, ids
+
+    def _block_within(
+        self, start: int, queries: Codes, radius: int, mask: Mask | None, look_up: FirstPartLookUp | None
+    ) -> RowsWithin:
+        """Number of rows found by each of queries (q, b), which start at ``start``; distances and ids."""
+        query, distance, rank = self._rows_within(start, queries, radius, look_up)
+        for keep in (self.live, mask):
+            if keep is not None:
+                kept = keep[rank]
+                query, distance, rank = query[kept], distance[kept], rank[kept]
+        return np.bincount(query, minlength=len(queries)), distance, self.buckets.ids_of(rank)
 
     def _rows_within(
         self, start: int, queries: Codes, radius: int, look_up: FirstPartLookUp | None
