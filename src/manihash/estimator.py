@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
+from manihash.files.lineage import Lineage, new_lineage
 from manihash.files.model import save_model
 from manihash.rows import Rows, kind_of, rows_of, rows_to_fit
 from manihash.rows.dask import DaskRows, check_chunks
@@ -81,7 +82,7 @@ class RowEstimator(BaseEstimator):
     does not change when a vector is added to all rows (``_by_distance``) and the rows lie far from zero,
     ``origin_`` (d,) is subtracted from every row, and fitted values are relative to it; otherwise it is None.
     ``in_float64_`` is True if float32 is not precise enough for the rows seen by ``fit``: rows of any type
-    are then computed with in float64.
+    are then computed with in float64. ``lineage_`` identifies the model: see ``manihash.files.lineage``.
     """
 
     _by_distance: Any = False
@@ -92,6 +93,7 @@ class RowEstimator(BaseEstimator):
     normalize_: bool
     origin_: Floats | None
     in_float64_: bool = False
+    lineage_: Lineage
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to the rows of X.
@@ -123,6 +125,7 @@ class RowEstimator(BaseEstimator):
             self.in_float64_ = True
         with single_blas_thread():  # equal eigenvalues have other eigenvectors on another number of threads
             self._fit(rows, y, checks.generator(self.random_state))
+        self.lineage_ = new_lineage(self)
         return self
 
     def __sklearn_tags__(self) -> Tags:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from manihash import HammingIndex, Rescore, load
 from manihash.codes import hamming, pack, unpack
+from manihash.files.lineage import new_lineage
 
 BITS = 12
 pytestmark = pytest.mark.usefixtures("indexed_folder")
@@ -56,17 +57,36 @@ def test_an_index_rejects_another_model_than_that_of_its_codes() -> None:
     run("fit", "X.npy", "--recipe=lsh", f"--bits={BITS}", "--seed=1", "-o", "other.mhash")
     made = document("index", "codes.npy", "--model=model.mhash", "-o", "known.mhx")
     assert made["bits"] == BITS
-    assert made["model_sha256"] == hashlib.sha256(Path("model.mhash").read_bytes()).hexdigest()
-    assert document("index", "known.mhx", "--verify")["model_sha256"] == made["model_sha256"]
+    assert made["model"] == load("model.mhash").lineage_["id"]
+    assert document("index", "known.mhx", "--verify")["model"] == made["model"]
     assert found("known.mhx", "Q.npy") == found("codes.mhx", "Q.npy")
     message = stderr_line(run("search", "other.mhash", "known.mhx", "Q.npy", code=2))
-    assert (
-        "known.mhx holds codes of another model than other.mhash: use the model that made the codes"
-        in message
-    )
+    assert f"known.mhx holds codes of another model (id {made['model']}) than other.mhash (id " in message
+    assert "use the model that made the codes" in message
     assert "build the index again with --model other.mhash" in message
     run("index", "codes.npy", "--model=other.mhash", "-o", "known.mhx")
     run("search", "other.mhash", "known.mhx", "Q.npy")
+
+
+def test_an_index_that_records_the_checksum_of_the_model_file_is_accepted() -> None:
+    index = HammingIndex.load("codes.mhx")
+    index.made_by = hashlib.sha256(Path("model.mhash").read_bytes()).hexdigest()
+    index.save("checksum.mhx")
+    assert found("checksum.mhx", "Q.npy") == found("codes.mhx", "Q.npy")
+
+
+def test_an_updated_model_accepts_codes_of_its_parent_but_not_the_other_way_round() -> None:
+    run("index", "codes.npy", "--model=model.mhash", "-o", "known.mhx")
+    child = load("model.mhash")
+    child.projection_ = child.projection_.copy()
+    child.projection_[0] *= 2
+    child.lineage_ = new_lineage(child, child.lineage_, keeps_codes=True)
+    child.save("child.mhash")
+    process = run("search", "child.mhash", "known.mhx", "Q.npy")
+    assert "note: known.mhx holds codes of a model that child.mhash was updated from" in process.stderr
+    made = document("index", "codes.npy", "--model=child.mhash", "-o", "child.mhx")
+    assert made["model"] != document("index", "known.mhx", "--verify")["model"]
+    run("search", "model.mhash", "child.mhx", "Q.npy", code=2)
 
 
 def test_a_changed_index_still_records_its_model() -> None:

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from manihash.cli import _inputs
 from manihash.cli._options import INDEX_SUFFIX
+from manihash.cli._output import print_message
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manihash import HammingIndex
+    from manihash import HammingIndex, Hasher
 
 
 def is_index(path: str) -> bool:
@@ -62,12 +63,21 @@ def use_layout(path: str, index: "HammingIndex", model: Any) -> None:
         )
 
 
-def check_model(path: str, index: "HammingIndex", model: Path) -> None:
-    """Raise if the index records that another model made its codes."""
+def check_model(path: str, index: "HammingIndex", hasher: "Hasher", model: Path) -> None:
+    """Raise if the index records that a model made its codes whose codes this model does not accept."""
     from manihash.files.atomic import sha256_of
+    from manihash.files.lineage import accepts_codes_of
 
-    if index.made_by is not None and index.made_by != sha256_of(model):
+    made_by = index.made_by
+    if made_by is None or made_by == hasher.lineage_["id"]:
+        return
+    if accepts_codes_of(hasher.lineage_, made_by):
+        text = f"{path} holds codes of a model that {model} was updated from: the few rows that the update "
+        print_message("note", text + "changes have their old codes. manihash update replaces them", "yellow")
+        return
+    if made_by != sha256_of(model):  # the first versions of index files recorded this checksum
         raise ValueError(
-            f"{path} holds codes of another model than {model}: use the model that made the codes or, if it "
-            f"is {model}, build the index again with --model {model}"
+            f"{path} holds codes of another model (id {made_by}) than {model} (id {hasher.lineage_['id']}): "
+            f"use the model that made the codes or, if it is {model}, build the index again with --model "
+            f"{model}"
         )

@@ -66,8 +66,6 @@ def index(
       manihash index codes.mhx --verify
       manihash search model.mhash codes.mhx queries.npy -k 10
     """
-    from manihash.files.atomic import sha256_of
-
     _inputs.check_inputs(codes, ids, model=model)
     start = perf_counter()
     with progress_shown(quiet) as bar:
@@ -79,8 +77,9 @@ def index(
             file = _checked_output(out, codes, ids, model)
             opened = build_index(codes, bits if model is None else _bits_of(model, bits), ids)
             if model is not None:
-                use_layout(codes, opened, _inputs.load_hasher(model))
-            opened.made_by = None if model is None else sha256_of(model)
+                hasher = _inputs.load_hasher(model)
+                use_layout(codes, opened, hasher)
+                opened.made_by = hasher.lineage_["id"]
             opened.save(file)
         result = {
             "index": str(file),
@@ -89,7 +88,7 @@ def index(
             "bits": opened.n_bits,
             "first_bits": opened.first_bits,
             "weight": opened.weight,
-            "model_sha256": opened.made_by,
+            "model": opened.made_by,
             "distinct_codes": opened.distinct_codes,
             "file_bytes": file.stat().st_size,
             "seconds": round(perf_counter() - start, 3),

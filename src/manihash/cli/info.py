@@ -73,7 +73,7 @@ def _index(file: Path) -> dict[str, Any]:
         "rows": len(index),
         "bits": index.n_bits,
         "distinct_codes": index.distinct_codes,
-        "model_sha256": index.made_by,
+        "model": index.made_by,
     }
 
 
@@ -81,9 +81,7 @@ def _index_as_text(found: dict[str, Any]) -> dict[str, str]:
     return {
         "file": f"{found['file']} ({file_size(found['file_bytes'])}): index file, codes for manihash search",
         "rows": f"{found['rows']:,} codes of {found['bits']} bits, {found['distinct_codes']:,} distinct",
-        "made by": "model not recorded"
-        if found["model_sha256"] is None
-        else f"model with SHA-256 {found['model_sha256']}",
+        "made by": "model not recorded" if found["model"] is None else f"model {found['model']}",
         "more": f"manihash stats {found['file']} shows statistics of the codes",
     }
 
@@ -105,6 +103,7 @@ def _model(file: Path) -> dict[str, Any]:
         "class": type(model).__name__,
         "recipe": recipe,
         "settings": settings,
+        "lineage": model.lineage_,
         "bits": getattr(model, "n_bits_", None),
         "first_bits": getattr(model, "first_bits_", None),
         "weight": getattr(model, "weight_", None),
@@ -148,8 +147,19 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
             lines[name] = f"{facts[name]:.6g}"
     if facts["neighbor_recall"] is not None:
         lines["neighbor recall"] = f"{facts['neighbor_recall']:.1%} of the nearest base points are found"
+    lines["lineage"] = _lineage_text(facts["lineage"])
     params = [f"{name}={value}" for name, value in facts["params"].items()]
     return {**lines, "parameters": "\n".join(params)}
+
+
+def _lineage_text(lineage: dict[str, Any]) -> str:
+    """Return the lineage of a model in one line."""
+    version = "an old file" if lineage["version"] is None else f"manihash {lineage['version']}"
+    text = f"id {lineage['id']}, from {version}"
+    if lineage["parent"] is None:
+        return text
+    accepts = f"accepts codes of {len(lineage['compatible'])} earlier models"
+    return f"{text}, made from {lineage['parent']}" + (f"; {accepts}" if lineage["compatible"] else "")
 
 
 def _installation() -> dict[str, Any]:

@@ -206,7 +206,7 @@ def _opened(
     path = str(codes)
     index = open_index(path) if is_index(path) else open_index(path, hasher.n_bits_)
     _check_bits(path, index.n_bits, hasher.n_bits_)
-    check_model(path, index, model)
+    check_model(path, index, hasher, model)
     use_layout(path, index, hasher)
     yield index
 

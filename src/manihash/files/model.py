@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from manihash.files.errors import ModelFileError
+from manihash.files.lineage import checked_lineage, old_lineage
 from manihash.files.model_format import Arrays, read_document, write_document
 from manihash.files.registry import model_class, name_in_files, part_class
 
@@ -72,6 +73,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         model = model_class(document["class"])(**_from_json(document["params"], arrays))
         _set_fitted_values(model, _from_json(document["fitted"], arrays))
+        has_lineage = hasattr(model, "lineage_")
+        model.lineage_ = checked_lineage(model.lineage_) if has_lineage else old_lineage(model)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"{error}" if isinstance(error, ModelFileError) else f"{error!r}: fit the model again"
         raise ModelFileError(f"cannot load a model from {path}: {text}") from error

@@ -35,6 +35,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         Length of the codes.
     n_features_in_ : int
         Number of columns of the rows seen by ``fit``.
+    lineage_ : dict
+        Identity of the fitted model: ``id`` (a hash of the fitted values), ``parent`` (id of the model that
+        was updated or refitted, or None), ``version`` of manihash, and ``compatible`` (ids of the models
+        whose codes it accepts).
 
     Examples
     --------

@@ -60,7 +60,8 @@ class HammingIndex(SavedRows):
     weight : float or None
         Weight of the second part; None if codes have one part.
     made_by : str or None
-        Name or checksum of the model that made the codes, as set by the caller; ``save`` stores it.
+        Id of the model that made the codes, ``hasher.lineage_["id"]``, if the caller sets it; ``save`` stores
+        it.
 
     Examples
     --------
