@@ -28,6 +28,7 @@ ORDER = [
     {"embeddings"},
     {"induction"},
     {"hashers"},
+    {"export"},
     {"search"},
     {"stores"},
     {"datasets"},
@@ -42,7 +43,7 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 WITHOUT_SKLEARN = {"types", "codes", "code_layout", "checks", "progress", "compute", "files", "rows"}
 WITHOUT_SKLEARN |= {"evaluation", "datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
-OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite"}
+OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite", "onnx", "onnxruntime"}
 WEB = {"starlette", "uvicorn", "orjson"}  # imported by the files of web/, which are imported inside functions
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from manihash.embeddings.tsne import TSNE
     from manihash.evaluation.harness import Curves, Evaluation, evaluate
     from manihash.evaluation.truth import EuclideanTruth, LabelTruth
+    from manihash.export.compare import OnnxComparison, compare_onnx
+    from manihash.export.encoder import export_onnx
     from manihash.files.errors import DataFileError, MissingDataError, ModelFileError
     from manihash.files.formats import open_vectors
     from manihash.files.model import load
@@ -149,6 +151,9 @@ _HOMES = {
     "StoreError": "manihash.stores",
     "StoreNotFoundError": "manihash.stores",
     "StoreConnectionError": "manihash.stores",
+    "export_onnx": "manihash.export.encoder",
+    "compare_onnx": "manihash.export.compare",
+    "OnnxComparison": "manihash.export.compare",
     "evaluate": "manihash.evaluation.harness",
     "Evaluation": "manihash.evaluation.harness",
     "Curves": "manihash.evaluation.harness",

@@ -16,12 +16,13 @@ from manihash.cli.export import export
 from manihash.cli.fit import fit
 from manihash.cli.index import index
 from manihash.cli.info import info
+from manihash.cli.onnx import onnx
 from manihash.cli.paper import paper
 from manihash.cli.search import search
 from manihash.cli.stats import stats
 
 _ORDER = ["demo", "data", "fit", "encode", "index", "search", "dedup", "stats"]
-_ORDER += ["export", "evaluate", "paper", "info"]
+_ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
 
 class _App(Group):
@@ -43,7 +44,7 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 for command in (demo, paper, info):
     app.command(cls=Command)(command)
-for reader in (fit, encode, index, search, dedup, stats, export, evaluate):
+for reader in (fit, encode, index, search, dedup, stats, export, onnx, evaluate):
     app.command(cls=Command)(reads_tables(reader))
 
 

@@ -24,6 +24,8 @@ _OPTIONAL = {
     "pyarrow": ("Parquet files", "parquet"),
     "dask": ("data larger than one machine, on a Dask cluster", "dask"),
     "torch": ("torch tensors, and computing on a GPU", "torch"),
+    "onnx": ("models as ONNX files", "onnx"),
+    "onnxruntime": ("comparing the codes of an ONNX file", "onnx"),
     "lancedb": ("codes in LanceDB", "lancedb"),
     "psycopg": ("codes in PostgreSQL with pgvector", "postgres"),
     "pymilvus": ("codes in Milvus", "milvus"),

@@ -1,5 +1,6 @@
 """The base class of all hashers: real values Y, then their sign."""
 
+import os
 from collections.abc import Iterator
 from copy import copy
 from typing import Any, Literal, Self
@@ -171,6 +172,24 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         """
         rows = self._by_kernel(self._rows_to_map(X), "codes")
         return rows.stream(self._snapshot()._encode_block, "encode", start=start)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
+        """Write the fitted hasher as an ONNX file, which other programs run without manihash.
+
+        The graph maps float32 rows to packed codes and to real values, as ``encode`` and ``embed`` do. See
+        ``manihash.export_onnx``, which this method calls.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write, usually with the extension ``.onnx``.
+        double : bool, default=False
+            Compute in float64: the codes are those of ``encode``. In float32, values within rounding of zero
+            may have another sign.
+        """
+        import manihash
+
+        manihash.export_onnx(self, path, double=double)
 
     def _snapshot(self) -> Self:
         """A shallow copy: what is computed later is not changed by another ``fit``."""

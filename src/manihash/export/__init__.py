@@ -1,0 +1,1 @@
+"""Fitted hashers as files that other programs run: ONNX."""

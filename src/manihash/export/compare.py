@@ -1,0 +1,174 @@
+"""How far the codes of an ONNX file differ from those of ``encode``, measured with onnxruntime."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manihash import checks
+from manihash.export.graph import read_metadata
+from manihash.hashers._hasher import Hasher
+from manihash.rows import rows_of
+from manihash.types import Codes, Floats
+
+# The largest share of bits in which a graph in float32 may differ from ``encode``.
+LIMIT = 1e-5
+# Rows are drawn until there are this many bits, and rows are compared in batches of this size.
+_BITS, _LEAST_ROWS, _MOST_ROWS, _BATCH = 1_000_000, 1_000, 20_000, 1_024
+
+
+@dataclass(frozen=True)
+class OnnxComparison:
+    """The result of ``compare_onnx``.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows that were compared.
+    bits : int
+        Number of their bits.
+    different_rows : int
+        Number of rows whose codes differ.
+    different_bits : int
+        Number of bits that differ.
+    precision : str
+        Type in which the graph computes, ``"float32"`` or ``"float64"``.
+
+    Examples
+    --------
+    >>> from manihash import OnnxComparison
+    >>> OnnxComparison(10_000, 640_000, different_rows=1, different_bits=1, precision="float32").acceptable
+    True
+    """
+
+    rows: int
+    bits: int
+    different_rows: int
+    different_bits: int
+    precision: str
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether at most 1 bit in 100,000 differs, none if the graph computes in float64."""
+        return self.different_bits <= (0 if self.precision == "float64" else LIMIT * self.bits)
+
+
+def compare_onnx(
+    path: str | os.PathLike[str], hasher: Hasher, X: Any = None, *, random_state: Any = 0
+) -> OnnxComparison:
+    """Compare the codes of an ONNX file, computed by onnxruntime, with those of ``encode``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file that ``to_onnx`` wrote.
+    hasher : Hasher
+        The fitted hasher of which the file was written.
+    X : array-like of shape (n, d), default=None
+        Rows to encode, as float32. None draws rows near the points that the model holds, about a million
+        bits in all.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the rows that are drawn.
+
+    Returns
+    -------
+    OnnxComparison
+        The number of rows and bits that differ.
+
+    Raises
+    ------
+    ValueError
+        If the file holds another model.
+    ImportError
+        If onnxruntime is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manihash import LSH, compare_onnx
+    >>> X = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
+    >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
+    >>> hasher.to_onnx("encoder.onnx")  # doctest: +SKIP
+    >>> compare_onnx("encoder.onnx", hasher, X)  # doctest: +SKIP
+    OnnxComparison(rows=100, bits=1600, different_rows=0, different_bits=0, precision='float32')
+    """
+    facts = read_metadata(path)
+    _check_model(path, facts, hasher)
+    X = sample_near(hasher, checks.generator(random_state)) if X is None else X
+    rows = rows_of(hasher._rows_to_map(X).X, dtype=np.float32)
+    session = _session(path)
+    differ = [_differing_bits(session, hasher, block) for block in _batches(rows)]
+    per_row = np.concatenate(differ)
+    return OnnxComparison(
+        rows=len(per_row),
+        bits=len(per_row) * hasher.n_bits_,
+        different_rows=int(np.count_nonzero(per_row)),
+        different_bits=int(per_row.sum()),
+        precision=facts["precision"],
+    )
+
+
+def _check_model(path: Any, facts: dict[str, str], hasher: Hasher) -> None:
+    """Raise unless the file was written for codes of this class, length and width."""
+    expected = {"class": type(hasher).__name__, "n_bits": hasher.n_bits_, "n_features": hasher.n_features_in_}
+    found = {name: facts.get(name, "") for name in expected}
+    if found != {name: str(value) for name, value in expected.items()}:
+        raise ValueError(f"{path} holds another model: got {found}, expected {expected}")
+
+
+def _session(path: Any) -> Any:
+    """The file, to be run on the CPU."""
+    ort = checks.extra("onnxruntime", "onnx")
+    return ort.InferenceSession(os.fspath(path), providers=["CPUExecutionProvider"])
+
+
+def _batches(rows: Any) -> Any:
+    """The rows as float32 blocks (b, d)."""
+    return (rows.block(start, min(start + _BATCH, len(rows))) for start in range(0, len(rows), _BATCH))
+
+
+def _differing_bits(session: Any, hasher: Hasher, block: Floats) -> Codes:
+    """The number of bits of each row of a block (b, d) that differ from ``encode``, (b,)."""
+    (found,) = session.run(["codes"], {"rows": block})
+    return np.bitwise_count(found ^ hasher.encode(block)).sum(axis=1)
+
+
+def sample_near(hasher: Any, rng: np.random.Generator) -> Floats:
+    """Rows (n, d) in float32 where the model was fitted: between its points, or around its thresholds."""
+    n = int(np.clip(_BITS // hasher.n_bits_, _LEAST_ROWS, _MOST_ROWS))
+    part = hasher
+    while hasattr(part, "first_"):
+        part = part.first_
+    points = _points(part)
+    if points is None:
+        center, spread = _center(part)
+        X = center + spread * rng.standard_normal((n, part.n_features_in_))
+    else:
+        i, j = rng.integers(len(points), size=(2, n))
+        X = points[i] + rng.uniform(0, 0.5, (n, 1)) * (points[j] - points[i])
+        X += 0.1 * points.std(axis=0) * rng.standard_normal(X.shape)
+    return (X if part.origin_ is None else X + part.origin_).astype(np.float32)
+
+
+def _points(part: Any) -> Floats | None:
+    """The points (m, d) that a model holds, in float64; None if it holds none."""
+    for name in ("base_points_", "points_", "centers_"):
+        points = getattr(part, name, None)
+        if points is not None:
+            directions = getattr(getattr(part, "finder_", None), "directions_", None)
+            return np.asarray(points if directions is None else points @ directions, np.float64)
+    return None
+
+
+def _center(part: Any) -> tuple[Floats, float]:
+    """A vector (d,) at which a model without points has values near zero, and a spread around it."""
+    if hasattr(part, "gamma_"):  # SKLSH: one period of its cosines
+        return np.zeros(part.n_features_in_), part.gamma_**-0.5
+    if hasattr(part, "width_"):  # E2LSH: one bin
+        return np.zeros(part.n_features_in_), part.width_
+    if hasattr(part, "mean_"):
+        center = part.mean_
+    else:
+        center = np.linalg.lstsq(part.projection_.T, part.offset_, rcond=None)[0]
+    return center, float(np.sqrt(np.mean(center**2))) or 1.0
