@@ -12,6 +12,7 @@ from manihash.cli.dedup import dedup
 from manihash.cli.demo import demo
 from manihash.cli.encode import encode
 from manihash.cli.evaluate import evaluate
+from manihash.cli.explore import explore
 from manihash.cli.export import export
 from manihash.cli.fit import fit
 from manihash.cli.index import index
@@ -21,7 +22,7 @@ from manihash.cli.paper import paper
 from manihash.cli.search import search
 from manihash.cli.stats import stats
 
-_ORDER = ["demo", "data", "fit", "encode", "index", "search", "dedup", "stats"]
+_ORDER = ["demo", "data", "fit", "encode", "index", "search", "dedup", "stats", "explore"]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
 
@@ -44,7 +45,7 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 for command in (demo, paper, info):
     app.command(cls=Command)(command)
-for reader in (fit, encode, index, search, dedup, stats, export, onnx, evaluate):
+for reader in (fit, encode, index, search, dedup, stats, explore, export, onnx, evaluate):
     app.command(cls=Command)(reads_tables(reader))
 
 

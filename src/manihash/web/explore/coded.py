@@ -1,0 +1,130 @@
+"""Rows with the codes of one model: buckets, statistics, and what each bit separates."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.code_layout import layout_options
+from manihash.codes import words
+from manihash.hashers._hasher import Hasher
+from manihash.search import HammingIndex
+from manihash.search.duplicates import Duplicates, dedup
+from manihash.search.stats import IndexStats
+from manihash.types import Codes, Floats, Ids, Ints
+from manihash.web.explore.rows import ExploredRows
+
+BUCKETS_SHOWN = 30
+ROWS_SHOWN = 24  # of a bucket, of a group, and on either side of a bit
+_SAMPLE = 20_000  # rows whose real values say what a bit separates
+
+
+@dataclass(frozen=True, eq=False)
+class Bucket:
+    """Rows with the same code."""
+
+    code: Codes  # (b,)
+    ids: Ids
+
+
+@dataclass(frozen=True, eq=False)
+class BitSide:
+    """The rows of one side of a bit: how many, and those furthest from the threshold."""
+
+    count: int
+    ids: Ids
+    sampled: Ids  # rows of the sample on this side
+
+
+class CodedRows:
+    """The codes of all rows by one model."""
+
+    def __init__(self, name: str, hasher: Hasher, rows: ExploredRows) -> None:
+        self.name, self.hasher, self.rows = name, hasher, rows
+        self.codes = hasher.encode(rows.X)
+        self.n_bits = int(hasher.n_bits_)
+        self.layout = layout_options(hasher)
+        self.index = HammingIndex(self.codes, self.n_bits, **self.layout)
+        self._lock = Lock()
+        self._duplicates: dict[int, Duplicates] = {}
+
+    @cached_property
+    def stats(self) -> IndexStats:
+        """Statistics and warnings, as ``manihash stats`` shows them."""
+        return self.index.stats()
+
+    @cached_property
+    def bucket_sizes(self) -> NDArray[np.uint32]:
+        """Number of rows with the code of each row, (n,)."""
+        _, inverse, count = self._distinct
+        return count[inverse].astype(np.uint32)
+
+    @cached_property
+    def _distinct(self) -> tuple[Ints, Ints, Ints]:
+        """First row and number of rows of each distinct code, and the code of each row."""
+        word = np.ascontiguousarray(words(self.codes))
+        keys = word[:, 0] if word.shape[1] == 1 else word.view([("", word.dtype)] * word.shape[1])[:, 0]
+        _, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        return first, inverse, count
+
+    def largest_buckets(self, most: int = BUCKETS_SHOWN) -> list[Bucket]:
+        """The largest buckets of at least two rows, largest first, ties by the lowest row."""
+        first, inverse, count = self._distinct
+        order = np.lexsort((first, -count))[:most]
+        return [
+            Bucket(self.codes[first[i]], np.flatnonzero(inverse == i)) for i in order.tolist() if count[i] > 1
+        ]
+
+    def duplicates(self, radius: int) -> Duplicates:
+        """Groups of rows whose codes are at most a radius apart; computed once per radius."""
+        with self._lock:
+            if radius not in self._duplicates:
+                self._duplicates[radius] = dedup(self.codes, self.n_bits, radius)
+            return self._duplicates[radius]
+
+    @cached_property
+    def _sampled(self) -> tuple[Ids, Floats]:
+        """Some rows, spread over all, and their real values before the sign."""
+        n = len(self.codes)
+        ids = np.arange(n) if n <= _SAMPLE else np.linspace(0, n - 1, _SAMPLE).astype(np.int64)
+        return ids, self.hasher.embed(self.rows.vectors(ids))
+
+    @cached_property
+    def ones(self) -> Ints:
+        """Number of rows whose bit is 1, for each bit (r,)."""
+        sums = np.zeros(8 * self.codes.shape[1], np.int64)
+        for start in range(0, len(self.codes), 2**16):
+            sums += np.unpackbits(self.codes[start : start + 2**16], axis=1).sum(axis=0, dtype=np.int64)
+        return sums[: self.n_bits]
+
+    def sides(self, bit: int) -> tuple[BitSide, BitSide]:
+        """The two sides of a bit: rows whose bit is 0, and rows whose bit is 1."""
+        ids, values = self._sampled
+        column = values[:, bit]
+        one = column > 0
+        high = np.argsort(-column, kind="stable")
+        count = int(self.ones[bit])
+        return (
+            BitSide(
+                len(self.codes) - count, ids[high[::-1][: min(ROWS_SHOWN, int((~one).sum()))]], ids[~one]
+            ),
+            BitSide(count, ids[high[: min(ROWS_SHOWN, int(one.sum()))]], ids[one]),
+        )
+
+    def encode(self, vector: Floats) -> Codes:
+        """The code (b,) of one vector."""
+        return self.hasher.encode(vector[None])[0]
+
+
+def coded_rows(name: str, hasher: Hasher, rows: ExploredRows) -> CodedRows:
+    """The rows with the codes of a model; raise if the model was fitted to other vectors."""
+    width: Any = hasher.n_features_in_
+    if width != rows.width:
+        raise ValueError(
+            f"{name} was fitted to vectors of length {width}, but {rows.name} holds vectors of length "
+            f"{rows.width}: they do not belong together. Give the model of these vectors, or none to fit one"
+        )
+    return CodedRows(name, hasher, rows)

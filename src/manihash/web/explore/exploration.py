@@ -1,0 +1,153 @@
+"""Everything that the page shows, prepared once: rows, map, and the codes of one or two models."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.hashers._hasher import Hasher
+from manihash.report import pictures
+from manihash.report.pictures import Image
+from manihash.types import Floats, Ids
+from manihash.web.explore.coded import ROWS_SHOWN, CodedRows, coded_rows
+from manihash.web.explore.plane import Plane, fit_plane
+from manihash.web.explore.rows import ExploredRows
+from manihash.web.explore.thumbnails import ArrayImages, is_pixels
+
+_MEAN_ROWS = 400  # pictures of which a mean is taken
+_GROUPS_SHOWN = 30
+_GROUPS_MEASURED = 2000  # groups whose vectors are compared
+MOST_RADIUS = 4  # of near-duplicates
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """Rows with their map and codes."""
+
+    rows: ExploredRows
+    models: tuple[CodedRows, ...]
+    plane: Plane
+    steps: NDArray[np.uint16]  # (n, 2), places on the map
+
+    @cached_property
+    def takes_images(self) -> bool:
+        """Whether an uploaded image can be a query: the vectors are the pixels of the images."""
+        drawn, n = self.rows.pictures, len(self.rows)
+        sample = sorted({0, n // 3, n // 2, n - 1})
+        return isinstance(drawn, ArrayImages) and is_pixels(drawn, self.rows.X, sample)
+
+    def summary(self) -> dict[str, Any]:
+        """What the page needs first, besides the arrays."""
+        rows = self.rows
+        first = rows.pictures.pixels(0)
+        labels = rows.labels
+        return {
+            "title": rows.name,
+            "rows": len(rows),
+            "width": rows.width,
+            "kind": rows.kind,
+            "coarse": pictures.is_coarse(first),
+            "labels": None if labels is None else {"names": labels.names, "counts": labels.counts.tolist()},
+            "takes_images": self.takes_images,
+            "models": [self._model(model) for model in self.models],
+        }
+
+    def _model(self, model: CodedRows) -> dict[str, Any]:
+        layout = {"first_bits": None, "weight": None, **model.layout}
+        buckets = [
+            {"code": bucket.code.tobytes().hex(), "size": len(bucket.ids), **self._members(bucket.ids)}
+            for bucket in model.largest_buckets()
+        ]
+        return {
+            "name": model.name,
+            "method": type(model.hasher).__name__,
+            "n_bits": model.n_bits,
+            "n_bytes": model.codes.shape[1],
+            **layout,
+            "stats": asdict(model.stats),
+            "ones": model.ones.tolist(),
+            "buckets": buckets,
+        }
+
+    def _members(self, ids: Ids) -> dict[str, Any]:
+        """The first of some rows, and the labels of all of them."""
+        labels = self.rows.labels
+        return {"ids": ids[:ROWS_SHOWN].tolist(), "labels": None if labels is None else labels.shares(ids)}
+
+    def bit(self, model: CodedRows, bit: int) -> dict[str, Any]:
+        """What a bit separates: either side's number of rows, labels and most typical rows."""
+        labels = self.rows.labels
+        return {
+            "bit": bit,
+            "sides": [
+                {
+                    "count": side.count,
+                    "ids": side.ids.tolist(),
+                    "labels": None if labels is None else labels.shares(side.sampled),
+                    "has_mean": self.mean_picture(side.sampled[:1]) is not None,
+                }
+                for side in model.sides(bit)
+            ],
+        }
+
+    def bit_mean(self, model: CodedRows, bit: int, side: int) -> Image | None:
+        """The mean picture of the rows on one side of a bit."""
+        return self.mean_picture(model.sides(bit)[side].sampled)
+
+    def mean_picture(self, ids: Ids) -> Image | None:
+        """The mean of the pictures of rows; None for no rows, texts, and pictures of different shapes."""
+        if not len(ids) or self.rows.kind == "text":
+            return None
+        some = ids[np.linspace(0, len(ids) - 1, min(_MEAN_ROWS, len(ids))).astype(np.int64)]
+        drawn = [self.rows.pictures.pixels(int(i)) for i in some]
+        if len({each.shape for each in drawn}) > 1:
+            return None
+        return np.round(np.stack(drawn).mean(axis=0, keepdims=True)).astype(np.uint8)[0]
+
+    def duplicates(self, model: CodedRows, radius: int) -> dict[str, Any]:
+        """Groups of rows with nearly equal codes, those with the nearest vectors first."""
+        found = model.duplicates(radius)
+        groups, apart = list(found)[:_GROUPS_MEASURED], []
+        for ids in groups:
+            vectors = self.rows.vectors(ids[:ROWS_SHOWN]).astype(np.float64)
+            apart.append(float(np.sqrt(np.square(vectors - vectors[0]).sum(axis=1)).max()))
+        order = sorted(range(len(groups)), key=lambda i: (apart[i], int(groups[i][0])))
+        return {
+            "radius": radius,
+            "groups": len(found),
+            "rows": len(found.ids),
+            "shown": [
+                {"size": len(groups[i]), **self._members(groups[i]), "apart": apart[i]}
+                for i in order[:_GROUPS_SHOWN]
+            ],
+        }
+
+    def query(self, vector: Floats, k: int) -> dict[str, Any]:
+        """A new vector: its place on the map, its codes, and the nearest rows by their vectors."""
+        ids, distances = self.rows.nearest(vector, k)
+        return {
+            "place": self.plane.places(vector[None])[0].tolist(),
+            "codes": [model.encode(vector).tobytes().hex() for model in self.models],
+            "nearest": {"ids": ids.tolist(), "distances": distances.tolist()},
+        }
+
+    def image_query(self, image: Image) -> Floats:
+        """The vector of an uploaded image."""
+        drawn = self.rows.pictures
+        if not self.takes_images or not isinstance(drawn, ArrayImages):
+            raise ValueError(
+                "an image cannot be turned into a vector: the vectors of these rows are not the pixels of "
+                "their images. Give the vector of the image instead"
+            )
+        return drawn.vector(image)
+
+
+def prepare(rows: ExploredRows, hashers: Sequence[tuple[str, Hasher]], *, seed: int) -> Exploration:
+    """Encode all rows with each model and draw the map."""
+    models = tuple(coded_rows(name, hasher, rows) for name, hasher in hashers)
+    normalize = bool(getattr(models[0].hasher, "normalize", False))
+    plane, steps = fit_plane(rows.X, normalize=normalize, seed=seed)
+    return Exploration(rows, models, plane, steps)
