@@ -32,9 +32,10 @@ class SNE(NeighborEmbedding):
         Number of iterations of gradient descent.
     learning_rate : float, default=None
         Step size. None uses 50 for 400 points or more, and proportionally less for fewer points.
-    turns : int, default=100
+    turns : int, default=0
         Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
-        the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, Y is not rotated.
+        the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, as in the paper, Y
+        is not rotated.
     sampled : int, default=1024
         Number of points that repulsion is summed over in each iteration if there are more than 2,000 points;
         attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
@@ -72,7 +73,7 @@ class SNE(NeighborEmbedding):
         symmetric: bool = False,
         n_iter: int = 1000,
         learning_rate: float | None = None,
-        turns: int = 100,
+        turns: int = 0,
         sampled: int | None = 1024,
         random_state: Any = None,
         affinity: Any = None,

@@ -43,9 +43,10 @@ class TSNE(NeighborEmbedding):
         all later iterations: above 1 it makes clusters denser, and the divergence is no longer minimized.
         ``"auto"`` as the second number, with an ``affinity``, is 1.8 for points in clearly separate groups
         and falls to 1.1 for points without groups.
-    turns : int, default=100
+    turns : int, default=0
         Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
-        the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, Y is not rotated.
+        the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, as in the paper, Y
+        is not rotated.
     sampled : int, default=1024
         Number of points that repulsion is summed over in each iteration if there are more than 2,000 points;
         attraction is then summed over the 3 x perplexity nearest neighbors. None always sums over all pairs.
@@ -96,7 +97,7 @@ class TSNE(NeighborEmbedding):
         n_iter: int = 1000,
         learning_rate: float | None = None,
         exaggeration: float | tuple[float, float | str] = 4.0,
-        turns: int = 100,
+        turns: int = 0,
         sampled: int | None = 1024,
         random_state: Any = None,
         affinity: Any = None,
