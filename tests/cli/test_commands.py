@@ -1,6 +1,7 @@
 """The commands and their results, as text and as JSON."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,26 @@ def test_evaluate_accepts_vectors_with_and_without_labels(source: list[str]) -> 
     assert ("nearest 2%" in document["protocol"]) == without
     assert document["l2_scan"]["map"] == 1 or not without
     assert 0 < document["rows"][0]["map"] <= 1
+
+
+@pytest.mark.parametrize("peer", ["faiss-pq", "faiss-rabitq"])
+def test_evaluate_compares_with_quantizers_of_faiss(peer) -> None:
+    pytest.importorskip("faiss")
+    options = ["evaluate", "--data=digits", f"--recipe=itq,{peer}", "--bits=32"]
+    ours, theirs = (document := json.loads(run(*options, "--json").stdout))["rows"]
+    assert theirs.keys() == ours.keys()
+    assert all(0 < theirs[name] < 1 for name in ("map", "precision_at_10", "recall_at_10"))
+    assert all(theirs[name] is None for name in ("map_ties", "precision", "recall", "f1"))
+    assert (ours["bytes_per_row"], theirs["bytes_per_row"]) == (4, 12 if peer == "faiss-rabitq" else 4)
+    assert ("stores 12 bytes per row" in document["protocol"]) == (peer == "faiss-rabitq")
+    assert document["l2_scan"]["precision_at_10"] > 0.9
+    assert document["l2_scan"]["recall_at_10"] == 1
+
+
+def test_evaluate_says_what_installs_faiss(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    result = run("evaluate", "--data=digits", "--recipe=faiss-pq", code=2)
+    assert "pip install 'manihash[faiss]'" in result.stderr
 
 
 def test_evaluate_reports_an_error_per_row_and_keeps_the_other_rows() -> None:

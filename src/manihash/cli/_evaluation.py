@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from manihash import progress
@@ -11,8 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash.datasets import Dataset
+    from manihash.evaluation import RankingQuality
     from manihash.evaluation.truth import Truth
     from manihash.hashers._hasher import Hasher
+    from manihash.search import FaissQuantizer
 
 
 def from_catalog(name: str, n_queries: int | None) -> "Dataset":
@@ -77,27 +80,44 @@ def _size(X: "NDArray[Any]") -> str:
     return f"{X.shape[0]:,} x {X.shape[1]:,}"
 
 
-def truths_and_scan(data: "Dataset") -> tuple["Truth", "Truth", float]:
-    """Return the ground truth, the true ten nearest rows, and the MAP of the exhaustive l2 scan.
+def truths_and_scan(data: "Dataset") -> tuple["Truth", "Truth", dict[str, float]]:
+    """Return the ground truth, the true ten nearest rows, and the quality of the exhaustive l2 scan.
 
     The MAP of the scan is 1 if the truth is Euclidean.
     """
-    from manihash.evaluation import NeighborTruth
+    from manihash.evaluation import NeighborTruth, RankingQuality
     from manihash.evaluation.harness import evaluate_scan
     from manihash.evaluation.truth import LabelTruth, truth_of
 
     truth = truth_of(data.X_test, data.X_train, data.y_test, data.y_train)
     by_label = isinstance(truth, LabelTruth)
-    scan = evaluate_scan(data.X_test, data.X_train, truth).map if by_label else 1.0
-    return truth, NeighborTruth(data.X_test, data.X_train), scan
+    neighbors = NeighborTruth(data.X_test, data.X_train)
+    found = RankingQuality(1.0, 1.0, 1.0)
+    if by_label:
+        found = evaluate_scan(data.X_test, data.X_train, truth, neighbors=neighbors)
+    return truth, neighbors, ranking_measures(found)
+
+
+def ranking_measures(found: "RankingQuality") -> dict[str, float]:
+    """Return the quality of a ranking by the names of the table's columns."""
+    assert found.recall_at_10 is not None
+    return {
+        "map": found.map,
+        "precision_at_10": found.precision_at_10,
+        "recall_at_10": found.recall_at_10,
+    }
 
 
 def measures(
-    hasher: "Hasher", data: "Dataset", truth: "Truth", neighbors: "Truth", radius: int
+    hasher: "Hasher | FaissQuantizer", data: "Dataset", truth: "Truth", neighbors: "Truth", radius: int
 ) -> dict[str, float]:
-    """Return quality and times of a hasher, by the names of the table's columns."""
+    """Return quality and times of a hasher or a peer, by the names of the table's columns."""
+    from manihash.codes import n_bytes
     from manihash.evaluation.harness import evaluate, measure
+    from manihash.search import FaissQuantizer
 
+    if isinstance(hasher, FaissQuantizer):
+        return _measures_of_peer(hasher, data, truth, neighbors)
     metric = partial(evaluate, radius=radius, neighbors=neighbors)
     found = measure(hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric)
     assert found.result.recall_at_10 is not None
@@ -111,6 +131,29 @@ def measures(
         "recall_at_10": found.result.recall_at_10,
         "fit_seconds": found.fit_seconds,
         "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),
+        "bytes_per_row": n_bytes(hasher.n_bits_),
+    }
+
+
+def _measures_of_peer(
+    peer: "FaissQuantizer", data: "Dataset", truth: "Truth", neighbors: "Truth"
+) -> dict[str, float]:
+    """Return quality and times of a quantizer of FAISS; it has no look-up within a radius."""
+    from manihash.evaluation import evaluate_ranking
+
+    times = [perf_counter()]
+    peer.fit(data.X_train)
+    times.append(perf_counter())
+    codes = peer.encode(data.X_train)
+    times.append(perf_counter())
+    index = peer.index(codes)
+    found = evaluate_ranking(
+        lambda start, stop: index.distances(data.X_test[start:stop]), truth, neighbors=neighbors
+    )
+    return ranking_measures(found) | {
+        "fit_seconds": times[1] - times[0],
+        "encode_us_per_row": 1e6 * (times[2] - times[1]) / len(data.X_train),
+        "bytes_per_row": peer.bytes_per_row_,
     }
 
 
@@ -123,3 +166,26 @@ def summary(seeds: Sequence[dict[str, float]]) -> tuple[dict[str, float], dict[s
     if len(seeds) == 1:
         return means, None
     return means, {name: stdev(values) for name, values in columns.items()}
+
+
+def protocol(data: "Dataset", radius: int, n_seeds: int, rows: Sequence[dict[str, Any]]) -> str:
+    """Return what was measured and how, and which rows have larger codes than their bits."""
+    from manihash.codes import n_bytes
+    from manihash.evaluation.truth import NEAREST
+
+    relevant = (
+        "a row is relevant if it has the query's label"
+        if data.y_train is not None and data.y_test is not None
+        else f"a row is relevant if it is among the nearest {NEAREST:.0%} by Euclidean distance"
+    )
+    spread = f" Mean ± standard deviation of {n_seeds} seeds." if n_seeds > 1 else ""
+    larger = "".join(
+        f" {row['recipe']} at {row['bits']} bits stores {row['bytes_per_row']:.0f} bytes per row."
+        for row in rows
+        if row.get("bytes_per_row", 0) > n_bytes(row["bits"])
+    )
+    return (
+        f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
+        f"Precision, recall and F1 within Hamming radius {radius}; for hybrid codes by their first part."
+        f"{larger}{spread}"
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-_COLUMNS = {  # measure: heading, digits, width
+COLUMNS = {  # measure: heading, digits, width
     "map": ("MAP", 3, 7),
     "map_ties": ("ties", 3, 7),
     "precision": ("prec.", 3, 7),
@@ -16,12 +16,12 @@ _COLUMNS = {  # measure: heading, digits, width
 }
 
 
-def head(recipes: Sequence[str], scan: float) -> list[str]:
+def head(recipes: Sequence[str], scan: dict[str, float]) -> list[str]:
     """Return the headings and the row of the exhaustive scan."""
     width = name_width(recipes)
     above = f"{'':{width + 13}}{'MAP':>7}"
-    headings = "".join(f"{heading:>{columns}}" for heading, _, columns in _COLUMNS.values())
-    return [above, f"{'recipe':{width}}{'bits':>6}{headings}", f"{'l2 scan':{width}}{'':6}{scan:>7.3f}"]
+    headings = "".join(f"{heading:>{columns}}" for heading, _, columns in COLUMNS.values())
+    return [above, f"{'recipe':{width}}{'bits':>6}{headings}", f"{'l2 scan':{width}}{'':6}{_cells(scan, '')}"]
 
 
 def name_width(recipes: Sequence[str]) -> int:
@@ -32,13 +32,16 @@ def name_width(recipes: Sequence[str]) -> int:
 def lines(row: dict[str, Any], width: int) -> list[str]:
     """Return a row of the table: its values, and its standard deviations below if there are several seeds."""
     if "error" in row:
-        cells = ["".join(f"{'-':>{columns}}" for _, _, columns in _COLUMNS.values())]
+        cells = ["".join(f"{'-':>{columns}}" for _, _, columns in COLUMNS.values())]
     else:
         cells = [_cells(row, "")] + ([_cells(row["spread"], "±")] if "spread" in row else [])
     first = f"{row['recipe']:{width}}{row['bits']:>6}"
     return [f"{first if i == 0 else '':{width + 6}}{line}" for i, line in enumerate(cells)]
 
 
-def _cells(values: dict[str, float], sign: str) -> str:
-    texts = ((f"{sign}{values[name]:.{digits}f}", columns) for name, (_, digits, columns) in _COLUMNS.items())
-    return "".join(f"{text:>{columns}}" for text, columns in texts)
+def _cells(values: dict[str, Any], sign: str) -> str:
+    """Return the values of a line as text; a measure that it does not have is blank."""
+    line = ""
+    for name, (_, digits, width) in COLUMNS.items():
+        line += f"{f'{sign}{values[name]:.{digits}f}' if values.get(name) is not None else '':>{width}}"
+    return line.rstrip()

@@ -34,7 +34,8 @@ def evaluate(
             "--recipe",
             "-r",
             metavar="NAME,NAME,...",
-            help="Recipes, separated by commas; [bold]manihash info[/] lists them.",
+            help="Recipes, separated by commas; [bold]manihash info[/] lists them. To compare with FAISS: "
+            "faiss-pq, faiss-opq, faiss-rabitq.",
         ),
     ] = "imh-tsne",
     bits: Annotated[
@@ -123,10 +124,14 @@ def evaluate(
     table is the baseline: an exhaustive scan of the original vectors. Each line is
     printed when it is measured.
 
+    faiss-pq, faiss-opq and faiss-rabitq are quantizers of FAISS of the same number of bits. They rank by
+    estimated Euclidean distance and have no look-up within a radius.
+
     Examples:
 
       manihash evaluate --data digits --recipe imh-tsne,imh-pca --bits 16,32
       manihash evaluate --vectors X.npy --labels y.npy --bits 32 --seeds 3
+      manihash evaluate --data mnist --recipe imh-hybrid,faiss-pq --bits 64
       manihash evaluate --train base.fvecs --test query.fvecs --bits 64 --json
     """
     from manihash.checks import positive_int
@@ -147,10 +152,10 @@ def evaluate(
     rows = list(_measured_rows(plan, measures, quiet, shown=not as_json))
     document: dict[str, Any] = {
         "data": dataset.note,
-        "protocol": _protocol(dataset, radius, seeds),
+        "protocol": _evaluation.protocol(dataset, radius, seeds, rows),
         "radius": radius,
         "n_seeds": seeds,
-        "l2_scan": {"map": scan},
+        "l2_scan": scan,
         "rows": rows,
     }
     print_json(document) if as_json else _print(["", document["protocol"]])
@@ -176,8 +181,17 @@ def _planned(
     plan: dict[tuple[str, int], list[Any]] = {}
     for name in _inputs.comma_separated(recipes, "--recipe"):
         for bits in _inputs.code_lengths(lengths):
-            plan[name, bits] = [_settings.make_hasher(name, bits, seed, settings) for seed in seeds]
+            plan[name, bits] = [_made(name, bits, seed, settings) for seed in seeds]
     return plan
+
+
+def _made(name: str, bits: int, seed: int, settings: list[str] | None) -> Any:
+    """Return an unfitted hasher, or a quantizer of FAISS, which has no settings."""
+    from manihash.search.faiss_peers import PEERS, FaissQuantizer
+
+    if name in PEERS:
+        return FaissQuantizer(PEERS[name], bits, random_state=seed)
+    return _settings.make_hasher(name, bits, seed, settings)
 
 
 def _check_sources(
@@ -250,7 +264,11 @@ def _measured_rows(
                 raise KeyboardInterrupt(f"{i - 1} of {len(plan)} rows were measured") from None
             else:
                 means, spread = _evaluation.summary(seeds)
-                row |= means | ({} if spread is None else {"spread": spread})
+                row |= (
+                    dict.fromkeys(_evaluation_table.COLUMNS)
+                    | means
+                    | ({} if spread is None else {"spread": spread})
+                )
         if shown:
             _print(_evaluation_table.lines(row, width))
         yield row
@@ -259,19 +277,3 @@ def _measured_rows(
 def _print(lines: list[str]) -> None:
     for line in lines:
         print_result(Text(line))
-
-
-def _protocol(data: "Dataset", radius: int, n_seeds: int) -> str:
-    from manihash.evaluation.truth import NEAREST
-
-    relevant = (
-        "a row is relevant if it has the query's label"
-        if data.y_train is not None and data.y_test is not None
-        else f"a row is relevant if it is among the nearest {NEAREST:.0%} by Euclidean distance"
-    )
-    spread = f" Mean ± standard deviation of {n_seeds} seeds." if n_seeds > 1 else ""
-    return (
-        f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
-        f"Precision, recall and F1 within Hamming radius {radius}; for hybrid codes by their first part."
-        f"{spread}"
-    )

@@ -3,6 +3,7 @@
 from manihash.search.asymmetric import asymmetric_distances
 from manihash.search.buckets import DamagedIndexError
 from manihash.search.duplicates import Duplicates, dedup
+from manihash.search.faiss_peers import FaissIndex, FaissQuantizer
 from manihash.search.index import HammingIndex
 from manihash.search.rescore import Rescore
 from manihash.search.routes import QueryPlan
@@ -11,6 +12,8 @@ from manihash.search.stats import IndexStats
 __all__ = [
     "DamagedIndexError",
     "Duplicates",
+    "FaissIndex",
+    "FaissQuantizer",
     "HammingIndex",
     "IndexStats",
     "QueryPlan",

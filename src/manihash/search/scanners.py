@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.checks import extra
 from manihash.codes import hamming
 from manihash.evaluation.truth import query_block, smallest
 from manihash.types import Codes, Ints
@@ -60,6 +61,11 @@ def faiss_library() -> ModuleType | None:
     except ImportError:
         return None
     return faiss if _breaks_ties_by_position(FaissScanner(faiss)) else None
+
+
+def installed_faiss() -> ModuleType:
+    """The faiss module, for peers; the error names the extra that installs it."""
+    return extra("faiss", "faiss")
 
 
 def _breaks_ties_by_position(scanner: Scanner) -> bool:
