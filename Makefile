@@ -4,7 +4,7 @@ BIN := .venv/bin
 # By default the threads of FAISS spin between calls, which slows down everything else on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: fuzz help setup demo test test-extras check format bench profile bench-quality bench-baselines bench-search bench-scale bench-gpu clean
+.PHONY: fuzz help setup demo test test-extras check format bench profile bench-quality bench-seeds bench-baselines bench-search bench-scale bench-gpu clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,10 @@ bench: setup ## time fit and encode as multiples of the bare product, and compar
 
 bench-quality: setup ## measure MAP and SVM accuracy of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)
 	$(BIN)/python benchmarks/quality.py
+
+bench-seeds: setup ## measure how MAP varies between seeds, and between two kinds of processors (needs MNIST; an hour)
+	$(BIN)/python benchmarks/seeds.py
+	OPENBLAS_CORETYPE=Haswell $(BIN)/python benchmarks/seeds.py --recipe imh-tsne --bits 64
 
 profile: setup ## show where fit and encode spend their time (needs MNIST)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[profile]'

@@ -29,7 +29,7 @@ def test_an_unknown_experiment_lists_the_known_ones():
 
 
 @pytest.mark.parametrize(
-    ("option", "known"), [("--methods", "imh-tsne, imh-tsne-rotated"), ("--data", "digits, mnist")]
+    ("option", "known"), [("--methods", "imh-tsne, imh-tsne-turned"), ("--data", "digits, mnist")]
 )
 def test_an_unknown_method_or_dataset_lists_the_known_ones(option, known):
     text = stderr_line(run("paper", option, "nonsense", code=2))
