@@ -44,7 +44,8 @@ WITHOUT_SKLEARN = {"types", "codes", "code_layout", "checks", "progress", "compu
 WITHOUT_SKLEARN |= {"evaluation", "datasets", "search", "cli"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite", "onnx", "onnxruntime"}
-WEB = {"starlette", "uvicorn", "orjson"}  # imported by the files of web/, which are imported inside functions
+# Imported by the files of web/, which are imported inside functions.
+WEB = {"starlette", "uvicorn", "orjson", "msgspec"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # The files that compute with tensors; all others call a backend.

@@ -225,3 +225,12 @@ def test_invalid_arguments_of_the_index_are_refused(scanner, arguments, message)
 def test_invalid_queries_are_refused(scanner, ask, message):
     with pytest.raises(ValueError, match=message):
         ask(HammingIndex(np.zeros((3, 2), np.uint8), n_bits=12))
+
+
+def test_contains_knows_the_ids_of_all_rows():
+    codes = pack(random_bits(10, 16, 0))
+    index = HammingIndex(codes, 16, ids=np.arange(0, 30, 3))
+    index.add(codes[:1], [1])
+    index.remove([6])
+    assert index.contains([0, 1, 2, 3, 6]).tolist() == [True, True, False, True, False]
+    assert index.contains([]).tolist() == []

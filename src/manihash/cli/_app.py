@@ -20,9 +20,10 @@ from manihash.cli.info import info
 from manihash.cli.onnx import onnx
 from manihash.cli.paper import paper
 from manihash.cli.search import search
+from manihash.cli.serve import serve
 from manihash.cli.stats import stats
 
-_ORDER = ["demo", "data", "fit", "encode", "index", "search", "dedup", "stats", "explore"]
+_ORDER = ["demo", "data", "fit", "encode", "index", "search", "serve", "dedup", "stats", "explore"]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
 
@@ -45,7 +46,7 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 for command in (demo, paper, info):
     app.command(cls=Command)(command)
-for reader in (fit, encode, index, search, dedup, stats, explore, export, onnx, evaluate):
+for reader in (fit, encode, index, search, serve, dedup, stats, explore, export, onnx, evaluate):
     app.command(cls=Command)(reads_tables(reader))
 
 

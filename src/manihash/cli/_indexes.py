@@ -18,13 +18,13 @@ def is_index(path: str) -> bool:
     return path.lower().endswith(INDEX_SUFFIX)
 
 
-def open_index(path: str, bits: int | None = None) -> "HammingIndex":
-    """Return the index of an index file, as a memory map, or a new index of a file of codes."""
+def open_index(path: str, bits: int | None = None, *, mmap: bool = True) -> "HammingIndex":
+    """Return the index of an index file, by default as a memory map, or a new index of a file of codes."""
     if not is_index(path):
         return build_index(path, bits, None)
     from manihash import HammingIndex
 
-    index = HammingIndex.load(path)
+    index = HammingIndex.load(path, mmap=mmap)
     if bits is not None and bits != index.n_bits:
         raise ValueError(f"got --bits {bits}, but {path} holds codes of {index.n_bits} bits: omit --bits")
     return index
@@ -60,6 +60,24 @@ def use_layout(path: str, index: "HammingIndex", model: Any) -> None:
         raise ValueError(
             f"{path} has codes with first_bits={own[0]} and weight={own[1]}, but the model makes codes with "
             f"first_bits={expected[0]} and weight={expected[1]}: build the index again with --model"
+        )
+
+
+def open_index_of(hasher: "Hasher", path: str, model: Path, *, mmap: bool = True) -> "HammingIndex":
+    """Return the index of a file, ranked as a model's codes are; raise if another model made its codes."""
+    index = open_index(path, mmap=mmap) if is_index(path) else open_index(path, hasher.n_bits_)
+    check_bits(path, index.n_bits, hasher.n_bits_)
+    check_model(path, index, hasher, model)
+    use_layout(path, index, hasher)
+    return index
+
+
+def check_bits(name: str, stored: int, n_bits: int) -> None:
+    """Raise if codes in a file or database have another length than those of the model."""
+    if stored != n_bits:
+        raise ValueError(
+            f"{name} holds codes of {stored} bits, but the model makes codes of {n_bits} bits: use the model "
+            f"that made the codes or, if it is this one, store them again with --bits {n_bits}"
         )
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import check_model, is_index, open_index, use_layout
+from manihash.cli._indexes import check_bits, open_index_of
 from manihash.cli._output import print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
 
@@ -200,23 +200,10 @@ def _opened(
         from manihash.stores import open_store
 
         with open_store(store) as opened:
-            _check_bits(opened.url, opened.n_bits, hasher.n_bits_)
+            check_bits(opened.url, opened.n_bits, hasher.n_bits_)
             yield opened
         return
-    path = str(codes)
-    index = open_index(path) if is_index(path) else open_index(path, hasher.n_bits_)
-    _check_bits(path, index.n_bits, hasher.n_bits_)
-    check_model(path, index, hasher, model)
-    use_layout(path, index, hasher)
-    yield index
-
-
-def _check_bits(name: str, stored: int, n_bits: int) -> None:
-    if stored != n_bits:
-        raise ValueError(
-            f"{name} holds codes of {stored} bits, but the model makes codes of {n_bits} bits: use the model "
-            f"that made the codes or, if it is this one, store them again with --bits {n_bits}"
-        )
+    yield open_index_of(hasher, str(codes), model)
 
 
 def _search(

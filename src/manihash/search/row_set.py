@@ -16,7 +16,7 @@ from manihash.search.ids import LARGEST_ID, check_ids
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import Segment
 from manihash.search.snapshot import Change, ChangeLog, Snapshot, rows_after
-from manihash.types import Codes, Ids
+from manihash.types import Codes, Ids, Mask
 
 # The log may hold this many times the square root of the number of rows: the first query after a change takes
 # time in proportion to the log, and a merge in proportion to the number of rows.
@@ -50,6 +50,23 @@ class RowSet:
         snapshot = self._snapshot
         buckets = snapshot.merged() if snapshot.n_recent else snapshot.base.live_buckets()
         return len(buckets.codes)
+
+    def contains(self, ids: ArrayLike) -> Mask:
+        """Return whether each id has a row.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Distinct integers.
+
+        Returns
+        -------
+        ndarray of shape (n,), bool
+            True where the index has a row with this id.
+        """
+        given = check_ids(ids)
+        found = [segment.locate(given)[1] for segment in self._snapshot.segments()]
+        return np.logical_or.reduce(found)
 
     def add(self, codes: ArrayLike, ids: ArrayLike | None = None) -> Ids:
         """Add rows.

@@ -2,5 +2,5 @@
 
 from manihash.checks import extra
 
-for _library in ("starlette", "uvicorn", "orjson"):
+for _library in ("starlette", "uvicorn", "orjson", "msgspec"):
     extra(_library, "web")

@@ -1,0 +1,193 @@
+"""The search API: addresses, and how requests become jobs and answers."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from manihash import __version__
+from manihash.codes import n_bytes
+from manihash.web import bodies, metrics
+from manihash.web.application import RequestError, json_answer
+from manihash.web.batching import Batcher
+from manihash.web.keys import ApiKeys
+from manihash.web.messages import EncodeRequest, SearchOptions, SearchRequest, from_query, parsed
+from manihash.web.service import Answers, Job, Service
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+_ENCODE = msgspec.json.Decoder(EncodeRequest)
+_SEARCH = msgspec.json.Decoder(SearchRequest)
+
+
+class Api:
+    """The addresses of a service.
+
+    Parameters
+    ----------
+    service : Service
+        What computes the answers.
+    keys : ApiKeys or None, default=None
+        Keys that requests must have; None accepts all requests.
+    """
+
+    def __init__(self, service: Service, keys: ApiKeys | None = None) -> None:
+        self.service, self.keys, self.limits = service, keys, service.limits
+        self.metrics = metrics.Metrics()
+        self.batcher: Batcher[Job, Any] = Batcher(self._compute, service.limits.rows, service.limits.waiting)
+        self.metrics.gauge("manihash_index_rows", "Rows of the index.", lambda: len(service.index))
+        self.metrics.gauge("manihash_waiting_requests", "Requests that wait.", lambda: self.batcher.n_waiting)
+        started = time.time()
+        self.metrics.gauge("process_start_time_seconds", "Start of the server, Unix time.", lambda: started)
+
+    def routes(self) -> list[BaseRoute]:
+        """The addresses that need no writable index."""
+        return [
+            self.route("/v1/encode", self.encode, "POST"),
+            self.route("/v1/search", self.search, "POST"),
+            self.route("/v1/info", self.info, "GET"),
+            self.route("/metrics", self.show_metrics, "GET"),
+            self.route("/healthz", self.healthz, "GET", public=True),
+        ]
+
+    def route(self, path: str, handler: Handler, method: str, *, public: bool = False) -> Route:
+        """A route whose requests are counted, have a time limit and, unless it is public, need a key."""
+
+        async def endpoint(request: Request) -> Response:
+            start, status = time.perf_counter(), 500
+            try:
+                if not public:
+                    self._check_key(request)
+                async with asyncio.timeout(self.limits.seconds):
+                    answer = await handler(request)
+                status = answer.status_code
+                return answer
+            except TimeoutError as error:
+                status = 503
+                text = f"not answered within {self.limits.seconds:g} s: ask for less, or try again later"
+                raise RequestError(503, text, {"connection": "close"}) from error
+            except RequestError as error:
+                status = error.status_code
+                raise
+            finally:
+                self.metrics.request(method, path, status, time.perf_counter() - start)
+
+        return Route(path, endpoint, methods=[method])
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Any) -> AsyncIterator[None]:
+        """What surrounds the requests: the thread that computes ends after the last one."""
+        try:
+            yield
+        finally:
+            self.batcher.close()
+
+    async def encode(self, request: Request) -> Response:
+        """Answer ``POST /v1/encode``."""
+        vectors, _ = await self._rows_in(request, _ENCODE)
+        codes = await self.batcher.result(Job(vectors))
+        if (kind := bodies.answer_type(request)) != bodies.JSON:
+            return bodies.array_answer(codes, kind)
+        return json_answer({"codes": bodies.hex_of_codes(codes), "n_bits": self.service.hasher.n_bits_})
+
+    async def search(self, request: Request) -> Response:
+        """Answer ``POST /v1/search``."""
+        kind = bodies.content_type(request)
+        body = await bodies.read_body(request, self.limits.body_bytes)
+        options: SearchOptions
+        if kind == bodies.JSON:
+            _no_query(request)
+            options = asked = parsed(body, _SEARCH)
+            job = self._query(asked)
+        else:
+            options = from_query(dict(request.query_params), SearchOptions)
+            job = Job(bodies.rows_of_bytes(body, kind, self.service.width), options=options)
+        options.check(self.limits, by_code=job.vectors is None)
+        self._check_count(len(job))
+        answers: Answers = await self.batcher.result(job)
+        if (wanted := bodies.answer_type(request)) != bodies.JSON:
+            return bodies.array_answer(answers.table(), wanted)
+        return json_answer({**answers.lists(), "ranked_by": self.service.ranked_by(options)})
+
+    async def info(self, request: Request) -> Response:
+        """Answer ``GET /v1/info``."""
+        service, limits = self.service, self.limits
+        index, hasher = service.index, service.hasher
+        return json_answer(
+            {
+                "version": __version__,
+                "model": {
+                    "class": type(hasher).__name__,
+                    "id": hasher.lineage_["id"],
+                    "n_bits": hasher.n_bits_,
+                    "n_features": service.width,
+                },
+                "index": {"rows": len(index), "first_bits": index.first_bits, "weight": index.weight},
+                "rescore": service.vectors is not None,
+                "limits": {name: getattr(limits, name) for name in limits.__dataclass_fields__},
+            }
+        )
+
+    async def healthz(self, request: Request) -> Response:
+        """Answer ``GET /healthz``."""
+        return json_answer({"status": "ok"})
+
+    async def show_metrics(self, request: Request) -> Response:
+        """Answer ``GET /metrics``."""
+        return PlainTextResponse(self.metrics.text(), headers={"content-type": metrics.CONTENT_TYPE})
+
+    async def _rows_in(self, request: Request, decoder: Any) -> tuple[NDArray[Any], Any]:
+        """The vectors in the body of a request, and the JSON request; None for a binary body."""
+        kind = bodies.content_type(request)
+        body = await bodies.read_body(request, self.limits.body_bytes)
+        _no_query(request)
+        asked = None
+        if kind == bodies.JSON:
+            asked = parsed(body, decoder)
+            rows = bodies.rows_of_lists(asked.vectors, self.service.width, asked.dtype)
+        else:
+            rows = bodies.rows_of_bytes(body, kind, self.service.width)
+        self._check_count(len(rows))
+        return rows, asked
+
+    def _query(self, asked: SearchRequest) -> Job:
+        """The job of a search request in JSON."""
+        if asked.vectors is not UNSET and asked.codes is UNSET:
+            rows = bodies.rows_of_lists(asked.vectors, self.service.width, asked.dtype)
+            return Job(rows, options=asked)
+        if asked.codes is UNSET or asked.vectors is not UNSET:
+            raise RequestError(400, "give the queries either as vectors or as codes")
+        n_bits = self.service.hasher.n_bits_
+        codes = bodies.codes_of_hex(asked.codes, n_bytes(n_bits))
+        if n_bits % 8 and (codes[:, -1] & np.uint8(0xFF >> n_bits % 8)).any():
+            raise RequestError(400, f"codes have {n_bits} bits: the bits after them must be 0")
+        return Job(codes=codes, options=asked)
+
+    def _check_count(self, n: int) -> None:
+        if n > self.limits.rows:
+            raise RequestError(
+                400, f"got {n} rows: this server allows at most {self.limits.rows} per request"
+            )
+
+    def _check_key(self, request: Request) -> None:
+        if self.keys is not None and not self.keys.accepts(request.scope["headers"]):
+            text = "give a valid key, as Authorization: Bearer KEY or X-API-Key: KEY"
+            raise RequestError(401, text, {"www-authenticate": "Bearer"})
+
+    def _compute(self, jobs: list[Job]) -> list[Any]:
+        self.metrics.batches.add(len(jobs))
+        return self.service.compute(jobs)
+
+
+def _no_query(request: Request) -> None:
+    if request.url.query:
+        raise RequestError(400, "this request takes no query parameters: give the options in the body")

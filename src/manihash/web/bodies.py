@@ -1,0 +1,120 @@
+"""Bodies of requests and answers: JSON, .npy files and raw numbers."""
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from manihash.types import Codes
+from manihash.web.application import RequestError
+
+JSON, NPY, RAW = "application/json", "application/x-npy", "application/octet-stream"
+_CLOSE = {"connection": "close"}  # the rest of a body that is not read would be read as the next request
+_HEADER_ERRORS = (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError, OverflowError)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body of a request, which is refused as soon as it has more than ``limit`` bytes."""
+    text = request.headers.get("content-length", "0")
+    n_bytes = int(text) if text.isdecimal() else 0
+    body = bytearray()
+    try:
+        if n_bytes <= limit:
+            async for chunk in request.stream():
+                body += chunk
+                if (n_bytes := len(body)) > limit:
+                    break
+    except ClientDisconnect as error:
+        raise RequestError(400, "the client has disconnected") from error
+    if n_bytes > limit:
+        raise RequestError(413, f"the body is too large: this server allows {limit:,} bytes", _CLOSE)
+    return bytes(body)
+
+
+def content_type(request: Request) -> str:
+    """The type of the body of a request; raise unless it is one that the API reads."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given not in (JSON, NPY, RAW):
+        raise RequestError(415, f"the Content-Type is {given!r}: expected {JSON}, {NPY} or {RAW}")
+    return given
+
+
+def rows_of_lists(lists: list[list[float]], width: int, dtype: str) -> NDArray[Any]:
+    """Rows (n, width) of the numbers in a JSON body."""
+    for i, row in enumerate(lists):
+        if len(row) != width:
+            raise RequestError(400, f"row {i} has {len(row)} numbers: the model expects {width}")
+    with np.errstate(over="ignore"):  # the check of the rows reports infinity
+        return np.array(lists, dtype)
+
+
+def rows_of_bytes(body: bytes, kind: str, width: int) -> NDArray[Any]:
+    """Rows (n, width) of a binary body: an .npy file, or numbers of type float32."""
+    if kind == NPY:
+        return _rows_of_npy(body, width)
+    if not body or len(body) % (4 * width):
+        raise RequestError(
+            400,
+            f"the body has {len(body)} bytes: expected a multiple of {4 * width}, {width} float32 numbers "
+            "per row, little-endian",
+        )
+    return np.frombuffer(body, "<f4").reshape(-1, width)
+
+
+def _rows_of_npy(body: bytes, width: int) -> NDArray[Any]:
+    """Rows of an .npy file; nothing is allocated before its size is checked."""
+    file = io.BytesIO(body)
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else _header_2_0
+        shape, fortran_order, dtype = read_header(file)
+    except _HEADER_ERRORS as error:
+        raise RequestError(400, "the body is not an .npy file that numpy.save wrote") from error
+    if len(shape) != 2 or shape[0] < 1 or shape[1] != width or dtype.kind not in "fiub" or dtype.itemsize > 8:
+        text = f"the array has shape {shape} and type {dtype}: expected real numbers of shape (n, {width})"
+        raise RequestError(400, text)
+    content = body[file.tell() :]
+    if len(content) != shape[0] * width * dtype.itemsize:
+        raise RequestError(400, "the .npy file is truncated, or has more bytes than its array")
+    rows = np.frombuffer(content, dtype)
+    rows = rows.reshape(shape, order="F" if fortran_order else "C")
+    return np.ascontiguousarray(rows, dtype.newbyteorder("="))
+
+
+def _header_2_0(file: io.BytesIO) -> Any:
+    return np.lib.format.read_array_header_2_0(file)
+
+
+def codes_of_hex(given: list[str], width: int) -> Codes:
+    """Packed codes (n, width) of hexadecimal strings."""
+    for i, text in enumerate(given):
+        if len(text) != 2 * width:
+            raise RequestError(400, f"code {i} has {len(text)} digits: expected {2 * width}")
+    try:
+        return np.frombuffer(bytes.fromhex("".join(given)), np.uint8).reshape(-1, width)
+    except ValueError as error:
+        raise RequestError(400, "codes must be strings of hexadecimal digits") from error
+
+
+def hex_of_codes(codes: Codes) -> list[str]:
+    """Hexadecimal strings of packed codes."""
+    text, digits = codes.tobytes().hex(), 2 * codes.shape[1]
+    return [text[i : i + digits] for i in range(0, len(text), digits)]
+
+
+def answer_type(request: Request) -> str:
+    """The type of the answer that a request asks for with ``Accept``: JSON unless it names another."""
+    accepted = {part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")}
+    return next((kind for kind in (NPY, RAW) if kind in accepted and JSON not in accepted), JSON)
+
+
+def array_answer(array: NDArray[Any], kind: str) -> Response:
+    """An array as an .npy file, or as its bytes in row order."""
+    if kind == RAW:
+        return Response(array.tobytes(), media_type=RAW)
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return Response(file.getvalue(), media_type=NPY)

@@ -1,0 +1,137 @@
+"""The requests of the search API: their fields, types and the limits on them."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from manihash.web.application import RequestError
+
+DEFAULT_K = 10
+
+Rows = Annotated[list[list[float]], Meta(min_length=1, description="Vectors, one list of numbers per row.")]
+HexCodes = Annotated[
+    list[str], Meta(min_length=1, description="Packed codes, each as a string of hexadecimal digits.")
+]
+Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+NumberType = Annotated[
+    Literal["float32", "float64"],
+    Meta(description="Type that the numbers of a JSON body are converted to before they are encoded."),
+]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for, and how many may wait."""
+
+    body_bytes: int = 2**24
+    rows: int = 1000
+    k: int = 1000
+    radius: int = 16
+    answers: int = 2**20
+    seconds: float = 30.0
+    waiting: int = 1024
+
+
+class EncodeRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Vectors to encode."""
+
+    vectors: Rows
+    dtype: NumberType = "float32"
+
+
+class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What to search for; the query parameters of a binary request."""
+
+    k: (
+        Annotated[int, Meta(ge=1, description=f"Rows per query; {DEFAULT_K} unless a radius is given.")]
+        | UnsetType
+    ) = UNSET
+    radius: (
+        Annotated[int, Meta(ge=0, description="Return all rows within this Hamming distance.")] | UnsetType
+    ) = UNSET
+    filter: Annotated[list[Id], Meta(description="Search only the rows with these ids.")] | UnsetType = UNSET
+    asymmetric: Annotated[
+        bool, Meta(description="Rank by the real values of the query and the bits of the codes.")
+    ] = False
+    rescore: Annotated[
+        bool, Meta(description="Rank a longer list by the Euclidean distance of the original vectors.")
+    ] = False
+    shortlist: (
+        Annotated[int, Meta(ge=1, description="Rows per query to rescore; 10 times k by default.")]
+        | UnsetType
+    ) = UNSET
+
+    def check(self, limits: Limits, *, by_code: bool) -> None:
+        """Raise unless the options can be combined and are within the limits."""
+        if self.k is not UNSET and self.radius is not UNSET:
+            raise RequestError(400, "got both k and radius: give one of the two")
+        if self.radius is not UNSET and (self.rescore or self.asymmetric):
+            raise RequestError(400, "radius is a Hamming distance: omit asymmetric and rescore, or give k")
+        if self.rescore and self.asymmetric:
+            raise RequestError(400, "got both rescore and asymmetric: give one of the two")
+        if by_code and (self.rescore or self.asymmetric):
+            raise RequestError(400, "asymmetric and rescore need the vectors of the queries: give vectors")
+        if self.shortlist is not UNSET and not self.rescore:
+            raise RequestError(400, "shortlist is the number of rows to rescore: give rescore, too")
+        for name, largest in (("k", limits.k), ("radius", limits.radius), ("shortlist", 10 * limits.k)):
+            value = getattr(self, name)
+            if value is not UNSET and value > largest:
+                raise RequestError(400, f"{name} is {value}: this server allows at most {largest}")
+
+
+class SearchRequest(SearchOptions, forbid_unknown_fields=True, kw_only=True):
+    """Queries, as vectors or as codes, and what to search for."""
+
+    vectors: Rows | UnsetType = UNSET
+    codes: HexCodes | UnsetType = UNSET
+    dtype: NumberType = "float32"
+
+
+class AddRequest(EncodeRequest, forbid_unknown_fields=True, kw_only=True):
+    """Vectors of new rows."""
+
+    ids: (
+        Annotated[list[Id], Meta(description="Ids of the rows; the next free ids by default.")] | UnsetType
+    ) = UNSET
+
+
+class UpdateRequest(EncodeRequest, forbid_unknown_fields=True, kw_only=True):
+    """New vectors of rows."""
+
+    ids: Annotated[list[Id], Meta(description="Ids of rows of the index, one per vector.")]
+
+
+class DeleteRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Rows to delete."""
+
+    ids: Annotated[list[Id], Meta(min_length=1, description="Ids of rows of the index.")]
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def parsed(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """The request in a JSON body; a ``RequestError`` says what is wrong with it, and where."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(400, f"the body is not a valid JSON request: {_reason(error)}") from error
+
+
+def from_query(parameters: dict[str, str], kind: type[T]) -> T:
+    """The request in the query parameters of an address; lists are separated by commas."""
+    given = {name: value.split(",") if name == "filter" else value for name, value in parameters.items()}
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except (msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise RequestError(400, f"the query parameters are not valid: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error)

@@ -1,0 +1,188 @@
+"""What the search API computes: codes of vectors, and rows near queries; requests are computed together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from manihash import BadRowsError, HammingIndex, Hasher, pack
+from manihash.search import Rescore
+from manihash.types import Codes, Ids, Ints
+from manihash.web.application import RequestError
+from manihash.web.messages import DEFAULT_K, Limits, SearchOptions
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Rows near queries: those of query i are entries ``lims[i]`` to ``lims[i + 1]``, nearest first."""
+
+    lims: Ints
+    distances: NDArray[Any]
+    ids: Ids
+
+    def __len__(self) -> int:
+        return len(self.lims) - 1
+
+    def lists(self) -> dict[str, Any]:
+        """The ids and the distances, a list per query."""
+        limits = self.lims.tolist()
+        return {
+            name: [values[start:stop] for start, stop in pairwise(limits)]
+            for name, values in (("ids", self.ids.tolist()), ("distances", self.distances.tolist()))
+        }
+
+    def table(self) -> NDArray[Any]:
+        """One record per row found, with the fields query, id and distance."""
+        kind = [("query", "<u4"), ("id", "<i8"), ("distance", "<f4")]
+        table = np.empty(len(self.ids), kind)
+        table["query"] = np.repeat(np.arange(len(self), dtype=np.uint32), np.diff(self.lims))
+        table["id"], table["distance"] = self.ids, self.distances
+        return table
+
+    def split(self, counts: Sequence[int]) -> list["Answers"]:
+        """The answers of the first queries, of the next ones, and so on."""
+        parts, first = [], 0
+        for count in counts:
+            lims = self.lims[first : first + count + 1]
+            found = slice(lims[0], lims[-1])
+            parts.append(Answers(lims - lims[0], self.distances[found], self.ids[found]))
+            first += count
+        return parts
+
+
+@dataclass(eq=False)
+class Job:
+    """Vectors or codes of one request; without options they are only encoded."""
+
+    vectors: NDArray[Any] | None = None
+    codes: Codes | None = None
+    options: SearchOptions | None = None
+    values: NDArray[Any] | None = field(default=None, repr=False)  # real values, for asymmetric ranking
+
+    def __len__(self) -> int:
+        return len(self.codes if self.vectors is None else self.vectors)  # type: ignore[arg-type]
+
+
+class Service:
+    """A model, an index of its codes and, if queries can be rescored, the vectors of the rows.
+
+    ``index`` can be replaced while requests are computed: each batch uses the one that it started with.
+    """
+
+    def __init__(
+        self, hasher: Hasher, index: HammingIndex, limits: Limits, vectors: NDArray[Any] | None = None
+    ) -> None:
+        self.hasher, self.index, self.limits, self.vectors = hasher, index, limits, vectors
+        self.width: int = hasher.n_features_in_
+
+    def ranked_by(self, options: SearchOptions) -> str:
+        """The kind of the distances in the answers."""
+        if options.rescore:
+            return "euclidean"
+        if options.asymmetric:
+            return "asymmetric"
+        if self.index.first_bits is None:
+            return "hamming"
+        return "weighted hamming" if options.radius is UNSET else "first-part hamming"
+
+    def compute(self, jobs: list[Job]) -> list[Codes | Answers | Exception]:
+        """The results of jobs; one with invalid rows gets an exception and does not disturb the others."""
+        index = self.index
+        try:
+            self._encode(jobs)
+            return self._results(jobs, index)
+        except Exception as error:
+            if len(jobs) > 1:
+                return [self.compute([job])[0] for job in jobs]
+            return [RequestError(400, str(error)) if isinstance(error, BadRowsError) else error]
+
+    def _encode(self, jobs: list[Job]) -> None:
+        """Set the codes of all jobs that have vectors, together where their types agree."""
+        groups: dict[Any, list[Job]] = {}
+        for job in jobs:
+            if job.codes is None and job.vectors is not None:
+                real = job.options is not None and job.options.asymmetric
+                groups.setdefault((job.vectors.dtype, real), []).append(job)
+        for (_, real), some in groups.items():
+            rows = _stacked([job.vectors for job in some])
+            counts = [len(job) for job in some]
+            if real:
+                values = self.hasher.embed(rows)
+                for job, part in zip(some, _split(values, counts), strict=True):
+                    job.values, job.codes = part, pack(part > 0)
+            else:
+                for job, part in zip(some, _split(self.hasher.encode(rows), counts), strict=True):
+                    job.codes = part
+
+    def _results(self, jobs: list[Job], index: HammingIndex) -> list[Codes | Answers | Exception]:
+        """The results of jobs that have codes; queries with the same options are searched together."""
+        results: dict[int, Any] = {}
+        groups: dict[Any, list[int]] = {}
+        for i, job in enumerate(jobs):
+            if (options := job.options) is None:
+                results[i] = job.codes
+            elif options.filter is not UNSET or options.rescore or options.asymmetric:
+                results[i] = self._found(job.codes, options, index, job)
+            else:
+                groups.setdefault((options.k, options.radius), []).append(i)
+        for numbers in groups.values():
+            some = [jobs[i] for i in numbers]
+            options = some[0].options
+            codes = _stacked([job.codes for job in some])
+            found = self._found(codes, options, index, None)
+            results.update(zip(numbers, found.split([len(job) for job in some]), strict=True))
+        return [results[i] for i in range(len(jobs))]
+
+    def _found(self, codes: Any, options: Any, index: HammingIndex, job: Job | None) -> Answers:
+        """The rows near queries with these codes; the job is needed for its vectors and values."""
+        kept = None if options.filter is UNSET else _known(options.filter, index)
+        if options.radius is not UNSET:
+            return self._within(codes, options.radius, index, kept)
+        n = len(index) if kept is None else len(kept)
+        k = min(DEFAULT_K if options.k is UNSET else options.k, n)
+        if not k:
+            return Answers(np.zeros(len(codes) + 1, np.int64), np.empty(0), np.empty(0, np.int64))
+        rescore = None
+        if options.rescore and job is not None:
+            if self.vectors is None:
+                raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
+            shortlist = None if options.shortlist is UNSET else options.shortlist
+            rescore = Rescore(job.vectors, self.vectors, shortlist)
+        values = None if job is None else job.values
+        distances, ids = index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
+        q, columns = ids.shape
+        return Answers(np.arange(q + 1) * columns, distances.ravel(), ids.ravel())
+
+    def _within(self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None) -> Answers:
+        part = None if index.first_bits is None else "first"
+        if len(codes) * len(index) > self.limits.answers:
+            n = int(index.count(codes, radius, filter=kept, part=part).sum())
+            if n > self.limits.answers:
+                text = f"{n:,} rows are within the radius, but this server returns at most"
+                raise RequestError(
+                    400, f"{text} {self.limits.answers:,}: lower the radius, or ask less at once"
+                )
+        return Answers(*index.within(codes, radius, filter=kept, part=part))
+
+
+def _known(ids: list[int], index: HammingIndex) -> Ids:
+    """The ids of a filter, without repetitions; raise if one is not in the index."""
+    kept = np.unique(np.array(ids, np.int64))
+    unknown = kept[~index.contains(kept)]
+    if len(unknown):
+        raise RequestError(404, f"id {unknown[0]} of the filter is not in the index")
+    return kept
+
+
+def _stacked(parts: list[Any]) -> NDArray[Any]:
+    """The rows of all parts in one array."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _split(rows: NDArray[Any], counts: list[int]) -> list[NDArray[Any]]:
+    """The parts of an array with these numbers of rows."""
+    return [rows] if len(counts) == 1 else np.split(rows, np.cumsum(counts[:-1]))

@@ -1,0 +1,88 @@
+"""manihash serve: what it refuses at the start, and that it serves."""
+
+import numpy as np
+import pytest
+from command import run, stderr_line
+
+pytest.importorskip("starlette")
+httpx = pytest.importorskip("httpx2")
+pytestmark = pytest.mark.extra
+
+from web.serving import serving  # noqa: E402
+
+from manihash import LSH  # noqa: E402
+from manihash.web.server import listening_socket  # noqa: E402
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder with vectors, models of 12 and 16 bits, and an index of 12 bits."""
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    np.save("vectors.npy", X)
+    for bits in (12, 16):
+        LSH(n_bits=bits, random_state=bits).fit(X).save(f"model{bits}.mhash")
+    LSH(n_bits=12, random_state=99).fit(X).save("other.mhash")
+    run("encode", "model12.mhash", "vectors.npy", "-o", "codes.npy")
+    run("index", "codes.npy", "--model", "model12.mhash", "-o", "codes.mhx")
+    return tmp_path
+
+
+def test_it_answers_and_ends_at_a_signal(folder):
+    X = np.load("vectors.npy")
+    with serving("model12.mhash", "codes.mhx", "--vectors", "vectors.npy") as server:
+        body = {"vectors": X[:3].tolist(), "k": 1, "rescore": True}
+        answer = httpx.post(f"{server.url}/v1/search", json=body)
+        assert answer.json()["ids"] == [[0], [1], [2]]
+        assert server.stop() == 0
+    assert "50 codes at http://127.0.0.1:" in server.output
+
+
+def test_a_file_of_codes_is_served_without_an_index_file(folder):
+    with serving("model12.mhash", "codes.npy") as server:
+        assert httpx.get(f"{server.url}/v1/info").json()["index"]["rows"] == 50
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["model16.mhash", "codes.mhx"], "codes of 12 bits, but the model makes codes of 16"),
+        (["other.mhash", "codes.mhx"], "holds codes of another model"),
+        (["missing.mhash", "codes.mhx"], "no model file at missing.mhash"),
+        (["model12.mhash", "missing.mhx"], "no index file at missing.mhx"),
+        (["model12.mhash", "codes.mhx", "--vectors", "codes.npy"], "the model expects 4"),
+        (["model12.mhash", "codes.mhx", "--vectors", "few.npy"], "row i must be the vector of id i"),
+        (["model12.mhash", "codes.mhx", "--max-k", "0"], "--max-k must be a whole number of at least 1"),
+        (["model12.mhash", "codes.mhx", "--timeout", "nan"], "--timeout must be a finite number"),
+        (["model12.mhash", "codes.mhx", "--port", "70000"], "port must be from 0 to 65535"),
+        (["model12.mhash", "codes.mhx", "--host", "192.0.2.1"], "not an address of this machine"),
+        (["model12.mhash", "codes.mhx", "--api-key-file", "empty.txt"], "keys of at least 16"),
+        (["model12.mhash", "codes.mhx", "--api-key-file", "missing.txt"], "missing.txt"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_at_the_start(folder, args, message):
+    np.save("few.npy", np.zeros((10, 4)))
+    (folder / "empty.txt").write_text("")
+    assert message in stderr_line(run("serve", *args, code=2))
+
+
+def test_a_damaged_index_is_refused(folder):
+    content = bytearray((folder / "codes.mhx").read_bytes())
+    content[-9] ^= 1
+    (folder / "codes.mhx").write_bytes(content)
+    assert "is damaged" in stderr_line(run("serve", "model12.mhash", "codes.mhx", code=2))
+
+
+def test_a_port_in_use_is_refused(folder):
+    with listening_socket("127.0.0.1", 0) as bound:
+        port = str(bound.getsockname()[1])
+        result = run("serve", "model12.mhash", "codes.mhx", "--port", port, code=2)
+    assert f"port {port} of 127.0.0.1 is in use" in stderr_line(result)
+
+
+def test_missing_and_readable_keys_are_warned_of(folder):
+    (folder / "key.txt").write_text("0123456789abcdef\n")
+    (folder / "key.txt").chmod(0o644)
+    args = ["serve", "model12.mhash", "codes.mhx", "--port", "70000"]
+    assert "chmod 600 key.txt" in stderr_line(run(*args, "--api-key-file", "key.txt", code=2))
+    assert "everyone who can reach 0.0.0.0" in stderr_line(run(*args, "--host", "0.0.0.0", code=2))

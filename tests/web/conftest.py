@@ -1,0 +1,61 @@
+"""A small model with an index of its codes, and a client of the API that serves them."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from manihash import ITQ, LSH, HammingIndex, Hybrid
+from manihash.code_layout import layout_options
+
+WIDTH = 6
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """Vectors that cluster, so that codes repeat."""
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(20, WIDTH))
+    return (centers[rng.integers(0, 20, 400)] + 0.3 * rng.normal(size=(400, WIDTH))).astype(np.float32)
+
+
+@pytest.fixture(scope="session", params=["one part", "two parts"])
+def hasher(request, rows):
+    """A model with codes of 20 bits, which do not fill their last byte, and one with codes of two parts."""
+    if request.param == "one part":
+        return LSH(n_bits=20, random_state=0).fit(rows)
+    return Hybrid(LSH(n_bits=10), ITQ(n_bits=6), random_state=0).fit(rows)
+
+
+def index_of(hasher, rows):
+    """A new index of the codes of rows."""
+    return HammingIndex(hasher.encode(rows), hasher.n_bits_, **layout_options(hasher))
+
+
+@pytest.fixture
+def connect(hasher, rows):
+    """A context manager: a client of an API with some options of the service."""
+    from starlette.testclient import TestClient
+
+    from manihash.web.api import Api
+    from manihash.web.application import application
+    from manihash.web.messages import Limits
+    from manihash.web.service import Service
+
+    @contextmanager
+    def connect(*, keys=None, vectors=None, **limits):
+        service = Service(hasher, index_of(hasher, rows), Limits(**limits), vectors)
+        api = Api(service, keys)
+        app = application(api.routes(), lifespan=api.lifespan)
+        with TestClient(app, raise_server_exceptions=False) as client:
+            client.api, client.service = api, service
+            yield client
+
+    return connect
+
+
+@pytest.fixture
+def client(connect, rows):
+    """A client of an API that can rescore."""
+    with connect(vectors=rows) as client:
+        yield client
