@@ -4,7 +4,7 @@ BIN := .venv/bin
 # By default the threads of FAISS spin between calls, which slows down everything else on a small machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: fuzz help setup demo test test-extras check format bench profile bench-quality bench-seeds bench-baselines bench-search bench-scale bench-gpu clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*## .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -84,5 +84,26 @@ bench-scale: .venv/.extras-ready ## measure 20M rows out of core, a cluster, and
 bench-gpu: ## time encode, fit and search on a GPU and compare with lower bounds (needs torch with CUDA; fits need MNIST)
 	$(BIN)/python benchmarks/gpu.py
 
-clean: ## remove the virtual environment and the demo
-	rm -rf .venv demo
+coverage: .venv/.check-ready ## measure which lines the tests run, and write htmlcov/index.html
+	$(BIN)/python -m pytest -q -m "not extra" --cov=manihash --cov-report=term:skip-covered --cov-report=html
+
+test-core: ## run the tests with the core dependencies only, in an environment of its own
+	$(PYTHON) -m venv .venv-core
+	.venv-core/bin/pip install --quiet --disable-pip-version-check -e . pytest hypothesis
+	.venv-core/bin/python -m pytest -q -m "not extra"
+
+test-oldest: ## run the tests with the oldest supported versions (tests/oldest-versions.txt)
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c tests/oldest-versions.txt -e . pytest hypothesis
+	.venv-oldest/bin/python -m pytest -q -m "not extra"
+
+dist: .venv/.made ## build sdist and wheel, check them, and try the wheel in an empty environment
+	$(BIN)/pip install --quiet --disable-pip-version-check build twine check-wheel-contents
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	.ci/try-wheel dist/*.whl
+
+clean: ## remove the virtual environments, the demo and what was built
+	rm -rf .venv .venv-core .venv-oldest demo dist htmlcov .coverage docs/_build

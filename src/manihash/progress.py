@@ -1,8 +1,8 @@
 """Progress of long work, as log records: the library logs, the command draws the progress bar.
 
-Each record of the logger ``manihash.progress`` carries ``stage``, ``done`` and ``total``. They are shown if
-the level of the logger is DEBUG, or by the progress bar of the command. The logger ``manihash.note`` reports
-choices that users may want to know about, although nothing is wrong.
+Each record of the logger ``manihash.progress`` carries ``stage``, ``done``, ``total`` and ``detail``. They
+are shown if the level of the logger is DEBUG, or by the progress bar of the command. The logger
+``manihash.note`` reports choices that users may want to know about, although nothing is wrong.
 """
 
 import logging
@@ -11,10 +11,11 @@ _log = logging.getLogger("manihash.progress")
 _notes = logging.getLogger("manihash.note")
 
 
-def advance(stage: str, done: int, total: int) -> None:
-    """Report that ``done`` of ``total`` steps of a stage are complete."""
+def advance(stage: str, done: int, total: int, detail: str = "") -> None:
+    """Report that ``done`` of ``total`` steps of a stage are complete; ``detail`` names the current one."""
     if _log.isEnabledFor(logging.DEBUG):
-        _log.debug("%s: %d of %d", stage, done, total, extra={"stage": stage, "done": done, "total": total})
+        facts = {"stage": stage, "done": done, "total": total, "detail": detail}
+        _log.debug("%s: %d of %d", stage, done, total, extra=facts)
 
 
 def note(text: str) -> None:

@@ -5,11 +5,13 @@ MANIHASH_CASES sets the number of cases, and the seed of a case is its number.
 
 import os
 
-import faiss
 import numpy as np
+import pytest
 
 from manihash.codes import hamming, pack
 from manihash.search import HammingIndex, row_set
+
+faiss = pytest.importorskip("faiss")
 
 CASES = int(os.environ.get("MANIHASH_CASES", "200"))
 

@@ -1,12 +1,14 @@
 """manihash paper: its errors, and a small run from end to end."""
 
 import json
+import sys
 
 import pytest
 from command import run, stderr_line
 from typer.testing import CliRunner
 
 from manihash.cli._app import app
+from manihash.cli._progress import ProgressLines
 from manihash.paper import catalog
 from manihash.paper.figures import fig4, fig7
 from manihash.paper.run.trial import ResultFolder
@@ -66,32 +68,29 @@ def test_the_list_shows_finished_trials_and_missing_datasets(empty_home, tmp_pat
     assert "(not available)" in run("paper", "--list", "--results", str(tmp_path)).stdout
 
 
-def test_without_data_the_report_says_how_to_get_it(empty_home, tmp_path):
-    out = tmp_path / "report"
-    args = ["paper", "--out", str(out), "--results", str(tmp_path / "r")]
-    result = CliRunner().invoke(app, args)
-    assert result.exit_code == 2
-    assert (
-        "missing: Not run: mnist is not on this machine. Get the data with manihash data get mnist"
-        in stderr_line(result)
-    )
-    result = CliRunner().invoke(app, [*args, "--json"])
-    assert result.exit_code == 2
-    found = json.loads(result.stdout)
-    assert found["trials"] == 0
-    assert "manihash data get mnist" in found["missing"]["fig7"][0]
-    page = (out / "index.html").read_text("utf-8")
-    assert all(f'id="{name}"' in page for name in catalog.EXPERIMENTS)
-    assert "manihash data get mnist" in page
+def test_without_data_the_command_says_at_once_how_to_get_them(empty_home, tmp_path):
+    args = ["paper", "--quick", "--out", str(tmp_path / "report"), "--results", str(tmp_path / "r")]
+    text = stderr_line(run(*args, code=2))
+    assert "need one of the data sets mnist, cifar10-gist" in text
+    assert "manihash data get mnist" in text
+    assert not (tmp_path / "report").exists()
 
 
-def test_a_quick_report_says_that_it_does_not_test_the_claims(empty_home, tmp_path):
+def test_a_quick_report_says_that_it_does_not_test_the_claims(on_digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["manihash.cli.paper"], "_QUICK_ROWS", 1000)
     out = tmp_path / "report"
-    result = CliRunner().invoke(
-        app, ["paper", "--quick", "--out", str(out), "--results", str(tmp_path / "r")]
-    )
-    assert "quick run: at most 5,000 rows" in stderr_line(result)
+    args = ["--only", "fig4", "--methods", "pcah", "--out", str(out), "--results", str(tmp_path / "r")]
+    assert "quick run: at most 1,000 rows" in stderr_line(run("paper", "--quick", *args))
     assert "no test of the paper" in (out / "index.html").read_text("utf-8")
+
+
+def test_the_running_trial_and_the_time_left_are_shown_without_a_terminal(on_digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(ProgressLines, "interval", 0.0)
+    args = ["--only", "fig4", "--methods", "pcah,itq", "--bits", "8,16", "--seeds", "1"]
+    ran = run("paper", *args, "--out", str(tmp_path / "o"), "--results", str(tmp_path / "r"))
+    lines = [line for line in ran.stderr.splitlines() if line.startswith("trials: ")]
+    assert "(running retrieval, digits," in lines[1]
+    assert any("of 4, about" in line and "left" in line for line in lines)
 
 
 def test_options_that_select_no_trial_are_rejected(on_digits, tmp_path):

@@ -6,7 +6,6 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,6 +16,8 @@ from hypothesis.extra import numpy as st_np
 
 from manihash import DataFileError, open_vectors
 from manihash.files.formats import read, split_key, write
+
+h5py = pytest.importorskip("h5py")
 
 EXTENSIONS = ["npy", "npz", "fvecs", "ivecs", "bvecs", "idx", "idx.gz", "hdf5", "h5", "parquet", "csv"]
 ANY = ("u1", "i1", "i2", "i4", "f4", "f8")

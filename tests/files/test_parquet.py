@@ -4,13 +4,14 @@ import errno
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from manihash import LSH, DataFileError, open_vectors
 from manihash.files.formats import read, write
 from manihash.files.stored import StoredRows
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 def test_parquet_is_read_in_any_order(tmp_path):

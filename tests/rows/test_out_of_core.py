@@ -2,7 +2,6 @@
 
 import logging
 
-import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,6 +14,8 @@ from manihash.files.formats import write
 from manihash.files.stored import StoredRows
 from manihash.rows.local import LocalRows
 from manihash.rows.rows import span_rows
+
+h5py = pytest.importorskip("h5py")
 
 N, D = 5000, 12
 X = np.random.default_rng(0).poisson(2, (N, D)).astype(np.uint8) + (np.arange(N)[:, None] % 7 == np.arange(D))

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 
-import faiss
 import numpy as np
 import pytest
 from store_databases import (
@@ -13,6 +12,8 @@ from store_databases import (
 )
 
 from manihash.stores import StoreError, create_store, open_store
+
+faiss = pytest.importorskip("faiss")
 
 
 def written(path, n_bits=13, n=40):

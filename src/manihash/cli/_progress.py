@@ -31,7 +31,7 @@ class ProgressBar(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Move the bar; a new stage resets it."""
-        stage, done, total = (vars(record)[name] for name in ("stage", "done", "total"))
+        stage, done, total, detail = (vars(record)[name] for name in ("stage", "done", "total", "detail"))
         if stage != self._stage:
             self._stage, self._first, self._began = stage, done, time.monotonic()
             description = f"{self.task}: {stage}" if self.task else stage
@@ -40,7 +40,35 @@ class ProgressBar(logging.Handler):
         amount = f"{formatted(done)} of {formatted(total)}"
         if stage == "encode" and (seconds := time.monotonic() - self._began) > 1:
             amount += f" rows, {(done - self._first) / seconds:,.0f} per second"
+        if detail:
+            amount += f" ({detail})"
         self._bar.update(self._bar_id, completed=done, total=total, amount=amount)
+
+
+class ProgressLines(logging.Handler):
+    """A line on stderr at most every 30 seconds, for long work whose stderr is not a terminal."""
+
+    interval = 30.0  # seconds
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._stage, self._first, self._began = "", 0, 0.0
+        self._next = time.monotonic() + self.interval
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line if it is time for one."""
+        stage, done, total, detail = (vars(record)[name] for name in ("stage", "done", "total", "detail"))
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._first, self._began = stage, done, now
+        if now < self._next:
+            return
+        self._next = now + self.interval
+        text = f"{done:,} of {total:,}"
+        if done > self._first:
+            left = (now - self._began) / (done - self._first) * (total - done)
+            text += f", about {left / 60:,.0f} min left" if left > 90 else f", about {left:,.0f} s left"
+        print_message(stage, f"{text} ({detail})" if detail else text, "bold")
 
 
 class _Messages(logging.Handler):
@@ -53,7 +81,10 @@ class _Messages(logging.Handler):
 
 @contextmanager
 def progress_shown(quiet: bool) -> Iterator[ProgressBar]:
-    """Show progress inside the block if stderr is a terminal and `quiet` is False; always show warnings."""
+    """Show progress inside the block unless `quiet`; always show warnings.
+
+    Progress is a bar if stderr is a terminal, and otherwise a line every 30 seconds.
+    """
     shown = messages.is_terminal and not quiet
     bar = Progress(
         SpinnerColumn(),
@@ -72,8 +103,9 @@ def progress_shown(quiet: bool) -> Iterator[ProgressBar]:
     library.addHandler(warning)
     notes.addHandler(note)
     notes.setLevel(logging.INFO)
-    if shown:
-        progress.addHandler(handler)
+    shower = handler if shown else ProgressLines()
+    if not quiet:
+        progress.addHandler(shower)
         progress.setLevel(logging.DEBUG)
     try:
         with bar:
@@ -82,5 +114,5 @@ def progress_shown(quiet: bool) -> Iterator[ProgressBar]:
         progress.setLevel(levels[0])
         notes.setLevel(levels[1])
         notes.removeHandler(note)
-        progress.removeHandler(handler)
+        progress.removeHandler(shower)
         library.removeHandler(warning)

@@ -50,7 +50,9 @@ def demo(
       manihash demo --data mnist --out mnist-demo --bits 16,32,64 --open
     """
     from manihash.demo import measure
+    from manihash.report import plots
 
+    plots.check_installed()
     start = perf_counter()
     measure.check_pictured(data)
     _settings.make_hasher(measure.SHOWN_METHOD, 1, seed)

@@ -12,6 +12,7 @@ from manihash.cli import _paper_summary as summary
 from manihash.cli._errors import INVALID_INPUT
 from manihash.cli._output import print_json
 from manihash.cli._progress import progress_shown
+from manihash.files.errors import MissingDataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,6 +114,7 @@ def paper(
     from manihash.paper.run.runner import run
     from manihash.paper.run.trial import ResultFolder
     from manihash.paper.tasks import measure
+    from manihash.report import plots
 
     start = perf_counter()
     settings = _run_settings(quick, bits, seeds, queries)
@@ -123,8 +125,11 @@ def paper(
         summary.show_list(experiments, settings, folder, as_json)
         return
     positive_int(jobs, "--jobs")
+    plots.check_installed()
     check_target(out)
     trials = catalog.trials_of(experiments, settings)
+    if not trials:
+        raise MissingDataError(catalog.missing_data(experiments))
     with progress_shown(quiet) as bar:
         bar.start("paper")
         try:

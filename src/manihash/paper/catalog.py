@@ -49,6 +49,15 @@ def trials_of(experiments: Sequence[Experiment], settings: RunSettings) -> list[
     return sorted(dict.fromkeys(found), key=lambda t: first[t.data])
 
 
+def missing_data(experiments: Sequence[Experiment]) -> str:
+    """How to get the data sets of experiments, none of which is on this machine."""
+    names = list(dict.fromkeys(name for each in experiments for name in each.data))
+    return (
+        f"these experiments need one of the data sets {', '.join(names)}, and none is on this machine: "
+        f"get one, for example with manihash data get {names[0]}"
+    )
+
+
 def sections_of(experiments: Sequence[Experiment], results: Results, settings: RunSettings) -> list[Section]:
     """The section of every experiment; one that cannot be run says what is missing."""
     return [

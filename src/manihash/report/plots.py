@@ -113,6 +113,11 @@ def _text_marker(name: str) -> str:
     return rf"$\mathrm{{{plain}}}$" if plain else "o"
 
 
+def check_installed() -> None:
+    """Raise unless the library that draws the plots is installed."""
+    extra("matplotlib", "plot")
+
+
 def settings() -> Any:
     """The settings of every drawing, for a ``with`` block."""
     return extra("matplotlib", "plot").rc_context(_SETTINGS)

@@ -40,6 +40,7 @@ def run(
     for group, workers in ((parallel, jobs), (alone, 1)):
         before = 0 if group is parallel else len(parallel)
         failures |= _Crew(results, measure, workers).run(group, before, total)
+    advance(_STAGE, total, total)
     return failures
 
 
@@ -59,11 +60,11 @@ class _Crew:
                     if worker.trial is None and waiting:
                         worker.begin(waiting.popleft())
                 busy = [worker for worker in self.workers if worker.trial]
+                advance(_STAGE, done, total, ", ".join(f"running {worker.trial}" for worker in busy))
                 ready = wait([worker.connection for worker in busy])
                 for worker in [worker for worker in busy if worker.connection in ready]:
                     self._finish(worker)
                     done += 1
-                    advance(_STAGE, done, total)
         finally:
             for worker in self.workers:
                 worker.stop()
