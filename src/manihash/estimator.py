@@ -2,12 +2,9 @@
 
 import logging
 import os
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
@@ -17,7 +14,11 @@ from manihash.rows import Rows, kind_of, rows_of, rows_to_fit
 from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable
 from manihash.rows.torch import TorchRows, without_torch
+from manihash.scikit import BaseEstimator, check_can_fit, check_is_fitted, validated
 from manihash.types import Floats
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     Rows in a file, of a dask array or for torch stay where they are. NaN and infinity are found later, by
     ``Rows``, which visits each block anyway and can name the row.
     """
+    if fitting:
+        check_can_fit(estimator)
     kind = kind_of(X)
     if kind is TorchRows:
         return _checked_torch(estimator, X, fitting, least)
@@ -37,16 +40,7 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     if sliceable:
         checks.shape_of_rows(X.shape, least)
     try:
-        X = validate_data(
-            estimator,
-            X,
-            reset=fitting,
-            skip_check_array=sliceable,
-            accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_min_samples=least,
-        )
+        X = validated(estimator, X, fitting=fitting, least=least, sliceable=sliceable)
     except ValueError as error:
         raise ValueError(f"{error} {_remedy(str(error), fitting)}".rstrip()) from error
     if X.dtype.kind not in "fiub":
@@ -65,7 +59,9 @@ def _checked_torch(estimator: BaseEstimator, X: Any, fitting: bool, least: int) 
 
 
 def _remedy(message: str, fitting: bool) -> str:
-    """What to do about an error of scikit-learn's validation, "" if it says so itself."""
+    """What to do about an error of the validation, "" if it says so itself."""
+    if "give" in message:
+        return ""
     if "sample(s)" in message:
         return "Give at least two rows to fit." if fitting else "Give at least one row."
     if "Complex" in message:
@@ -128,7 +124,7 @@ class RowEstimator(BaseEstimator):
         self.lineage_ = new_lineage(self)
         return self
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from manihash import checks
 from manihash.base.graph import BaseGraph, parameters, set_seed
@@ -20,6 +19,7 @@ from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
 from manihash.rows.torch import FusedRows, TorchRows
+from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from manihash.types import Floats
 
 

@@ -1,7 +1,6 @@
 """Eigenvectors whose signs do not depend on the machine."""
 
 import numpy as np
-from scipy.linalg import eigh
 
 from manihash.types import Floats
 
@@ -26,6 +25,8 @@ def leading_eigenvectors(M: Floats, r: int) -> tuple[Floats, Floats]:
 
     The signs of the eigenvectors are fixed. All d are returned if r exceeds d.
     """
+    from scipy.linalg import eigh
+
     d = len(M)
     values, vectors = eigh(M, subset_by_index=[max(d - r, 0), d - 1])
     return values[::-1], fix_signs(vectors[:, ::-1])

@@ -1,12 +1,13 @@
 """Affinities between base points from all rows: base points are close if neighboring rows connect them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from manihash import checks
+from manihash import sparse as sp
 from manihash.base.graph import BaseGraph, nearest
 from manihash.base.neighbors import CoarseNeighbors
 from manihash.base.reduced import ReducedNeighbors
@@ -15,6 +16,7 @@ from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
+from manihash.scikit import BaseEstimator
 from manihash.types import Floats, Ints
 
 _WIDTH = 64  # principal components in which the neighbors of rows are searched

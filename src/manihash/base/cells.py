@@ -1,8 +1,8 @@
 """Coarse cells of base points: grouping points into cells, and searching the points of some cells."""
 
 import numpy as np
-import scipy.sparse as sp
 
+from manihash import sparse as sp
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows

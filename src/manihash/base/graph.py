@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import clone
 
 from manihash import checks
+from manihash import sparse as sp
 from manihash.base.kmeans import KMeansBase
 from manihash.base.weights import MANY, normalized_weights, weights
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
+from manihash.scikit import clone
 from manihash.types import Floats, Ints
 
 

@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import clone
 
 from manihash import checks
+from manihash import sparse as sp
 from manihash.base.cells import CellLists, coarse_cells, members_near, nearest_cell
 from manihash.base.kmeans import BaseSet
 from manihash.base.lloyd import Assign, Assigned, distinct, lloyd, sampled
@@ -15,6 +14,7 @@ from manihash.progress import note
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows, Subset
 from manihash.rows.rows import CACHE_BYTES
+from manihash.scikit import clone
 from manihash.types import Floats
 
 # Minimum number of rows per base point; number of rows per cell that the coarse cells are learned from.

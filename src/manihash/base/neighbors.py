@@ -7,7 +7,6 @@ A finder belongs to a base set. ``arrange`` returns the order in which the base 
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.base.cells import above, check_ends, coarse_cells, grouped, kth_largest, merged, nearest_cell
@@ -15,6 +14,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.estimator import checked
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
+from manihash.scikit import BaseEstimator
 from manihash.types import Floats, Ints
 
 # Number of training rows that the recall is measured on.

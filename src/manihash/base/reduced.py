@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
 
 from manihash import checks
 from manihash.base.kmeans import BaseSet, KMeansBase
@@ -13,6 +12,7 @@ from manihash.estimator import checked
 from manihash.rows import Rows, rows_of
 from manihash.rows.local import LocalRows
 from manihash.rows.rows import CACHE_BYTES
+from manihash.scikit import BaseEstimator, clone
 from manihash.types import Floats, Ints
 
 # This many rows are enough to estimate a covariance.

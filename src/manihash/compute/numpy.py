@@ -196,7 +196,10 @@ def nearest_sums(X: Floats, C: Floats) -> tuple[NDArray[np.int32], Floats, Float
 
 def weighted_sums(w: Floats, index: Ints, Y: Floats) -> Floats:
     """Σ_j w_ij Y[index_ij], (b, r), of weights and indices (b, k) and Y (m, r); added in the order of j."""
-    return weight_matrix(w, index, len(Y)) @ Y
+    sums = w[:, :1] * Y[index[:, 0]]
+    for j in range(1, w.shape[1]):
+        sums += w[:, j : j + 1] * Y[index[:, j]]
+    return sums
 
 
 def weight_matrix(w: Floats, index: Ints, m: int) -> Any:

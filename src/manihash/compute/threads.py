@@ -7,19 +7,36 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+
+class _NoController:
+    """Stands for threadpoolctl where it is not installed: the number of threads of BLAS stays as it is."""
+
+    lib_controllers: tuple[Any, ...] = ()
+
+    def info(self) -> list[dict[str, Any]]:
+        return []
+
+    def limit(self, *, limits: int) -> "_NoController":
+        return self
+
+    def restore_original_limits(self) -> None:
+        pass
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def _blas() -> Any:
     """The BLAS libraries of numpy and of scipy; the latter is separate and must be loaded to be found."""
-    import scipy.linalg  # noqa: F401
-
+    with suppress(ImportError):
+        import scipy.linalg  # noqa: F401
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return _NoController()
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -4,14 +4,16 @@ Attraction is summed over near pairs only, repulsion over points that are sample
 ``MANY`` points, the loss over all pairs is used instead (``_exact``).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from manihash import checks
+from manihash import sparse as sp
 from manihash.base.weights import MANY
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
@@ -125,17 +127,17 @@ class SampledLoss:
         E = _pair_distances(Y, row_of, self.P.indices)
         return self.kernel.loss(self.P.data.astype(np.float64), E.astype(np.float64), row_of, totals)
 
-    def _points(self, Y: Floats, drawn: Ints) -> "SampledPoints":
+    def _points(self, Y: Floats, drawn: Ints) -> SampledPoints:
         """Return the points that all chunks of an iteration use."""
         return SampledPoints(Y, drawn)
 
-    def _forces(self, points: "SampledPoints", i: int) -> tuple[Floats, Floats, float]:
+    def _forces(self, points: SampledPoints, i: int) -> tuple[Floats, Floats, float]:
         """Return Σ S_ij [y_j, 1] of attraction and of repulsion for chunk i, and the sum of its kernel."""
         pull = self.near[i].pull(self.kernel, points)
         F, sums = self.kernel.push(points.distances(self.chunks[i], out=self.scratch[i]))
         return pull, F @ points.Y1[points.drawn], float(sums.sum(dtype=np.float64))
 
-    def _totals(self, points: "SampledPoints", i: int) -> Floats:
+    def _totals(self, points: SampledPoints, i: int) -> Floats:
         return self.kernel.push(points.distances(self.chunks[i]))[1].astype(np.float64)
 
 

@@ -1,14 +1,16 @@
 """t-SNE (van der Maaten and Hinton, 2008) in any number of dimensions: the paper's IMH-tSNE."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from manihash import checks
+from manihash import sparse as sp
 from manihash.base.affinity import separation
 from manihash.compute import backend, numpy_backend, torch_backend
 from manihash.compute.torch_pairs import StudentLoss

@@ -7,8 +7,6 @@ document and the SHA-256 of document and arrays. Reading a file executes nothing
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from manihash.files.atomic import atomic_write
 from manihash.files.errors import ModelFileError
+from manihash.files.tensors import read_metadata, read_tensors
 
 FORMAT = "manihash"
 VERSION = 1
@@ -44,8 +43,6 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     """The document and the arrays of a model file, after verifying its version and checksum."""
-    from safetensors import SafetensorError, safe_open
-
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}: give the path of a file that save() wrote")
@@ -53,10 +50,9 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
         if start.read(6) == b"\x93NUMPY":
             raise ModelFileError(f"{path} is an npy file, not a model file: give a file that save() wrote")
     try:
-        with _panic_as_memory_error(path), safe_open(path, framework="numpy") as file:
-            header = _header(path, file.metadata() or {})
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        header = _header(path, read_metadata(path))
+        arrays = read_tensors(path)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         if isinstance(error, ModelFileError | PermissionError):
             raise
         raise ModelFileError(
@@ -74,23 +70,9 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
         raise ModelFileError(f"{path} does not describe a model ({error}): fit the model again") from error
 
 
-@contextmanager
-def _panic_as_memory_error(path: Path) -> Iterator[None]:
-    """Raise a MemoryError where safetensors panics because the memory is full."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # its class has no public name
-            raise
-        raise MemoryError(f"cannot read {path} of {path.stat().st_size:,} bytes into memory") from error
-
-
 def format_version(path: str | os.PathLike[str]) -> int:
     """The version of the format of a model file."""
-    from safetensors import safe_open
-
-    with safe_open(path, framework="numpy") as file:
-        return int(_header(Path(path), file.metadata() or {})["version"])
+    return int(_header(Path(path), read_metadata(Path(path)))["version"])
 
 
 def _header(path: Path, metadata: dict[str, str]) -> dict[str, Any]:

@@ -3,18 +3,20 @@
 import os
 from collections.abc import Iterator
 from copy import copy
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 
 from manihash import checks, codes
 from manihash.compute import backend
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
+from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from manihash.types import Codes, Floats
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
@@ -99,7 +101,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         """Real values (b, r) of a block of prepared rows (b, d)."""
         raise TypeError(f"{type(self).__name__} does not implement _embed")
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags

@@ -4,19 +4,23 @@ y has one label per row: integers or strings. The label -1 (integers) or None ma
 ``n_labels`` of the labeled rows are used, sampled with balanced classes.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 
 from manihash import checks
+from manihash import sparse as sp
 from manihash.hashers._hasher import Hasher
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 @dataclass(frozen=True)

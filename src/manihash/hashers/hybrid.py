@@ -1,10 +1,8 @@
 """Two hashers in one code: bits for look-up, and bits that rank what was found."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import Tags, get_tags
 
 from manihash import checks
 from manihash.base.graph import set_seed
@@ -14,7 +12,11 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.rows import Rows
+from manihash.scikit import clone
 from manihash.types import Floats
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 # With this many bits a manifold method has separated what it can; further bits are worth more as second part.
 _MOST_FIRST_BITS = 32
@@ -106,7 +108,9 @@ class Hybrid(Hasher):
         """Whether a part learns from y."""
         return any(bool(getattr(part, "uses_labels", False)) for part in self._given_parts())
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> "Tags":
+        from sklearn.utils import get_tags
+
         tags = super().__sklearn_tags__()
         given = (part for part in self._given_parts() if isinstance(part, Hasher))
         tags.target_tags.required = any(get_tags(part).target_tags.required for part in given)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from manihash import checks
 from manihash.base.graph import set_seed
@@ -11,6 +10,7 @@ from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph
 from manihash.rows import Rows
+from manihash.scikit import clone
 from manihash.types import Floats
 
 # A rotation has r² numbers: this many rows are enough to learn it.
