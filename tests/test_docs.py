@@ -18,7 +18,7 @@ PACKAGE = Path(manihash.__file__).parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TOP_MODULES = {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("_")}
 FILE_ENDINGS = (".py", ".json", ".npy", ".mhx", ".faiss", ".lance", ".part")
-OPTIONS_OF_OTHER_COMMANDS = {"--nworkers", "--nthreads"}  # of dask worker
+OPTIONS_OF_OTHER_COMMANDS = {"--no-deps", "--nworkers", "--nthreads"}  # of pip and dask worker
 
 pytestmark = [
     pytest.mark.skipif(not PAGES, reason="the documentation is not part of this installation"),
