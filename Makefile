@@ -29,6 +29,11 @@ help: ## list the targets
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test-extras]'
 	@touch $@
 
+.venv/.docs-ready: .venv/.test-ready pyproject.toml
+	@echo "== installing what builds the documentation (once)"
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
 setup: .venv/.test-ready ## create .venv with the dependencies of demo and test
 
 demo: setup ## learn codes of handwritten digits, offline, and write demo/index.html
@@ -47,10 +52,20 @@ fuzz: setup ## more cases of the generated tests than make test runs: make fuzz 
 check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell src tests docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
+	$(BIN)/codespell src tests docs examples benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docstrings.py
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-ignore-import-errors src/manihash
+
+docs: .venv/.docs-ready ## build the documentation site in build/site, run its gallery, and check its links
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs build/site
+	$(BIN)/python docs/check_site.py build/site
+
+docs-serve: docs ## show the documentation site at http://localhost:8000
+	$(BIN)/python -m http.server 8000 --bind localhost --directory build/site
+
+pictures: setup ## draw the pictures of README and of the first pages of the documentation
+	$(BIN)/python docs/pictures.py
 
 format: .venv/.check-ready ## format the code
 	$(BIN)/ruff format .
@@ -106,4 +121,4 @@ dist: .venv/.made ## build sdist and wheel, check them, and try the wheel in an 
 	.ci/try-wheel dist/*.whl
 
 clean: ## remove the virtual environments, the demo and what was built
-	rm -rf .venv .venv-core .venv-oldest demo dist htmlcov .coverage docs/_build
+	rm -rf .venv .venv-core .venv-oldest demo dist htmlcov .coverage build docs/gallery docs/api/generated docs/api/*.rst

@@ -9,13 +9,12 @@ from textwrap import dedent
 
 import pytest
 import typer
+from doc_pages import PAGES, ROOT, blocks, inline_code, prose
 
 import manihash
 from manihash.cli._app import app
 
-ROOT = Path(__file__).parents[1]
 PACKAGE = Path(manihash.__file__).parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TOP_MODULES = {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("_")}
 FILE_ENDINGS = (".py", ".json", ".npy", ".mhx", ".faiss", ".lance", ".part")
 OPTIONS_OF_OTHER_COMMANDS = {"--no-deps", "--nworkers", "--nthreads"}  # of pip and dask worker
@@ -24,22 +23,6 @@ pytestmark = [
     pytest.mark.skipif(not PAGES, reason="the documentation is not part of this installation"),
     pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT))),
 ]
-
-
-def blocks(text, *languages):
-    """The contents of the fenced code blocks in the given languages."""
-    fences = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [content for language, content in fences if language in languages]
-
-
-def prose(text):
-    """The page without its fenced code blocks."""
-    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-
-
-def inline_code(text):
-    """The contents of `single backticks` outside of code blocks."""
-    return re.findall(r"`([^`\n]+)`", prose(text))
 
 
 def anchors(path):

@@ -35,7 +35,7 @@ def expected_hits_ranked(distance: Floats, relevant: Mask, k: int) -> Floats:
 class NeighborTruth:
     """Ground truth of the first answers: the k rows nearest to each query by Euclidean distance.
 
-    Unlike :class:`EuclideanTruth`, it keeps the ids, so that many sets of codes can be compared without
+    Unlike ``EuclideanTruth``, it keeps the ids, so that many sets of codes can be compared without
     computing the distances again. Rows exactly as far as the k-th nearest are relevant, too.
 
     Parameters

@@ -12,7 +12,7 @@ R = TypeVar("R")
 class Curves:
     """Precision and recall at every rank and within every radius, means over the queries.
 
-    Returned by :func:`evaluate` with ``curves=True`` as ``Evaluation.curves``.
+    Returned by ``evaluate`` with ``curves=True`` as ``Evaluation.curves``.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Quality of a set of codes: the result of :func:`evaluate`.
+    """Quality of a set of codes: the result of ``evaluate``.
 
     All values are between 0 and 1, and 1 is best.
 

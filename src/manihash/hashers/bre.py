@@ -57,7 +57,7 @@ class BRE(LinearHasher):
         The directions Σ_q W_pq z_pq, one per column.
     offset_ : ndarray of shape (n_bits,)
         The projection of the mean, which is subtracted.
-    objectives_ : ndarray of shape (n_iter_ + 1,)
+    objectives_ : ndarray of shape (n_iterations + 1,)
         The objective before the first iteration and after each one.
     n_iter_ : int
         Number of iterations.

@@ -1,0 +1,193 @@
+"""Writes one page per subject of the API reference, so that each public name is listed and has a page."""
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+import manihash
+
+FOLDER = Path(__file__).parents[1] / "api"
+
+# file, title, text, public modules, and the folders or modules in which the names of `manihash` are defined
+SUBJECTS = [
+    (
+        "models",
+        "Recipes, models and IMH",
+        "``recipe`` makes a hasher by name, ``load`` reads one. Every hasher has the methods of ``Hasher``.",
+        [],
+        [
+            "hashers.recipes",
+            "hashers._hasher",
+            "hashers.imh",
+            "hashers.hybrid",
+            "hashers.supervised_imh",
+            "files.model",
+            "induction",
+            "rotation",
+        ],
+    ),
+    (
+        "methods",
+        "Other methods",
+        "The methods that the paper compares with or cites. Each has a page under :doc:`/methods/index`.",
+        [],
+        ["hashers"],
+    ),
+    (
+        "base-sets",
+        "Base sets",
+        "The base points of ``IMH``, ``AGH`` and ``InductiveEmbedding``, and the search for the nearest.",
+        [],
+        ["base"],
+    ),
+    (
+        "embeddings",
+        "Embeddings",
+        "Embeddings of the base set. Any object with ``fit_transform`` can take their place.",
+        [],
+        ["embeddings"],
+    ),
+    (
+        "search",
+        "Search",
+        "Exact search in codes: the nearest rows, all rows within a radius, and near-duplicates.",
+        ["search"],
+        ["search"],
+    ),
+    (
+        "stores",
+        "Databases",
+        "Codes in PostgreSQL, LanceDB, Milvus and FAISS files.",
+        ["stores"],
+        ["stores"],
+    ),
+    (
+        "evaluation",
+        "Evaluation",
+        "Ground truth and metrics of codes.",
+        ["evaluation"],
+        ["evaluation"],
+    ),
+    (
+        "advice",
+        "Choosing, drift and updates",
+        "Which method suits the data, and whether a model still does.",
+        ["advice"],
+        ["advice"],
+    ),
+    (
+        "data",
+        "Codes, files and data sets",
+        "Packed bits and their forms in other tools, vectors on disk, data sets, and exported models.",
+        ["codes", "datasets"],
+        ["codes", "datasets", "files", "export"],
+    ),
+    (
+        "devices",
+        "GPU and large data",
+        "How rows reach a GPU, and with which precision it computes.",
+        [],
+        ["rows", "compute"],
+    ),
+    (
+        "errors",
+        "Errors",
+        "The exceptions that the library raises for invalid rows, files and stores.",
+        [],
+        [],
+    ),
+]
+
+
+def subjects() -> dict[str, list[str]]:
+    """The dotted names that each page lists, by the page's file; a name without a subject is an error."""
+    pages: dict[str, list[str]] = {file: [] for file, *_ in SUBJECTS}
+    for name in manihash.__all__:
+        pages[_subject(name)].append(f"manihash.{name}")
+    for file, _, _, modules, _ in SUBJECTS:
+        pages[file] += [name for module in modules for name in _names_of(module)]
+    return pages
+
+
+def _subject(name: str) -> str:
+    """The page of a public name: the one whose home is the longest prefix of the defining module."""
+    value = getattr(manihash, name)
+    if inspect.isclass(value) and issubclass(value, Exception):
+        return "errors"
+    module = value.__module__.removeprefix("manihash.")
+    fitting = [(len(home), file) for file, *_, homes in SUBJECTS for home in homes if _inside(module, home)]
+    if not fitting:
+        raise LookupError(f"manihash.{name} is defined in {module}: add that to SUBJECTS in {__file__}")
+    return max(fitting)[1]
+
+
+def _inside(module: str, home: str) -> bool:
+    return module == home or module.startswith(home + ".")
+
+
+def _names_of(module: str) -> list[str]:
+    """The public names of a submodule that `manihash` itself does not have."""
+    try:
+        found = import_module(f"manihash.{module}")
+    except ModuleNotFoundError:
+        return []
+    names = getattr(found, "__all__", None)
+    if names is None:
+        functions = inspect.getmembers(found, inspect.isfunction)
+        names = [name for name, value in functions if value.__module__ == found.__name__ and name[0] != "_"]
+    return [f"manihash.{module}.{name}" for name in names if name not in manihash.__all__]
+
+
+def page(title: str, text: str, names: list[str]) -> str:
+    """The source of a page: its title, its text, and a table of names that lead to their own pages."""
+    rows = "\n".join(f"   {name}" for name in names)
+    mark = "=" * len(title)
+    return f"{mark}\n{title}\n{mark}\n\n{text}\n\n.. autosummary::\n   :toctree: generated\n\n{rows}\n"
+
+
+def write_pages(_app: Sphinx, _config: Config) -> None:
+    """Write the pages; a page that did not change keeps its time stamp, so that it is not built again."""
+    listed = subjects()
+    for file, title, text, *_ in SUBJECTS:
+        source = page(title, text, listed[file])
+        path = FOLDER / f"{file}.rst"
+        if listed[file] and (not path.exists() or path.read_text("utf-8") != source):
+            path.write_text(source, "utf-8")
+
+
+def of_another_package(_app: Sphinx, _what: str, _name: str, member: object, *_: object) -> bool | None:
+    """Leave out the methods that scikit-learn and Python define; None keeps what autodoc decided."""
+    function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+    module = getattr(function, "__module__", None) or getattr(function, "__objclass__", type(None)).__module__
+    return None if module.startswith("manihash") else True
+
+
+def keep_bars(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
+    """Escape ``|`` outside of code, because |x| is a length in our docstrings and a substitution in rst."""
+    in_example = False
+    for number, line in enumerate(lines):
+        in_example = bool(line.strip()) and (in_example or line.lstrip().startswith(">>>"))
+        if not in_example:
+            parts = line.split("``")
+            parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
+            lines[number] = "``".join(parts)
+
+
+def keep_lists(_app: Sphinx, _what: str, name: str, _obj: object, _options: object, lines: list[str]) -> None:
+    """Show the notes of ``recipe`` as they are printed: lists of recipes and of their options."""
+    if name == "manihash.recipe":
+        start, stop = (lines.index(f".. rubric:: {title}") for title in ("Notes", "Examples"))
+        notes = [f"    {line}".rstrip().replace("\\|", "|") for line in lines[start + 1 : stop]]
+        lines[start + 1 : stop] = ["", "::", "", *notes, ""]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Write the pages before Sphinx collects the files."""
+    app.connect("config-inited", write_pages)
+    app.connect("autodoc-skip-member", of_another_package)
+    app.connect("autodoc-process-docstring", keep_bars, priority=900)
+    app.connect("autodoc-process-docstring", keep_lists, priority=901)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
