@@ -34,6 +34,7 @@ ORDER = [
     {"search"},
     {"stores"},
     {"datasets"},
+    {"advice"},
     {"report"},
     {"paper"},
     {"demo"},

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from manihash.advice.choice import Choice
+    from manihash.advice.choose import choose
     from manihash.base.affinity import GraphAffinity
     from manihash.base.kmeans import KMeansBase, RandomBase
     from manihash.base.large import LargeBase
@@ -84,6 +86,8 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "choose": "manihash.advice.choose",
+    "Choice": "manihash.advice.choice",
     "IMH": "manihash.hashers.imh",
     "Hasher": "manihash.hashers._hasher",
     "Hybrid": "manihash.hashers.hybrid",

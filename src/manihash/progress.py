@@ -6,9 +6,13 @@ are shown if the level of the logger is DEBUG, or by the progress bar of the com
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 _log = logging.getLogger("manihash.progress")
 _notes = logging.getLogger("manihash.note")
+_without_notes: ContextVar[bool] = ContextVar("without notes", default=False)
 
 
 def advance(stage: str, done: int, total: int, detail: str = "") -> None:
@@ -20,4 +24,15 @@ def advance(stage: str, done: int, total: int, detail: str = "") -> None:
 
 def note(text: str) -> None:
     """Report a choice that the user may want to change."""
-    _notes.info("%s", text)
+    if not _without_notes.get():
+        _notes.info("%s", text)
+
+
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Report no choices inside the block: those of trials are not the user's."""
+    before = _without_notes.set(True)
+    try:
+        yield
+    finally:
+        _without_notes.reset(before)

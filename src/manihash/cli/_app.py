@@ -7,6 +7,7 @@ import typer
 from manihash import __version__
 from manihash.cli._command import Command, Group
 from manihash.cli._tables import reads_tables
+from manihash.cli.choose import choose
 from manihash.cli.data import data
 from manihash.cli.dedup import dedup
 from manihash.cli.demo import demo
@@ -23,7 +24,7 @@ from manihash.cli.search import search
 from manihash.cli.serve import serve
 from manihash.cli.stats import stats
 
-_ORDER = ["demo", "data", "fit", "encode", "index", "search", "serve", "dedup", "stats", "explore"]
+_ORDER = ["demo", "data", "choose", "fit", "encode", "index", "search", "serve", "dedup", "stats", "explore"]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
 
@@ -46,7 +47,7 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 for command in (demo, paper, info):
     app.command(cls=Command)(command)
-for reader in (fit, encode, index, search, serve, dedup, stats, explore, export, onnx, evaluate):
+for reader in (choose, fit, encode, index, search, serve, dedup, stats, explore, export, onnx, evaluate):
     app.command(cls=Command)(reads_tables(reader))
 
 

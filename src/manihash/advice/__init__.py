@@ -1,0 +1,1 @@
+"""Advice about vectors: which encoder suits them."""

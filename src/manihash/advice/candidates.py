@@ -1,0 +1,125 @@
+"""The candidates among which ``choose`` chooses, and their measurement on a sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from manihash.advice.quality import Quality, Truths, quality_of_codes
+from manihash.advice.sample import Sample
+from manihash.code_layout import layout_of, layout_options
+from manihash.codes import hamming, n_bytes
+from manihash.hashers.recipes import recipe
+from manihash.progress import without_notes
+from manihash.search.index import HammingIndex
+from manihash.types import Floats
+
+MANIFOLD = ("imh-tsne-rotated", "imh-graph-small", "imh-graph", "imh-hybrid", "imh-large-ee", "agh2")
+OTHER = ("itq", "sph", "sign")
+# imh-graph has a base point for every sixth row, and as many as imh-graph-small up to this many rows.
+_SAME_BASE_ROWS = 6 * 2000
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A recipe at one code length."""
+
+    recipe: str
+    n_bits: int
+
+    def __str__(self) -> str:
+        return f"{self.recipe}, {self.n_bits} bits"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A candidate on a sample: quality and times, or the reason why it was not measured."""
+
+    candidate: Candidate
+    quality: Quality | None = None
+    bytes_per_row: int = 0
+    fit_seconds: float = 0.0
+    encode_us_per_row: float = 0.0
+    search_us_per_query: float = 0.0
+    copies: "CopiesFound | None" = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class CopiesFound:
+    """Share of the planted copies whose original is within each radius, and rows within it: (n_bits + 1,)."""
+
+    found: Floats
+    returned: Floats
+
+
+def candidates(lengths: Sequence[int], n_rows: int) -> list[Candidate]:
+    """All candidates for a sample of some rows, short codes first."""
+    same = {"imh-graph-small"} if n_rows <= _SAME_BASE_ROWS else set()
+    names = [name for name in (*OTHER, *MANIFOLD) if name not in same]
+    return [Candidate(name, bits) for bits in sorted(set(lengths)) for name in names]
+
+
+def measure(
+    candidate: Candidate, sample: Sample, truths: Truths, seed: int, copies: "Copies | None" = None
+) -> Measured:
+    """Fit a candidate to the sample and measure it; a method that refuses the rows gives a reason."""
+    times = [perf_counter()]
+    try:
+        with without_notes():
+            hasher = recipe(candidate.recipe, candidate.n_bits, seed).fit(sample.X)
+    except ValueError as error:
+        return Measured(candidate, reason=str(error))
+    times.append(perf_counter())
+    codes = hasher.encode(sample.X)
+    times.append(perf_counter())
+    queries = hasher.encode(sample.Q)
+    options = layout_options(hasher)
+    layout = layout_of(candidate.n_bits, **({"first_bits": None, "weight": 0.5} | options))
+    quality = quality_of_codes(queries, codes, truths, candidate.n_bits, layout)
+    index = HammingIndex(codes, candidate.n_bits, **options)
+    index.search(queries[:1], k=min(10, len(codes)))
+    start = perf_counter()
+    index.search(queries, k=min(10, len(codes)))
+    search = perf_counter() - start
+    fit, encode = np.diff(times)
+    return Measured(
+        candidate,
+        quality,
+        n_bytes(candidate.n_bits),
+        float(fit),
+        1e6 * float(encode) / len(codes),
+        1e6 * search / len(queries),
+        None if copies is None else _found(hasher, codes, copies),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Noisy copies (c, d) of some rows of a sample, and the positions (c,) of their originals."""
+
+    X: Floats
+    of: Any
+
+
+def plant_copies(sample: Sample, spacing: float, number: int, rng: np.random.Generator) -> Copies:
+    """Copies of random rows with normal noise, of a quarter of the spacing of the rows in length."""
+    some = np.sort(rng.choice(len(sample.X), min(number, len(sample.X)), replace=False))
+    noise = rng.normal(size=(len(some), sample.X.shape[1]))
+    noise *= spacing / 4 / np.linalg.norm(noise, axis=1, keepdims=True)
+    return Copies((sample.X[some] + noise).astype(sample.X.dtype), some)
+
+
+def _found(hasher: Any, codes: Any, copies: Copies) -> CopiesFound:
+    """How many copies are within each radius of their originals, and how many rows are."""
+    near = np.zeros(hasher.n_bits_ + 1)
+    returned = np.zeros(hasher.n_bits_ + 1)
+    encoded = hasher.encode(copies.X)
+    for start in range(0, len(encoded), 256):
+        distance = hamming(encoded[start : start + 256], codes)
+        own = distance[np.arange(len(distance)), copies.of[start : start + 256]]
+        near += np.bincount(own, minlength=len(near))
+        returned += np.bincount(distance.ravel(), minlength=len(returned))
+    return CopiesFound(np.cumsum(near) / len(encoded), np.cumsum(returned) / len(encoded))

@@ -1,0 +1,224 @@
+"""manihash choose: recommend a recipe, a code length and a radius for a file of vectors."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from manihash.cli import _inputs, _labels, _options
+from manihash.cli._output import print_json, print_message, print_result
+from manihash.cli._progress import progress_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from manihash import Choice
+
+_SHOWN = 12
+_COLUMNS = {  # key of a record: heading, format
+    "score": ("score", "{:.3f}"),
+    "map": ("MAP", "{:.3f}"),
+    "precision_at_10": ("P@10", "{:.3f}"),
+    "recall_at_10": ("R@10", "{:.3f}"),
+    "recall_at_10_rescored": ("rescored", "{:.3f}"),
+    "radius": ("radius", "{}"),
+    "returned": ("rows", "{:,.0f}"),
+    "lookup_recall": ("recall", "{:.3f}"),
+    "empty": ("empty", "{:.2f}"),
+    "bytes_per_row": ("bytes", "{}"),
+    "fit_seconds": ("fit s", "{:.1f}"),
+    "encode_us_per_row": ("encode µs", "{:.1f}"),
+    "search_us_per_query": ("search µs", "{:.1f}"),
+}
+
+
+def choose(
+    vectors: Annotated[
+        str, typer.Argument(metavar="VECTORS", help=f"File of vectors: {_options.VECTOR_FILES}.")
+    ],
+    bits: Annotated[
+        int | None,
+        typer.Option("--bits", "-b", help="Largest code length in bits.", show_default="64"),
+    ] = None,
+    code_bytes: Annotated[
+        int | None,
+        typer.Option("--bytes", help="Largest code length in bytes, instead of --bits.", show_default=False),
+    ] = None,
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--goal",
+            metavar="GOAL",
+            help="What the codes are for: auto, ranking, lookup, neighbors or duplicates.",
+        ),
+    ] = "auto",
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="Labels of the vectors, one per row; -1 or an empty field for none.",
+            show_default=False,
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option("--sample", help="Largest number of rows to measure with.")] = 20_000,
+    max_candidates: Annotated[
+        int | None,
+        typer.Option(
+            "--max-candidates",
+            help="Number of rows that a look-up may return on average.",
+            show_default="mean number of rows with one label; without labels 1 % of the rows",
+        ),
+    ] = None,
+    max_fit_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--max-fit-seconds",
+            help="Longest time to fit the model to all rows, estimated from the sample.",
+            show_default="no limit",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Write the page index.html here.", show_default=False
+        ),
+    ] = None,
+    seed: _options.Seed = 0,
+    as_json: _options.Json = False,
+    quiet: _options.Quiet = False,
+) -> None:
+    """Recommend a recipe, a code length and a radius for your vectors.
+
+    Candidates are fitted to a random sample of the rows and measured with
+    held-out queries: first answers with and without rescoring, the whole
+    ranking, the look-up within a radius, memory and time. The best one for the
+    goal is recommended:
+
+      ranking     relevant rows first (MAP)
+      lookup      relevant rows within a small radius (F1)
+      neighbors   the nearest rows (recall@10 after rescoring 100 rows)
+      duplicates  copies within a radius that returns at most ten rows
+      auto        a good ranking with good first answers (MAP and precision@10)
+
+    Without --labels, relevant rows are those of the query's cluster in the
+    neighbor graph, and the nearest rows. Labels are used to measure only.
+
+    Examples:
+
+      manihash choose vectors.npy --bytes 8 --out choice/
+      manihash choose vectors.npy --labels labels.npy --max-fit-seconds 120
+      manihash choose vectors.npy --goal neighbors --bits 128 --json
+    """
+    _inputs.check_inputs(vectors, labels)
+    n_bits = _code_length(bits, code_bytes)
+    if out is not None:
+        from manihash.report.folder import check_folder
+
+        check_folder(out, [_PAGE])
+    start = perf_counter()
+    with progress_shown(quiet) as bar:
+        bar.start("reading vectors")
+        from manihash.advice.choose import choosing
+        from manihash.cli import _tables
+        from manihash.files.formats import open_vectors
+
+        X = open_vectors(vectors, **_tables.keywords())
+        y = None if labels is None else _labels.read_labels(labels, X.shape[0])
+        steps = choosing(
+            X,
+            n_bits,
+            goal,
+            y,
+            seed,
+            sample=sample,
+            max_candidates=max_candidates,
+            max_fit_seconds=max_fit_seconds,
+        )
+        choice = _finished(steps, bar)
+        if out is not None:
+            _write(choice, vectors, out)
+    _show(choice, vectors, perf_counter() - start, as_json=as_json)
+    if out is not None:
+        print_message("written", str(out / _PAGE), "green")
+
+
+_PAGE = "index.html"
+
+
+def _code_length(bits: int | None, code_bytes: int | None) -> int:
+    """Return the largest code length in bits, from the one of two options that is given."""
+    from manihash.checks import positive_int
+
+    if bits is not None and code_bytes is not None:
+        raise typer.BadParameter("got both --bits and --bytes: give one of the two")
+    if code_bytes is not None:
+        return 8 * positive_int(code_bytes, "--bytes")
+    return 64 if bits is None else positive_int(bits, "--bits", least=2)
+
+
+def _finished(steps: "Generator[str, None, Choice]", bar: Any) -> "Choice":
+    """Return the choice after all steps, each named in the progress bar."""
+    step = "nothing"
+    try:
+        while True:
+            step = next(steps)
+            bar.start(step)
+    except StopIteration as done:
+        return done.value
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped at: {step}; nothing was written") from None
+
+
+def _write(choice: "Choice", vectors: str, out: Path) -> None:
+    from datetime import date
+
+    from manihash.report.choice import choice_page
+    from manihash.report.folder import replace_files
+
+    html = choice_page(choice, Path(vectors).name, date.today())
+    replace_files(out, {_PAGE: html.encode()}, _PAGE)
+
+
+def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool) -> None:
+    document: dict[str, Any] = {
+        "vectors": vectors,
+        "recipe": choice.recipe,
+        "n_bits": choice.n_bits,
+        "radius": choice.radius,
+        "goal": choice.goal,
+        "relevance": choice.relevance,
+        "peer": choice.peer,
+        "sample": choice.sample,
+        "reasons": choice.reasons,
+        "table": choice.table,
+        "seconds": round(seconds, 1),
+    }
+    if as_json:
+        print_json(document)
+        return
+    print_result(_table(choice))
+    print_result(Text(f"\n{choice}\n"))
+    print_result(
+        Text(f"manihash fit {vectors} --recipe {choice.recipe} --bits {choice.n_bits} -o model.mhash")
+    )
+
+
+def _table(choice: "Choice") -> Table:
+    """Return a table of the best candidates; the recommended one is marked."""
+    table = Table("", "recipe", "bits", box=None, header_style="bold")
+    for heading, _ in _COLUMNS.values():
+        table.add_column(heading, justify="right")
+    measured = [row for row in choice.table if row["score"] is not None]
+    best = choice.best
+    shown = measured[:_SHOWN] if best in measured[:_SHOWN] else [*measured[: _SHOWN - 1], best]
+    for row in shown:
+        cells = (format_.format(row[key]) if key in row else "-" for key, (_, format_) in _COLUMNS.items())
+        table.add_row("→" if row is best else "", row["recipe"], str(row["n_bits"]), *cells)
+    left = len(choice.table) - len(shown)
+    if left:
+        table.caption = f"{left} more candidates: use --json or --out"
+    return table

@@ -1,0 +1,63 @@
+"""Quality of codes agrees with the evaluation harness and with counting by hand."""
+
+import numpy as np
+import pytest
+
+from manihash import EuclideanTruth, LabelTruth, evaluate, pack
+from manihash.advice.quality import Truths, quality_of_codes
+from manihash.code_layout import CodeLayout
+from manihash.codes import hamming
+from manihash.evaluation import NeighborTruth
+
+BITS = 24
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(0)
+    y = rng.integers(5, size=440)
+    X = rng.normal(size=(5, 12))[y] + rng.normal(size=(440, 12))
+    codes = pack(X @ rng.normal(size=(12, BITS)) > 0)
+    Q, D = X[:40], X[40:]
+    truths = Truths(
+        LabelTruth(y[:40], y[40:]), NeighborTruth(Q, D, 10), NeighborTruth(Q, D, 100), EuclideanTruth(Q, D)
+    )
+    return codes[:40], codes[40:], truths
+
+
+@pytest.mark.parametrize("layout", [None, CodeLayout(BITS, 8, 0.5)])
+def test_ranking_and_look_up_are_those_of_evaluate(case, layout):
+    queries, codes, truths = case
+    found = quality_of_codes(queries, codes, truths, BITS, layout)
+    options = {} if layout is None else {"first_bits": 8, "weight": 0.5}
+    expected = evaluate(queries, codes, truths.relevant, BITS, 3, neighbors=truths.ten, **options)
+    assert found.map == pytest.approx(expected.map_ties)
+    assert found.precision_at_10 == pytest.approx(expected.precision_at_10)
+    assert found.recall_at_10 == pytest.approx(expected.recall_at_10)
+    assert found.lookup.relevant_precision[3] == pytest.approx(expected.precision)
+    assert found.lookup.relevant_recall[3] == pytest.approx(expected.recall)
+    nearest = evaluate(queries, codes, truths.nearest, BITS, **options)
+    assert found.nearest_map == pytest.approx(nearest.map_ties)
+    assert found.nearest_precision_at_10 == pytest.approx(nearest.precision_at_10)
+
+
+def test_rescoring_finds_the_neighbors_in_a_shortlist_of_ten_times_as_many(case):
+    queries, codes, truths = case
+    found = quality_of_codes(queries, codes, truths, BITS)
+    near = truths.ten.relevant(0, 40)
+    rng = np.random.default_rng(0)
+    shares = []
+    for _ in range(200):  # ties in random order
+        order = np.argsort(hamming(queries, codes) + rng.random((40, 400)), axis=1)[:, :100]
+        shares.append(np.take_along_axis(near, order, axis=1).sum(axis=1).mean() / 10)
+    assert found.recall_at_10_rescored == pytest.approx(np.mean(shares), abs=0.01)
+
+
+def test_look_up_counts_rows_and_empty_answers(case):
+    queries, codes, truths = case
+    lookup = quality_of_codes(queries, codes, truths, BITS).lookup
+    inside = hamming(queries, codes) <= 4
+    assert lookup.returned[4] == pytest.approx(inside.sum(axis=1).mean())
+    assert lookup.empty[4] == pytest.approx((~inside.any(axis=1)).mean())
+    near = truths.ten.relevant(0, 40)
+    assert lookup.recall[4] == pytest.approx(((inside & near).sum(axis=1) / near.sum(axis=1)).mean())

@@ -1,0 +1,63 @@
+"""manihash choose prints a table, writes a page, and refuses invalid options."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import run
+
+from manihash.advice import candidates
+
+
+@pytest.fixture(autouse=True)
+def few_candidates(monkeypatch):
+    monkeypatch.setattr(candidates, "MANIFOLD", ("imh-graph",))
+    monkeypatch.setattr(candidates, "OTHER", ("itq", "sign"))
+
+
+def test_the_recommendation_can_be_fitted(folder):
+    result = run("choose", "X.npy", "--labels=y.npy", "--bytes=1", "--json")
+    document = json.loads(result.stdout)
+    assert document["n_bits"] <= 8
+    assert document["recipe"] in ("imh-graph", "itq", "sign")
+    assert {row["n_bits"] for row in document["table"]} == {4, 8, 16}
+    run("fit", "X.npy", f"--recipe={document['recipe']}", f"--bits={document['n_bits']}", "-o", "m.mhash")
+    assert Path("m.mhash").exists()
+
+
+def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
+    result = run("choose", "X.npy", "--bits=8", "--out=choice")
+    assert "→" in result.stdout
+    assert "Use " in result.stdout
+    page = Path("choice/index.html").read_text()
+    assert "All candidates" in page
+    assert "←" in page
+    run("choose", "X.npy", "--bits=8", "--out=choice")  # replaced
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["X.npy", "--bits=8", "--bytes=1"], "got both --bits and --bytes"),
+        (["X.npy", "--goal=best"], "unknown goal 'best'"),
+        (["missing.npy"], "no file at missing.npy"),
+        (["X.npy", "--labels=yq.npy"], "one label for each of 300 rows"),
+        (["Q.npy"], "got 20 rows: choose needs at least 200"),
+    ],
+)
+def test_invalid_options_are_refused_and_nothing_is_written(folder, arguments, message):
+    result = run("choose", *arguments, "--out=choice", code=2)
+    assert message in " ".join(result.stderr.split())
+    assert not Path("choice").exists()
+
+
+def test_an_interruption_leaves_nothing_behind(folder, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("manihash.advice.choose.measure", interrupted)
+    result = run("choose", "X.npy", "--bits=8", "--out=choice", code=130)
+    assert "stopped at: itq, 4 bits (1 of" in " ".join(result.stderr.split())
+    assert not Path("choice").exists()
+    assert np.load("X.npy").shape == (300, 16)
