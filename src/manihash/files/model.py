@@ -15,6 +15,7 @@ from manihash.files.errors import ModelFileError
 from manihash.files.lineage import checked_lineage, old_lineage
 from manihash.files.model_format import Arrays, read_document, write_document
 from manihash.files.registry import model_class, name_in_files, part_class
+from manihash.files.trial import check_arrays, try_out
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -71,10 +72,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     document, arrays = read_document(path)
     try:
+        check_arrays(arrays)
         model = model_class(document["class"])(**_from_json(document["params"], arrays))
         _set_fitted_values(model, _from_json(document["fitted"], arrays))
         has_lineage = hasattr(model, "lineage_")
         model.lineage_ = checked_lineage(model.lineage_) if has_lineage else old_lineage(model)
+        try_out(model, arrays)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"{error}" if isinstance(error, ModelFileError) else f"{error!r}: fit the model again"
         raise ModelFileError(f"cannot load a model from {path}: {text}") from error

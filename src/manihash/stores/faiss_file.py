@@ -182,7 +182,10 @@ def _read(path: Path) -> _Content:
         ids = np.arange(n, dtype=np.int64)
         if mapped:
             ids_at = _skip(path, file, n, item=8)
-            ids = check_ids(np.fromfile(path, "<i8", n, offset=ids_at))
+            try:
+                ids = check_ids(np.fromfile(path, "<i8", n, offset=ids_at))
+            except ValueError as error:
+                raise StoreError(f"{path} cannot be used: {error}") from error
         n_bits = _true_bits(path, file.read(_TRAILER.size), width)
     codes = np.memmap(path, np.uint8, "r", start, (n, width)) if n else np.empty((0, width), np.uint8)
     return _Content(n_bits, codes, ids)
