@@ -38,6 +38,7 @@ setup: .venv/.test-ready ## create .venv with the dependencies of demo and test
 
 demo: setup ## learn codes of handwritten digits, offline, and write demo/index.html
 	$(BIN)/manihash demo --out demo
+	@echo "(in this checkout: $(BIN)/manihash explore --data digits)"
 
 test: setup ## run the tests that need no optional part
 	$(BIN)/python -m pytest -q -m "not extra"

@@ -20,11 +20,25 @@ from manihash.cli.index import index
 from manihash.cli.info import info
 from manihash.cli.onnx import onnx
 from manihash.cli.paper import paper
+from manihash.cli.report import report
 from manihash.cli.search import search
 from manihash.cli.serve import serve
 from manihash.cli.stats import stats
 
-_ORDER = ["demo", "data", "choose", "fit", "encode", "index", "search", "serve", "dedup", "stats", "explore"]
+_ORDER = [
+    "demo",
+    "data",
+    "choose",
+    "fit",
+    "encode",
+    "index",
+    "search",
+    "serve",
+    "dedup",
+    "stats",
+    "explore",
+    "report",
+]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
 
@@ -47,7 +61,21 @@ app = typer.Typer(
 app.add_typer(data, name="data")
 for command in (demo, paper, info):
     app.command(cls=Command)(command)
-for reader in (choose, fit, encode, index, search, serve, dedup, stats, explore, export, onnx, evaluate):
+for reader in (
+    choose,
+    fit,
+    encode,
+    index,
+    search,
+    serve,
+    dedup,
+    stats,
+    explore,
+    report,
+    export,
+    onnx,
+    evaluate,
+):
     app.command(cls=Command)(reads_tables(reader))
 
 

@@ -140,6 +140,10 @@ def _show_end(result: "Demo", document: dict[str, Any]) -> None:
     print_result(
         Text.assemble(("page ", "bold"), f"{document['page']} (written in {document['seconds']:.0f} s)")
     )
+    name = result.setup.data.name
+    print_result(
+        Text.assemble(("next ", "bold"), f"manihash explore --data {name} opens a page to explore them")
+    )
 
 
 def _document(result: "Demo") -> dict[str, Any]:

@@ -145,3 +145,28 @@ def png(figure: Any) -> bytes:
     file = BytesIO()
     figure.savefig(file, format="png", dpi=192, metadata={"Software": None})
     return file.getvalue()
+
+
+def places(points: NDArray[Any], numbers: NDArray[Any] | None, names: Sequence[str]) -> bytes:
+    """Many points (n, 2) in two dimensions as SVG, with the points as an image.
+
+    Colors and markers of the legend are by ``numbers`` (n,), positions in ``names``; those beyond the names
+    are gray and below the others.
+    """
+    with settings():
+        figure, axes = _figure(7.2, 6.0)
+        size = min(14.0, max(0.5, 40_000 / len(points)))
+        groups = np.full(len(points), -1) if numbers is None else np.where(numbers < len(names), numbers, -1)
+        for number in (-1, *range(len(names))):
+            own = points[groups == number]
+            if not len(own):
+                continue
+            color = _COLORS[number % len(_COLORS)] if number >= 0 else "#b9c0c9" if names else _COLORS[0]
+            axes.scatter(*own.T, s=size, color=color, lw=0, alpha=0.8, rasterized=True, zorder=number + 2)
+            title = names[number] if number >= 0 else "other"
+            axes.scatter([], [], s=40, color=color, lw=0, label=title)
+        axes.set_aspect("equal")
+        axes.set_axis_off()
+        if names:
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, handletextpad=0.2)
+        return svg(figure, bbox_inches="tight", dpi=200)

@@ -74,7 +74,7 @@ def test_the_map_is_an_inductive_embedding_that_keeps_neighbors(exploration, dig
 
 
 def test_the_summary_says_what_the_statistics_of_the_index_say(exploration):
-    summary = exploration.summary()
+    summary = exploration.summary
     assert [model["n_bits"] for model in summary["models"]] == [20, 70]
     for shown, model in zip(summary["models"], exploration.models, strict=True):
         assert shown["stats"]["distinct_codes"] == len(np.unique(model.codes, axis=0))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from manihash.web.explore import export
-from manihash.web.explore.application import arrays_of
 from manihash.web.explore.exploration import prepare
 from manihash.web.explore.rows import explored_rows
 
@@ -32,7 +31,7 @@ def test_the_file_requests_nothing(page):
 
 
 def test_the_file_holds_the_arrays_of_the_page(page, exploration):
-    for name, array in arrays_of(exploration).items():
+    for name, array in exploration.arrays.items():
         text = re.search(rf'id="array-{name}">(.*?)</script>', page, re.DOTALL)[1]
         assert b64decode(text) == array
 

@@ -75,12 +75,11 @@ class _Answers:
 
     async def summary(self, request: Request) -> Response:
         """Names, numbers and statistics."""
-        return json_answer({**await run_in_threadpool(self.exploration.summary), "server": True})
+        return json_answer({**self.exploration.summary, "server": True})
 
     async def array(self, request: Request) -> Response:
         """The bytes of an array: places, labels, or the codes and bucket sizes of a model."""
-        arrays = await run_in_threadpool(arrays_of, self.exploration)
-        name = request.path_params["name"]
+        arrays, name = self.exploration.arrays, request.path_params["name"]
         if name not in arrays:
             raise RequestError(404, f"no array {name}: there are {', '.join(arrays)}")
         return Response(arrays[name], media_type="application/octet-stream")
@@ -168,17 +167,6 @@ class _Answers:
         if bit >= model.n_bits:
             raise RequestError(404, f"no bit {bit}: bits are numbered from 0 to {model.n_bits - 1}")
         return bit
-
-
-def arrays_of(exploration: Exploration) -> dict[str, bytes]:
-    """The arrays of the page as bytes, little-endian, row by row."""
-    arrays: dict[str, Any] = {"places": exploration.steps.astype("<u2")}
-    if exploration.rows.labels is not None:
-        arrays["labels"] = exploration.rows.labels.numbers.astype("<u2")
-    for number, model in enumerate(exploration.models):
-        arrays[f"codes-{number}"] = model.codes
-        arrays[f"buckets-{number}"] = model.bucket_sizes.astype("<u4")
-    return {name: array.tobytes() for name, array in arrays.items()}
 
 
 async def _body(request: Request) -> bytes:

@@ -32,6 +32,10 @@ class Exploration:
     plane: Plane
     steps: NDArray[np.uint16]  # (n, 2), places on the map
 
+    def computed_now(self) -> None:
+        """Compute what the first picture and the first query need, so that nobody waits for it later."""
+        _ = self.summary, self.arrays, self.rows.in_memory
+
     @cached_property
     def takes_images(self) -> bool:
         """Whether an uploaded image can be a query: the vectors are the pixels of the images."""
@@ -39,6 +43,7 @@ class Exploration:
         sample = sorted({0, n // 3, n // 2, n - 1})
         return isinstance(drawn, ArrayImages) and is_pixels(drawn, self.rows.X, sample)
 
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """What the page needs first, besides the arrays."""
         rows = self.rows
@@ -54,6 +59,17 @@ class Exploration:
             "takes_images": self.takes_images,
             "models": [self._model(model) for model in self.models],
         }
+
+    @cached_property
+    def arrays(self) -> dict[str, bytes]:
+        """The arrays of the page as bytes, little-endian, row by row."""
+        arrays: dict[str, Any] = {"places": self.steps.astype("<u2")}
+        if self.rows.labels is not None:
+            arrays["labels"] = self.rows.labels.numbers.astype("<u2")
+        for number, model in enumerate(self.models):
+            arrays[f"codes-{number}"] = model.codes
+            arrays[f"buckets-{number}"] = model.bucket_sizes.astype("<u4")
+        return {name: array.tobytes() for name, array in arrays.items()}
 
     def _model(self, model: CodedRows) -> dict[str, Any]:
         layout = {"first_bits": None, "weight": None, **model.layout}
@@ -150,4 +166,6 @@ def prepare(rows: ExploredRows, hashers: Sequence[tuple[str, Hasher]], *, seed: 
     models = tuple(coded_rows(name, hasher, rows) for name, hasher in hashers)
     normalize = bool(getattr(models[0].hasher, "normalize", False))
     plane, steps = fit_plane(rows.X, normalize=normalize, seed=seed)
-    return Exploration(rows, models, plane, steps)
+    exploration = Exploration(rows, models, plane, steps)
+    exploration.computed_now()
+    return exploration

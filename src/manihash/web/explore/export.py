@@ -13,7 +13,7 @@ from manihash.evaluation.truth import nearest_euclidean
 from manihash.files.atomic import atomic_write
 from manihash.report import pictures
 from manihash.types import Floats, Ids
-from manihash.web.explore.application import arrays_of, static_text
+from manihash.web.explore.application import static_text
 from manihash.web.explore.exploration import MOST_RADIUS, Exploration
 
 PICTURE_BUDGET = 12 * 2**20  # bytes of all pictures
@@ -30,6 +30,14 @@ _EXPORT = re.compile(r"^export (?:async )?(?:class|function|const) (\w+)", re.MU
 
 def write_file(exploration: Exploration, path: Path) -> list[str]:
     """Write the page to a file; returns what was left out, as sentences without a period."""
+    html, notes = file_text(exploration)
+    with atomic_write(path) as part:
+        part.write_text(html, "utf-8")
+    return notes
+
+
+def file_text(exploration: Exploration) -> tuple[str, list[str]]:
+    """The page with its data as HTML, and what was left out."""
     content, arrays, notes = _content(exploration)
     html = static_text("index.html")
     icon = b64encode(static_text("icon.svg").encode()).decode()
@@ -43,10 +51,7 @@ def write_file(exploration: Exploration, path: Path) -> list[str]:
         for name, array in arrays.items()
     ]
     scripts.append(f'<script type="module">\n{bundled("main.js")}</script>')
-    html = html.replace('<script type="module" src="static/main.js"></script>', "\n".join(scripts))
-    with atomic_write(path) as part:
-        part.write_text(html, "utf-8")
-    return notes
+    return html.replace('<script type="module" src="static/main.js"></script>', "\n".join(scripts)), notes
 
 
 def bundled(main: str) -> str:
@@ -86,7 +91,7 @@ def _data_script(name: str, kind: str, text: str) -> str:
 def _content(exploration: Exploration) -> tuple[dict[str, Any], dict[str, bytes], list[str]]:
     """The JSON document and the arrays of the file, and notes about what was left out."""
     notes: list[str] = []
-    arrays = arrays_of(exploration)
+    arrays = dict(exploration.arrays)
     near = _neighbors(exploration)
     if near is None:
         notes.append(f"answers by vectors are left out (more than {_MOST_NEIGHBOR_ROWS:,} rows)")
@@ -97,7 +102,7 @@ def _content(exploration: Exploration) -> tuple[dict[str, Any], dict[str, bytes]
         )
     models = exploration.models
     content = {
-        "summary": exploration.summary(),
+        "summary": exploration.summary,
         "nearest": None if near is None else {"k": near[0].shape[1]},
         "bits": [[exploration.bit(model, bit) for bit in range(model.n_bits)] for model in models],
         "means": _means(exploration),

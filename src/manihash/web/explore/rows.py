@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.evaluation.truth import EuclideanScan, smallest
-from manihash.rows import rows_of
+from manihash.rows import Rows, rows_of
 from manihash.types import Floats, Ids
 from manihash.web.explore.thumbnails import Thumbnails, ValueStrips
 
 NO_LABEL = 2**16 - 1  # the number of the label of a row without a label
 _LEAST_ROWS = 10
+_ROUNDING = 1 + 1e-4  # rows this much further than the k-th are compared in float64
 _TEXT_LETTERS = 400  # of a text that are shown
 
 
@@ -76,19 +76,31 @@ class ExploredRows:
         """The vectors at these positions."""
         return rows_of(self.X).take(np.asarray(ids, np.int64))
 
+    @cached_property
+    def in_memory(self) -> Rows:
+        """The rows, kept in memory as numbers to compute with if they are not too large."""
+        return rows_of(self.X).cached()
+
     def nearest(self, vector: Floats, k: int, without: int | None = None) -> tuple[Ids, Floats]:
         """The k rows nearest to a vector by Euclidean distance, ties by id, and their distances.
 
         The row ``without``, which is the query itself, is left out.
         """
-        n = len(self) - (without is not None)
-        scan = EuclideanScan(vector[None], self.X)
-        (_, keys), *_ = scan.blocks("nearest rows")
+        query = vector.astype(self.in_memory.dtype)
+
+        def squares(block: Floats) -> Floats:
+            apart = block - query
+            return np.einsum("ij,ij->i", apart, apart)[:, None]
+
+        found = self.in_memory.stack(squares, 1, query.dtype, "nearest rows")[:, 0]
         if without is not None:
-            keys[0, without] = np.inf
-        ids = smallest(keys, min(k, n))[0]
-        apart = self.vectors(ids).astype(np.float64) - vector.astype(np.float64)
-        return ids, np.sqrt(np.square(apart).sum(axis=1))
+            found[without] = np.inf
+        k = min(k, len(self) - (without is not None))
+        near = np.flatnonzero(found <= np.partition(found, k - 1)[k - 1] * _ROUNDING)
+        apart = self.vectors(near).astype(np.float64) - vector.astype(np.float64)
+        exact = np.sqrt(np.square(apart).sum(axis=1))
+        order = np.argsort(exact, kind="stable")[:k]
+        return near[order], exact[order]
 
 
 def explored_rows(

@@ -33,7 +33,7 @@ export async function fill(panel, make) {
   const turn = (panel.turn = (panel.turn ?? 0) + 1);
   panel.setAttribute("aria-busy", "true");
   const slow = setTimeout(() => {
-    if (panel.turn === turn && !panel.hasChildNodes()) panel.replaceChildren(message("loading", "Loading …"));
+    if (panel.turn === turn && !panel.querySelector(":scope > :not(.state)")) panel.replaceChildren(message("loading", "Loading …"));
   }, 150);
   try {
     const made = await make();

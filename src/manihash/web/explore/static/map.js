@@ -1,6 +1,6 @@
 // The map: all rows in two dimensions, its colors, legend, names and tooltip.
 import { byId, element, grouped } from "./dom.js";
-import { bitColor, labelColor, levelColor, LEVELS, MOST_COLORS, NONE, OTHER, paletteBytes } from "./palette.js";
+import { bitColor, labelColor, levelColor, LEVELS, MOST_COLORS, NONE, paletteBytes } from "./palette.js";
 import { nearest } from "./codes.js";
 import { Scatter } from "./scatter.js";
 import { NO_LABEL } from "./session.js";
@@ -31,7 +31,7 @@ export class MapPanel {
   }
 
   /** The color of a label by its number. */
-  labelColor = (label) => labelColor(this.ranks[label] ?? MOST_COLORS, this.session.theme);
+  labelColor = (label) => labelColor(this.ranks[label], this.session.theme);
 
   /** Color the points by the choice of the session, and draw the legend. */
   recolor() {
@@ -57,10 +57,11 @@ export class MapPanel {
     const { labels, summary, theme } = this.session;
     for (let row = 0; row < colors.length; row++) {
       const rank = labels[row] === NO_LABEL ? -1 : this.ranks[labels[row]];
-      colors[row] = rank < 0 ? NONE : rank < MOST_COLORS ? rank : OTHER;
+      colors[row] = rank < 0 ? NONE : rank % MOST_COLORS;
     }
     const order = summary.labels.names.map((_, i) => i).sort((a, b) => this.ranks[a] - this.ranks[b]);
-    return [element("div", { class: "keys" }, order.map((label) =>
+    const note = order.length > MOST_COLORS ? element("p", { class: "note" }, `${grouped(order.length)} labels; colors repeat. Click a label to mark its rows.`) : null;
+    return [note ?? "", element("div", { class: "keys" }, order.map((label) =>
       this.#key(labelColor(this.ranks[label], theme), summary.labels.names[label], summary.labels.counts[label],
         () => this.#markWhere((row) => labels[row] === label, `label ${summary.labels.names[label]}`))))];
   }

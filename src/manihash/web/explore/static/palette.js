@@ -6,18 +6,17 @@ const LABELS = {
   dark: ["#4C9FE0", "#F07A2E", "#2CC79A", "#E39AC4", "#F2B632", "#8FD3FF", "#A9A9A9", "#CDB82C", "#D0568F", "#9385F0"],
 };
 export const MOST_COLORS = LABELS.light.length;
-export const OTHER = 254; // places of the palette: rows whose label has no color of its own,
-export const NONE = 255; // and rows without a value
+export const NONE = 255; // the place in the palette of rows without a value
 export const LEVELS = 250;
 
 const BITS = { light: ["#0072B2", "#D55E00"], dark: ["#4C9FE0", "#F07A2E"] };
-const GRAY = { light: ["#b9c0c9", "#c9cfd7"], dark: ["#5b6470", "#49515c"] };
+const GRAY = { light: "#c9cfd7", dark: "#49515c" };
 
 // Cividis, from low to high, which looks alike to people with and without color blindness.
 const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 
-/** The color of a label by its rank, the most frequent first. */
-export const labelColor = (rank, theme) => (rank < MOST_COLORS ? LABELS[theme][rank] : GRAY[theme][0]);
+/** The color of a label by its rank, the most frequent first; colors repeat. */
+export const labelColor = (rank, theme) => LABELS[theme][rank % MOST_COLORS];
 export const bitColor = (bit, theme) => BITS[theme][bit];
 
 /** The color of a share from 0 to 1. On a light page low values are dark, and on a dark page, too. */
@@ -37,8 +36,7 @@ export function paletteBytes(kind, theme) {
     else if (kind === "bit") set(i, bitColor(Math.min(i, 1), theme));
     else set(i, levelColor(i / (LEVELS - 1)));
   }
-  set(OTHER, GRAY[theme][0]);
-  set(NONE, GRAY[theme][1]);
+  set(NONE, GRAY[theme]);
   return bytes;
 }
 
