@@ -50,6 +50,10 @@ CASES ?= 2000
 fuzz: setup ## more cases of the generated tests than make test runs: make fuzz CASES=10000
 	MANIHASH_CASES=$(CASES) $(BIN)/python -m pytest -q tests/campaigns
 
+KILLS ?= 200
+torture: setup ## kill commands at random moments, and fill the disk: make torture KILLS=200
+	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_kill.py
+
 check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ before it reads the file, so that the parent process knows which case ended the 
 import resource
 import struct
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,8 @@ def write_originals(folder: Path) -> None:
     """Write one valid file of each kind."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 9)).astype(np.float32)
-    for extension in ("npy", "npz", "fvecs", "idx", "idx.gz", "csv", "h5", "parquet"):
+    optional = [name for name, module in (("h5", "h5py"), ("parquet", "pyarrow")) if find_spec(module)]
+    for extension in ("npy", "npz", "fvecs", "idx", "idx.gz", "csv", *optional):
         write(folder / f"rows.{extension}", X)
     write(folder / "rows.bvecs", (10 * X).astype(np.uint8))
     _write_sparse(folder / "sparse.npz", X)

@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 from file_mutations import write_originals
 
-pytest.importorskip("h5py")
-pytest.importorskip("pyarrow")
-
 CASES = int(os.environ.get("MANIHASH_CASES", "400"))
 PROGRAM = Path(__file__).parent.parent / "file_mutations.py"
 

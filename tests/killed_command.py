@@ -1,0 +1,50 @@
+"""The command in a process that is killed, or whose files cannot grow; light to import."""
+
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    ["manihash.cli._app", "manihash.cli._errors", "sklearn.base", "manihash.search"]
+)
+
+
+def _work(folder, args, file_limit, ready):
+    os.chdir(folder)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if file_limit is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    import manihash.files.resumable as resumable
+    import manihash.rows.local as local
+    from manihash.cli import main
+
+    resumable._CHECKPOINT_SECONDS = local._STREAM_SECONDS = 0.005
+    sys.argv = ["manihash", *args]
+    ready.set()
+    main()
+
+
+def run_killed(folder, args, seconds):
+    """Run the command and kill it after some seconds; return its exit code, negative if it was killed."""
+    return _run(folder, args, seconds, None)
+
+
+def run_limited(folder, args, file_limit):
+    """Run the command with a limit on the size of its files, as on a full disk; return its exit code."""
+    return _run(folder, args, None, file_limit)
+
+
+def _run(folder, args, seconds, file_limit):
+    ready = CONTEXT.Event()
+    process = CONTEXT.Process(target=_work, args=(str(folder), args, file_limit, ready))
+    process.start()
+    assert ready.wait(120)
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+    process.join()
+    return process.exitcode
