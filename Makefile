@@ -48,7 +48,8 @@ test-extras: .venv/.extras-ready ## run the tests of the optional parts, with re
 
 CASES ?= 2000
 fuzz: setup ## more cases of the generated tests than make test runs: make fuzz CASES=10000
-	MANIHASH_CASES=$(CASES) $(BIN)/python -m pytest -q tests/campaigns
+	MANIHASH_CASES=$(CASES) $(BIN)/python -m pytest -q tests/campaigns tests/web/test_openapi.py
+	MANIHASH_KILLS=20 $(BIN)/python -m pytest -q tests/web/test_rows.py -k kill_9
 
 KILLS ?= 200
 torture: setup ## kill commands at random moments, and fill the disk: make torture KILLS=200

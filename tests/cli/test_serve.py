@@ -1,5 +1,7 @@
 """manihash serve: what it refuses at the start, and that it serves."""
 
+import json
+
 import numpy as np
 import pytest
 from command import run, stderr_line
@@ -86,3 +88,23 @@ def test_missing_and_readable_keys_are_warned_of(folder):
     args = ["serve", "model12.mhash", "codes.mhx", "--port", "70000"]
     assert "chmod 600 key.txt" in stderr_line(run(*args, "--api-key-file", "key.txt", code=2))
     assert "everyone who can reach 0.0.0.0" in stderr_line(run(*args, "--host", "0.0.0.0", code=2))
+
+
+def test_a_server_that_could_be_changed_by_anyone_is_refused(folder):
+    args = ["serve", "model12.mhash"]
+    result = run(*args, "codes.mhx", "--writable", "--host", "0.0.0.0", code=2)
+    assert "give --api-key-file" in stderr_line(result)
+    result = run(*args, "codes.mhx", "--writable", "--vectors", "vectors.npy", code=2)
+    assert "no vectors of new rows" in stderr_line(result)
+    assert "--writable needs an index file" in stderr_line(run(*args, "codes.npy", "--writable", code=2))
+
+
+def test_search_reads_the_changes_that_a_killed_server_left(folder):
+    X = np.load("vectors.npy")
+    with serving("model12.mhash", "codes.mhx", "--writable") as server:
+        ids = httpx.post(f"{server.url}/v1/rows", json={"vectors": X[:1].tolist()}).json()["ids"]
+        server.process.kill()
+    assert ids == [50]
+    np.save("query.npy", X[:1])
+    result = run("search", "model12.mhash", "codes.mhx", "query.npy", "--radius", "0", "--json")
+    assert {0, 50} <= set(json.loads(result.stdout)["answers"][0]["ids"])

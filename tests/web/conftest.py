@@ -37,18 +37,19 @@ def connect(hasher, rows):
     """A context manager: a client of an API with some options of the service."""
     from starlette.testclient import TestClient
 
-    from manihash.web.api import Api
-    from manihash.web.application import application
-    from manihash.web.messages import Limits
-    from manihash.web.service import Service
+    from manihash.search.durable import DurableIndex
+    from manihash.web.api.application import search_application
+    from manihash.web.api.messages import Limits
+    from manihash.web.api.service import Service
 
     @contextmanager
-    def connect(*, keys=None, vectors=None, **limits):
-        service = Service(hasher, index_of(hasher, rows), Limits(**limits), vectors)
-        api = Api(service, keys)
-        app = application(api.routes(), lifespan=api.lifespan)
+    def connect(*, keys=None, vectors=None, file=None, **limits):
+        durable = None if file is None else DurableIndex(file)
+        index = index_of(hasher, rows) if durable is None else durable.index
+        service = Service(hasher, index, Limits(**limits), vectors)
+        app = search_application(service, keys=keys, durable=durable)
         with TestClient(app, raise_server_exceptions=False) as client:
-            client.api, client.service = api, service
+            client.service = service
             yield client
 
     return connect

@@ -22,9 +22,9 @@ def open_index(path: str, bits: int | None = None, *, mmap: bool = True) -> "Ham
     """Return the index of an index file, by default as a memory map, or a new index of a file of codes."""
     if not is_index(path):
         return build_index(path, bits, None)
-    from manihash import HammingIndex
+    from manihash.search.durable import load_with_changes
 
-    index = HammingIndex.load(path, mmap=mmap)
+    index = load_with_changes(path, mmap=mmap)
     if bits is not None and bits != index.n_bits:
         raise ValueError(f"got --bits {bits}, but {path} holds codes of {index.n_bits} bits: omit --bits")
     return index

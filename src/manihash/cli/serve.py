@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash import HammingIndex, Hasher
-    from manihash.web.keys import ApiKeys
+    from manihash.web.api.keys import ApiKeys
 
 
 def serve(
@@ -43,6 +43,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Let requests add, update and delete rows of the index file.")
+    ] = False,
     key_file: Annotated[
         Path | None,
         typer.Option(
@@ -71,21 +74,26 @@ def serve(
     """Answer encode and search requests over HTTP.
 
     The server listens on this machine only, unless --host gives another address.
-    It ends at Ctrl-C or SIGTERM, after open requests are answered.
+    /docs describes the API. A new index file put in place of the old one is used
+    without a restart. With --writable, changes are stored in a journal beside the
+    index file before they are acknowledged, and are written into the file at the
+    end. Ctrl-C and SIGTERM end the server after open requests are answered.
 
     Examples:
 
       manihash serve model.mhash codes.mhx
       manihash serve model.mhash codes.mhx --port 8080 --vectors vectors.npy
+      manihash serve model.mhash codes.mhx --writable
       manihash serve model.mhash codes.mhx --host 0.0.0.0 --api-key-file keys.txt
       curl localhost:8080/v1/info
     """
     from manihash.checks import positive_int, positive_number
-    from manihash.web.api import Api
-    from manihash.web.application import application
-    from manihash.web.messages import Limits
+    from manihash.search.durable import DurableIndex
+    from manihash.web.api.application import search_application
+    from manihash.web.api.messages import Limits
+    from manihash.web.api.service import Service
+    from manihash.web.api.watcher import Watcher
     from manihash.web.server import run
-    from manihash.web.service import Service
 
     limits = Limits(
         positive_int(max_body, "--max-body") * 1_000_000,
@@ -95,14 +103,20 @@ def serve(
         seconds=positive_number(timeout, "--timeout"),
     )
     _inputs.check_inputs(codes, vectors, model=model)
+    if writable:
+        _check_writable(codes, vectors, key_file, host)
     keys = _keys(key_file, host)
     hasher = _inputs.load_hasher(model)
-    index = _opened(codes, hasher, model)
-    rows = None if vectors is None else _vectors(vectors, hasher, index)
-    api = Api(Service(hasher, index, limits, rows), keys)
-    app = application(api.routes(), host=host, allowed_hosts=allow_host or (), lifespan=api.lifespan)
+    rows = None if vectors is None else _vectors(vectors, hasher)
+    load = partial(_opened, codes, hasher, model, vectors, rows)
+    durable = DurableIndex(codes, load) if writable else None
+    service = Service(hasher, load() if durable is None else durable.index, limits, rows)
+    watcher = None if writable else Watcher(service, codes, load)
+    app = search_application(
+        service, keys=keys, durable=durable, watcher=watcher, host=host, allowed_hosts=allow_host or ()
+    )
     with _without_warnings("manihash.search"):  # they are about single requests
-        run(app, host, port, announce=partial(_announce, len(index)), open_page=open_page)
+        run(app, host, port, announce=partial(_announce, len(service.index)), open_page=open_page)
 
 
 @contextmanager
@@ -122,7 +136,7 @@ def _announce(n: int, url: str) -> None:
 
 def _keys(path: Path | None, host: str) -> "ApiKeys | None":
     """Return the keys of a file, with a warning if others can use them or if there are none."""
-    from manihash.web.keys import others_can_read, read_keys
+    from manihash.web.api.keys import others_can_read, read_keys
     from manihash.web.server import is_local
 
     if path is None:
@@ -136,29 +150,43 @@ def _keys(path: Path | None, host: str) -> "ApiKeys | None":
     return keys
 
 
-def _opened(path: str, hasher: "Hasher", model: Path) -> "HammingIndex":
-    """Return the index of a file, read into memory and checked; raise if another model made its codes.
+def _opened(
+    path: str, hasher: "Hasher", model: Path, vectors: str | None, rows: "NDArray[Any] | None"
+) -> "HammingIndex":
+    """Return the index of a file, read into memory and checked; raise if model or vectors do not fit.
 
     A memory map would crash the server if the file were overwritten in place.
     """
     index = open_index_of(hasher, path, model, mmap=False)
     if is_index(path):
         index.verify()
+    ids = index.ids
+    if rows is not None and len(ids) and not 0 <= ids[0] <= ids[-1] < len(rows):
+        raise ValueError(
+            f"{vectors} has {len(rows):,} rows, but {path} has ids from {ids[0]} to {ids[-1]}: row i must be "
+            "the vector of id i"
+        )
     return index
 
 
-def _vectors(path: str, hasher: "Hasher", index: "HammingIndex") -> "NDArray[Any]":
-    """Return the vectors to rescore with; raise unless they have the model's width, and a row for each id."""
+def _check_writable(codes: str, vectors: str | None, key_file: Path | None, host: str) -> None:
+    """Raise if these rows cannot be changed, or if anyone could change them."""
+    from manihash.web.server import is_local
+
+    if not is_index(codes):
+        raise ValueError(f"--writable needs an index file (*{_options.INDEX_SUFFIX}), got {codes}")
+    if vectors is not None:
+        raise typer.BadParameter("--vectors has no vectors of new rows: omit --vectors or --writable")
+    if key_file is None and not is_local(host):
+        raise typer.BadParameter(f"everyone who can reach {host} could change rows: give --api-key-file")
+
+
+def _vectors(path: str, hasher: "Hasher") -> "NDArray[Any]":
+    """Return the vectors to rescore with; raise unless they have the model's width."""
     vectors = _inputs.read_vectors(path)
     if vectors.shape[1] != hasher.n_features_in_:
         raise ValueError(
             f"{path} has vectors of {vectors.shape[1]} numbers, but the model expects "
             f"{hasher.n_features_in_}: give the vectors that were encoded"
-        )
-    ids = index.ids
-    if len(ids) and not 0 <= ids[0] <= ids[-1] < len(vectors):
-        raise ValueError(
-            f"{path} has {len(vectors):,} rows, but the index has ids from {ids[0]} to {ids[-1]}: row i must "
-            "be the vector of id i"
         )
     return vectors

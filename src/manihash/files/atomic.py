@@ -86,6 +86,17 @@ def publish(part: Path, target: Path) -> None:
     os.replace(part, target)
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names of a folder's files durable, where the system can do that."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _mode_of(target: Path) -> int | None:
     """The permissions of an existing file, None if there is no file."""
     try:

@@ -33,16 +33,22 @@ def locked(path: Path) -> Iterator[None]:
             os.close(handle)  # another writer has replaced the file: lock the new one
 
 
-def _acquire(handle: int, path: Path, deadline: float) -> None:
-    """Lock an open file, or raise a TimeoutError at the deadline."""
+def lock_at_once(handle: int) -> bool:
+    """Lock an open file until it is closed; return False if another process or handle has locked it."""
+    if not find_spec("fcntl"):
+        return True
     from fcntl import LOCK_EX, LOCK_NB, flock
 
-    while True:
-        try:
-            return flock(handle, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"{path} is being written by another process: try again when it has finished"
-                ) from None
-            time.sleep(_POLL_SECONDS)
+    try:
+        flock(handle, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _acquire(handle: int, path: Path, deadline: float) -> None:
+    """Lock an open file, or raise a TimeoutError at the deadline."""
+    while not lock_at_once(handle):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} is being written by another process: try again when it has finished")
+        time.sleep(_POLL_SECONDS)

@@ -51,6 +51,11 @@ class RowSet:
         buckets = snapshot.merged() if snapshot.n_recent else snapshot.base.live_buckets()
         return len(buckets.codes)
 
+    @property
+    def next_id(self) -> int:
+        """The id that the next row gets if none is given."""
+        return self._snapshot.next_id
+
     def contains(self, ids: ArrayLike) -> Mask:
         """Return whether each id has a row.
 

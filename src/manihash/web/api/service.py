@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from manihash import BadRowsError, HammingIndex, Hasher, pack
 from manihash.search import Rescore
 from manihash.types import Codes, Ids, Ints
+from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions
 from manihash.web.application import RequestError
-from manihash.web.messages import DEFAULT_K, Limits, SearchOptions
 
 
 @dataclass(frozen=True, eq=False)

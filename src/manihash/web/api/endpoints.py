@@ -1,9 +1,8 @@
 """The search API: addresses, and how requests become jobs and answers."""
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -16,12 +15,12 @@ from starlette.routing import BaseRoute, Route
 
 from manihash import __version__
 from manihash.codes import n_bytes
-from manihash.web import bodies, metrics
+from manihash.web.api import bodies, metrics
+from manihash.web.api.batching import Batcher
+from manihash.web.api.keys import ApiKeys
+from manihash.web.api.messages import EncodeRequest, SearchOptions, SearchRequest, from_query, parsed
+from manihash.web.api.service import Answers, Job, Service
 from manihash.web.application import RequestError, json_answer
-from manihash.web.batching import Batcher
-from manihash.web.keys import ApiKeys
-from manihash.web.messages import EncodeRequest, SearchOptions, SearchRequest, from_query, parsed
-from manihash.web.service import Answers, Job, Service
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -38,10 +37,12 @@ class Api:
         What computes the answers.
     keys : ApiKeys or None, default=None
         Keys that requests must have; None accepts all requests.
+    writable : bool, default=False
+        Whether rows can be changed, for ``/v1/info``.
     """
 
-    def __init__(self, service: Service, keys: ApiKeys | None = None) -> None:
-        self.service, self.keys, self.limits = service, keys, service.limits
+    def __init__(self, service: Service, keys: ApiKeys | None = None, *, writable: bool = False) -> None:
+        self.service, self.keys, self.limits, self.writable = service, keys, service.limits, writable
         self.metrics = metrics.Metrics()
         self.batcher: Batcher[Job, Any] = Batcher(self._compute, service.limits.rows, service.limits.waiting)
         self.metrics.gauge("manihash_index_rows", "Rows of the index.", lambda: len(service.index))
@@ -50,7 +51,7 @@ class Api:
         self.metrics.gauge("process_start_time_seconds", "Start of the server, Unix time.", lambda: started)
 
     def routes(self) -> list[BaseRoute]:
-        """The addresses that need no writable index."""
+        """The addresses that read."""
         return [
             self.route("/v1/encode", self.encode, "POST"),
             self.route("/v1/search", self.search, "POST"),
@@ -83,17 +84,9 @@ class Api:
 
         return Route(path, endpoint, methods=[method])
 
-    @contextlib.asynccontextmanager
-    async def lifespan(self, app: Any) -> AsyncIterator[None]:
-        """What surrounds the requests: the thread that computes ends after the last one."""
-        try:
-            yield
-        finally:
-            self.batcher.close()
-
     async def encode(self, request: Request) -> Response:
         """Answer ``POST /v1/encode``."""
-        vectors, _ = await self._rows_in(request, _ENCODE)
+        vectors, _ = await self.rows_in(request, _ENCODE)
         codes = await self.batcher.result(Job(vectors))
         if (kind := bodies.answer_type(request)) != bodies.JSON:
             return bodies.array_answer(codes, kind)
@@ -112,7 +105,7 @@ class Api:
             options = from_query(dict(request.query_params), SearchOptions)
             job = Job(bodies.rows_of_bytes(body, kind, self.service.width), options=options)
         options.check(self.limits, by_code=job.vectors is None)
-        self._check_count(len(job))
+        self.check_count(len(job))
         answers: Answers = await self.batcher.result(job)
         if (wanted := bodies.answer_type(request)) != bodies.JSON:
             return bodies.array_answer(answers.table(), wanted)
@@ -133,6 +126,7 @@ class Api:
                 },
                 "index": {"rows": len(index), "first_bits": index.first_bits, "weight": index.weight},
                 "rescore": service.vectors is not None,
+                "writable": self.writable,
                 "limits": {name: getattr(limits, name) for name in limits.__dataclass_fields__},
             }
         )
@@ -145,7 +139,7 @@ class Api:
         """Answer ``GET /metrics``."""
         return PlainTextResponse(self.metrics.text(), headers={"content-type": metrics.CONTENT_TYPE})
 
-    async def _rows_in(self, request: Request, decoder: Any) -> tuple[NDArray[Any], Any]:
+    async def rows_in(self, request: Request, decoder: Any) -> tuple[NDArray[Any], Any]:
         """The vectors in the body of a request, and the JSON request; None for a binary body."""
         kind = bodies.content_type(request)
         body = await bodies.read_body(request, self.limits.body_bytes)
@@ -156,7 +150,7 @@ class Api:
             rows = bodies.rows_of_lists(asked.vectors, self.service.width, asked.dtype)
         else:
             rows = bodies.rows_of_bytes(body, kind, self.service.width)
-        self._check_count(len(rows))
+        self.check_count(len(rows))
         return rows, asked
 
     def _query(self, asked: SearchRequest) -> Job:
@@ -172,7 +166,7 @@ class Api:
             raise RequestError(400, f"codes have {n_bits} bits: the bits after them must be 0")
         return Job(codes=codes, options=asked)
 
-    def _check_count(self, n: int) -> None:
+    def check_count(self, n: int) -> None:
         if n > self.limits.rows:
             raise RequestError(
                 400, f"got {n} rows: this server allows at most {self.limits.rows} per request"

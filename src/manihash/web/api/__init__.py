@@ -1,0 +1,1 @@
+"""The search API: encode, search and change rows over HTTP."""

@@ -1,0 +1,171 @@
+"""The description of the search API: an OpenAPI document, and the page that shows it."""
+
+from typing import Any
+
+import msgspec
+
+from manihash import __version__
+from manihash.codes import n_bytes
+from manihash.report import page
+from manihash.web.api.bodies import JSON, NPY, RAW
+from manihash.web.api.messages import (
+    AddRequest,
+    DeleteRequest,
+    EncodeRequest,
+    SearchOptions,
+    SearchRequest,
+    UpdateRequest,
+)
+from manihash.web.api.service import Service
+
+PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+_REQUESTS = [EncodeRequest, SearchRequest, AddRequest, UpdateRequest, DeleteRequest]
+_REFERENCE = "#/components/schemas/{name}"
+_IDS = {"type": "array", "items": {"type": "integer"}}
+_NUMBERS = {"type": "array", "items": {"type": "number"}}
+
+_ANSWERS: dict[str, Any] = {
+    "Error": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"type": "string", "description": "What is wrong."}},
+    },
+    "Codes": {
+        "type": "object",
+        "required": ["codes", "n_bits"],
+        "properties": {
+            "codes": {"type": "array", "items": {"type": "string"}},
+            "n_bits": {"type": "integer"},
+        },
+    },
+    "Answers": {
+        "type": "object",
+        "description": "One list per query, nearest first, ties by id.",
+        "required": ["ids", "distances", "ranked_by"],
+        "properties": {
+            "ids": {"type": "array", "items": _IDS},
+            "distances": {"type": "array", "items": _NUMBERS},
+            "ranked_by": {"type": "string", "description": "Kind of the distances."},
+        },
+    },
+    "Changed": {
+        "type": "object",
+        "required": ["ids", "rows"],
+        "properties": {"ids": _IDS, "rows": {"type": "integer", "description": "Rows of the index now."}},
+    },
+    "Info": {"type": "object", "required": ["version", "model", "index", "rescore", "writable", "limits"]},
+    "Health": {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}},
+}
+_STATUSES = {
+    400: "The request is not valid.",
+    401: "The key is missing or wrong.",
+    403: "The server does not change rows.",
+    404: "An id is not in the index.",
+    409: "An id is already in the index.",
+    413: "The body is too large.",
+    415: "The body has another type.",
+    421: "The host name is not allowed.",
+    500: "Internal error.",
+    503: "The server is busy.",
+    507: "The change could not be stored.",
+}
+
+
+def document(service: Service, *, needs_key: bool) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of a service, with its own limits."""
+    _, schemas = msgspec.json.schema_components(_REQUESTS, ref_template=_REFERENCE)
+    for schema in schemas.values():
+        _add_limits(schema["properties"], service)
+    found: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "manihash", "version": __version__, "description": _summary(service)},
+        "paths": {
+            "/v1/encode": {"post": _post("Encode vectors", "EncodeRequest", "Codes", binary=True)},
+            "/v1/search": {"post": _search()},
+            "/v1/rows": {
+                "post": _post("Add rows", "AddRequest", "Changed", 403, 409, 507, binary=True),
+                "put": _post("Replace the vectors of rows", "UpdateRequest", "Changed", 403, 404, 507),
+            },
+            "/v1/rows/delete": {"post": _post("Delete rows", "DeleteRequest", "Changed", 403, 404, 507)},
+            "/v1/info": {"get": _get("Describe model, index and limits", JSON, "Info")},
+            "/metrics": {"get": _get("Counters in the text format of Prometheus", "text/plain")},
+            "/healthz": {"get": _get("Tell that the server is up", JSON, "Health", public=True)},
+        },
+        "components": {"schemas": {**schemas, **_ANSWERS}},
+    }
+    if needs_key:
+        found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"key": []}]
+    return found
+
+
+def documentation_page(document: dict[str, Any]) -> str:
+    """The document as an HTML page that needs nothing from other hosts."""
+    return page.render("manihash.web.api", "api.html", document=document, ref=_referenced(document))
+
+
+def _referenced(document: dict[str, Any]) -> Any:
+    return lambda schema: document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+
+
+def _summary(service: Service) -> str:
+    model = service.hasher
+    return f"Codes of {model.n_bits_} bits of vectors with {service.width} numbers ({type(model).__name__})."
+
+
+def _add_limits(properties: dict[str, Any], service: Service) -> None:
+    """Add the limits of this server to the properties of a request."""
+    limits, width = service.limits, service.width
+    digits = 2 * n_bytes(service.hasher.n_bits_)
+    largest = {"k": limits.k, "radius": limits.radius, "shortlist": 10 * limits.k}
+    for name, schema in properties.items():
+        if name in largest:
+            schema["maximum"] = largest[name]
+        if name in ("vectors", "codes"):
+            schema["maxItems"] = limits.rows
+    if "vectors" in properties:
+        properties["vectors"]["items"] |= {"minItems": width, "maxItems": width}
+    if "codes" in properties:
+        properties["codes"]["items"]["pattern"] = f"^[0-9a-fA-F]{{{digits}}}$"
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": _REFERENCE.format(name=name)}
+
+
+def _errors(*statuses: int) -> dict[str, Any]:
+    content = {JSON: {"schema": _reference("Error")}}
+    return {str(status): {"description": _STATUSES[status], "content": content} for status in statuses}
+
+
+def _get(summary: str, kind: str, answer: str | None = None, *, public: bool = False) -> dict[str, Any]:
+    schema = {"type": "string"} if answer is None else _reference(answer)
+    responses = {"200": {"description": "The answer.", "content": {kind: {"schema": schema}}}}
+    if public:
+        return {"summary": summary, "responses": responses | _errors(421), "security": []}
+    return {"summary": summary, "responses": responses | _errors(401, 421, 503)}
+
+
+def _post(summary: str, request: str, answer: str, *statuses: int, binary: bool = False) -> dict[str, Any]:
+    """An operation with a JSON body or, if it has a binary form, a body of numbers, too."""
+    content: dict[str, Any] = {JSON: {"schema": _reference(request)}}
+    if binary:
+        content |= {NPY: {}, RAW: {}}
+    answers: dict[str, Any] = {JSON: {"schema": _reference(answer)}}
+    if answer != "Changed":
+        answers |= {NPY: {}, RAW: {}}
+    errors = _errors(*sorted({400, 401, 413, 415, 421, 500, 503, *statuses}))
+    return {
+        "summary": summary,
+        "requestBody": {"required": True, "content": content},
+        "responses": {"200": {"description": "The answer.", "content": answers}} | errors,
+    }
+
+
+def _search() -> dict[str, Any]:
+    """The operation that searches; the options of a binary body are query parameters."""
+    operation = _post("Find the rows near vectors or codes", "SearchRequest", "Answers", 404, binary=True)
+    (_,), options = msgspec.json.schema_components([SearchOptions])
+    names = options["SearchOptions"]["properties"]
+    text = "Query parameters of a request with a binary body: " + ", ".join(names) + "."
+    return operation | {"description": text}

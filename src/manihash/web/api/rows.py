@@ -1,0 +1,130 @@
+"""Changes of rows over the API: durable before they are acknowledged."""
+
+import logging
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from manihash.search.durable import DurableIndex, KnownIdError, UnknownIdError
+from manihash.search.journal import ADD, REMOVE, UPDATE, Change
+from manihash.types import Ids
+from manihash.web.api import bodies
+from manihash.web.api.batching import Batcher
+from manihash.web.api.endpoints import Api
+from manihash.web.api.messages import AddRequest, DeleteRequest, UpdateRequest, parsed
+from manihash.web.api.service import Job
+from manihash.web.application import RequestError, json_answer
+
+_log = logging.getLogger("manihash.web")
+
+_ADD = msgspec.json.Decoder(AddRequest)
+_UPDATE = msgspec.json.Decoder(UpdateRequest)
+_DELETE = msgspec.json.Decoder(DeleteRequest)
+_LARGE = 2**25  # bytes of a journal that is written into the index file
+
+
+class RowsApi:
+    """The addresses that change rows; they answer 403 if there is no index to write to.
+
+    Changes that arrive while others are written to the disk are written together.
+
+    Parameters
+    ----------
+    api : Api
+        The API of the service, which encodes the vectors of rows.
+    durable : DurableIndex or None
+        The index file that is changed; the service has its index.
+    """
+
+    def __init__(self, api: Api, durable: DurableIndex | None) -> None:
+        self.api, self.durable = api, durable
+        self._large = _LARGE
+        limits = api.limits
+        self.batcher: Batcher[Change, Ids] = Batcher(self._commit, 16 * limits.rows, limits.waiting)
+
+    def routes(self) -> list[BaseRoute]:
+        """The addresses."""
+        return [
+            self.api.route("/v1/rows", self.add, "POST"),
+            self.api.route("/v1/rows", self.update, "PUT"),
+            self.api.route("/v1/rows/delete", self.delete, "POST"),
+        ]
+
+    async def add(self, request: Request) -> Response:
+        """Answer ``POST /v1/rows``."""
+        self._check_writable()
+        vectors, asked = await self.api.rows_in(request, _ADD)
+        ids = None if asked is None or asked.ids is UNSET else np.array(asked.ids, np.int64)
+        codes = await self.api.batcher.result(Job(vectors))
+        return await self._changed(Change(ADD, ids, codes))
+
+    async def update(self, request: Request) -> Response:
+        """Answer ``PUT /v1/rows``."""
+        self._check_writable()
+        vectors, asked = await self.api.rows_in(request, _UPDATE)
+        if asked is None:
+            raise RequestError(415, f"ids are needed to update rows: send {bodies.JSON}")
+        codes = await self.api.batcher.result(Job(vectors))
+        return await self._changed(Change(UPDATE, np.array(asked.ids, np.int64), codes))
+
+    async def delete(self, request: Request) -> Response:
+        """Answer ``POST /v1/rows/delete``."""
+        self._check_writable()
+        if bodies.content_type(request) != bodies.JSON:
+            raise RequestError(415, f"expected ids as {bodies.JSON}")
+        asked = parsed(await bodies.read_body(request, self.api.limits.body_bytes), _DELETE)
+        self.api.check_count(len(asked.ids))
+        return await self._changed(Change(REMOVE, np.array(asked.ids, np.int64)))
+
+    def close(self) -> None:
+        """Finish the changes that have begun, write all of them into the index file and release it."""
+        self.batcher.close()
+        if self.durable is not None:
+            self._compact()
+            self.durable.close()
+
+    def _check_writable(self) -> None:
+        if self.durable is None:
+            raise RequestError(403, "this server does not change rows: start it with --writable")
+
+    async def _changed(self, change: Change) -> Response:
+        ids = await self.batcher.result(change)
+        return json_answer({"ids": ids, "rows": len(self.api.service.index)})
+
+    def _commit(self, changes: list[Change]) -> list[Any]:
+        """The ids of changes that are durable now, or the errors to answer."""
+        durable: Any = self.durable
+        try:
+            results = durable.commit(changes)
+        except OSError as error:
+            _log.error("changes could not be stored: %s", error)
+            return [
+                RequestError(507, "the change could not be stored: the server's log has the details")
+            ] * len(changes)
+        if durable.journal.size > self._large:
+            self._compact()
+        return [_answer(result) for result in results]
+
+    def _compact(self) -> None:
+        durable: Any = self.durable
+        try:
+            durable.compact()
+            self.api.service.index = durable.index
+            self._large = _LARGE
+        except OSError as error:
+            self._large = 2 * durable.journal.size
+            _log.error("the journal could not be written into the index file: %s", error)
+
+
+def _answer(result: Ids | Exception) -> Ids | Exception:
+    """The result of a change, with its error as the client gets it."""
+    if isinstance(result, UnknownIdError):
+        return RequestError(404, str(result))
+    if isinstance(result, KnownIdError):
+        return RequestError(409, str(result))
+    return RequestError(400, str(result)) if isinstance(result, ValueError) else result
