@@ -48,9 +48,9 @@ def overview() -> None:
 
 
 BOXES = [  # x, y, text, kind
-    (50, 95, "Do you have labels\nfor some rows?", "question"),
-    (84, 95, "imh-supervised\nor ksh", "answer"),
-    (50, 77, "What counts as a\ngood answer?", "question"),
+    (50, 96, "Do you have labels\nfor some rows?", "question"),
+    (84, 96, "imh-supervised\nor ksh", "answer"),
+    (50, 75, "What counts as a\ngood answer?", "question"),
     (14, 55, "Exact copies and\nnear-duplicates", "case"),
     (38, 55, "The nearest rows\nby distance", "case"),
     (62, 55, "Items of one kind:\nwhole clusters", "case"),
@@ -59,7 +59,7 @@ BOXES = [  # x, y, text, kind
     (38, 33, "itq, then re-rank\nby the vectors", "answer"),
     (62, 33, "imh-graph", "answer"),
     (87, 33, "imh-hybrid", "answer"),
-    (62, 13, "imh-graph-small\nfits in half the time", "answer"),
+    (62, 13, "imh-graph-small:\nhalf the time to fit", "answer"),
 ]
 ARROWS = [(0, 1, "yes"), (0, 2, "no"), (2, 3, ""), (2, 4, ""), (2, 5, ""), (2, 6, "")]
 ARROWS += [(3, 7, ""), (4, 8, ""), (5, 9, ""), (6, 10, ""), (9, 11, "")]
@@ -75,9 +75,10 @@ def choosing() -> None:
     for start, end, label in ARROWS:
         (x0, y0, *_), (x1, y1, *_) = BOXES[start], BOXES[end]
         level = y0 == y1
+        place = "bottom" if level else "center"
         begin, stop = ((x0 + 11, y0), (x1 - 11, y1)) if level else ((x0, y0 - 6.5), (x1, y1 + 6.5))
         axis.annotate("", stop, begin, arrowprops={"arrowstyle": "->", "color": GRAY})
-        axis.text((begin[0] + stop[0]) / 2 + 1, (begin[1] + stop[1]) / 2 + 1, label, color=GRAY, fontsize=10)
+        axis.text((begin[0] + stop[0]) / 2 + 1, (begin[1] + stop[1]) / 2, label, color=GRAY, va=place)
     for x, y, text, kind in BOXES:
         edge, face = COLORS[kind]
         box = FancyBboxPatch((x - 10.5, y - 6), 21, 12, "round,pad=0.3,rounding_size=1.5", ec=edge, fc=face)

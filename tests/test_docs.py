@@ -77,6 +77,21 @@ def test_commands_have_the_options_that_are_named(page):
             assert options <= COMMANDS[name], line
 
 
+def test_command_lines_are_parsed(page):
+    for block in blocks(page.read_text(encoding="utf-8"), "bash", "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("manihash ") and "…" not in line:
+                parse(shlex.split(line, comments=True)[1:])
+
+
+def parse(words):
+    """Parse a command line as the command does, without running it."""
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context(command.name, list(words))
+
+
 def test_options_that_are_named_alone_exist(page):
     known = set().union(*COMMANDS.values()) | OPTIONS_OF_OTHER_COMMANDS
     for code in inline_code(page.read_text(encoding="utf-8")):

@@ -18,7 +18,7 @@ HEAVY = pytest.mark.extra  # the pages of the guide take half a minute, and some
 RUN = [path for path in PAGES if path == ROOT / "README.md"]
 RUN += [path for path in PAGES if path.parent.name == "start"]
 RUN += [pytest.param(path, marks=HEAVY) for path in PAGES if path.parent.name == "guide"]
-NOT_RUN = re.compile(r"://|cuda|mnist|…|manihash (paper|demo|serve|explore|data (get|gist))\b")
+NOT_RUN = re.compile(r"://|cuda|mnist|…|manihash (paper|demo|serve|explore|choose|data (get|gist))\b")
 NEEDS = {"torch": "torch", "dask": "dask", ".lance": "lancedb", "onnx": "onnxruntime", "parquet": "pyarrow"}
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="the documentation is not part of this installation")

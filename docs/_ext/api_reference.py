@@ -76,7 +76,7 @@ SUBJECTS = [
         "Choosing, drift and updates",
         "Which method suits the data, and whether a model still does.",
         ["advice"],
-        ["advice"],
+        ["advice", "living"],
     ),
     (
         "data",
