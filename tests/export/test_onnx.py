@@ -26,7 +26,7 @@ from manihash import (
     compare_onnx,
     load,
 )
-from manihash.export import graph
+from manihash.export import compare, graph
 from manihash.export.formulas import SUPPORTED
 
 pytestmark = pytest.mark.extra
@@ -128,7 +128,9 @@ def test_every_hasher_gives_the_codes_of_encode_without_manihash(far, tmp_path):
         hasher = fitted(name, X)
         hasher.to_onnx(tmp_path / f"{name}-single.onnx")
         hasher.to_onnx(tmp_path / f"{name}-double.onnx", double=True)
-        expected[name] = hasher.encode(Q), hasher.embed(Q.astype(np.float64)), hasher.n_bits_
+        exact = Q.astype(np.float64)
+        assert np.array_equal(hasher.encode(exact), hasher.encode(Q)), name
+        expected[name] = hasher.encode(exact), hasher.embed(exact), hasher.n_bits_
     files = [f"{name}-{kind}" for name in HASHERS for kind in ("single", "double")]
     subprocess.run([sys.executable, "-c", ALONE, *files], check=True, cwd=tmp_path)
     total = differing = 0
@@ -179,18 +181,15 @@ def test_a_float64_model_is_computed_in_float64_in_both_graphs(tmp_path):
     assert compare_onnx(tmp_path / "e.onnx", hasher, X).different_bits == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["imh", "imh-reduced-coarse", "hybrid", "sph", "klsh", "itq", "sh", "sklsh", "e2lsh", "sign"]
-)
-def test_rows_are_drawn_where_codes_vary(name, tmp_path):
+@pytest.mark.parametrize("name", HASHERS)
+def test_rows_are_drawn_where_codes_vary(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "_BITS", 50_000)
     hasher = fitted(name)
     hasher.to_onnx(tmp_path / "e.onnx")
     found = compare_onnx(tmp_path / "e.onnx", hasher)
     assert found.acceptable
-    assert found.bits >= 160_000
-    from manihash.export.compare import sample_near
-
-    bits = hasher.transform(sample_near(hasher, np.random.default_rng(0)))
+    assert found.bits >= 50_000 or found.rows >= 1000
+    bits = hasher.transform(compare.sample_near(hasher, np.random.default_rng(0)))
     assert (bits.mean(axis=0) > 0.02).mean() > 0.7
     assert (bits.mean(axis=0) < 0.98).mean() > 0.7
 

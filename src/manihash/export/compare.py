@@ -66,8 +66,8 @@ def compare_onnx(
     hasher : Hasher
         The fitted hasher of which the file was written.
     X : array-like of shape (n, d), default=None
-        Rows to encode, as float32. None draws rows near the points that the model holds, about a million
-        bits in all.
+        Rows to encode, as float32; ``encode`` gets them in the precision of the graph. None draws rows near
+        the points that the model holds, about a million bits in all.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the rows that are drawn.
 
@@ -98,7 +98,8 @@ def compare_onnx(
     X = sample_near(hasher, checks.generator(random_state)) if X is None else X
     rows = rows_of(hasher._rows_to_map(X).X, dtype=np.float32)
     session = _session(path)
-    differ = [_differing_bits(session, hasher, block) for block in _batches(rows)]
+    dtype = np.dtype(facts["precision"])
+    differ = [_differing_bits(session, hasher, block, dtype) for block in _batches(rows)]
     per_row = np.concatenate(differ)
     return OnnxComparison(
         rows=len(per_row),
@@ -128,18 +129,27 @@ def _batches(rows: Any) -> Any:
     return (rows.block(start, min(start + _BATCH, len(rows))) for start in range(0, len(rows), _BATCH))
 
 
-def _differing_bits(session: Any, hasher: Hasher, block: Floats) -> Codes:
-    """The number of bits of each row of a block (b, d) that differ from ``encode``, (b,)."""
+def _differing_bits(session: Any, hasher: Hasher, block: Floats, dtype: np.dtype[Any]) -> Codes:
+    """The number of bits of each row of a block (b, d) that differ from ``encode`` in a precision, (b,)."""
     (found,) = session.run(["codes"], {"rows": block})
-    return np.bitwise_count(found ^ hasher.encode(block)).sum(axis=1)
+    return np.bitwise_count(found ^ hasher.encode(block.astype(dtype))).sum(axis=1)
 
 
 def sample_near(hasher: Any, rng: np.random.Generator) -> Floats:
     """Rows (n, d) in float32 where the model was fitted: between its points, or around its thresholds."""
-    n = int(np.clip(_BITS // hasher.n_bits_, _LEAST_ROWS, _MOST_ROWS))
-    part = hasher
-    while hasattr(part, "first_"):
-        part = part.first_
+    n, parts = int(np.clip(_BITS // hasher.n_bits_, _LEAST_ROWS, _MOST_ROWS)), _parts(hasher)
+    return np.concatenate([_near_part(part, -(-n // len(parts)), rng) for part in parts]).astype(np.float32)
+
+
+def _parts(hasher: Any) -> list[Any]:
+    """The hashers that a code is made of: several if it has parts."""
+    if hasattr(hasher, "first_"):
+        return [*_parts(hasher.first_), *_parts(hasher.second_)]
+    return [hasher]
+
+
+def _near_part(part: Any, n: int, rng: np.random.Generator) -> Floats:
+    """Rows (n, d) where a hasher without parts was fitted."""
     points = _points(part)
     if points is None:
         center, spread = _center(part)
@@ -148,7 +158,7 @@ def sample_near(hasher: Any, rng: np.random.Generator) -> Floats:
         i, j = rng.integers(len(points), size=(2, n))
         X = points[i] + rng.uniform(0, 0.5, (n, 1)) * (points[j] - points[i])
         X += 0.1 * points.std(axis=0) * rng.standard_normal(X.shape)
-    return (X if part.origin_ is None else X + part.origin_).astype(np.float32)
+    return X if part.origin_ is None else X + part.origin_
 
 
 def _points(part: Any) -> Floats | None:
@@ -163,12 +173,14 @@ def _points(part: Any) -> Floats | None:
 
 def _center(part: Any) -> tuple[Floats, float]:
     """A vector (d,) at which a model without points has values near zero, and a spread around it."""
-    if hasattr(part, "gamma_"):  # SKLSH: one period of its cosines
-        return np.zeros(part.n_features_in_), part.gamma_**-0.5
-    if hasattr(part, "width_"):  # E2LSH: one bin
-        return np.zeros(part.n_features_in_), part.width_
+    d = part.n_features_in_
+    if getattr(part, "gamma_", None) is not None:  # SKLSH: some periods of its cosines
+        return np.zeros(d), 3 * (part.gamma_ * d) ** -0.5
+    if hasattr(part, "width_"):  # E2LSH: some bins
+        return np.zeros(d), part.width_ / d ** (1 / part.p)
     if hasattr(part, "mean_"):
         center = part.mean_
     else:
-        center = np.linalg.lstsq(part.projection_.T, part.offset_, rcond=None)[0]
+        projection = part.projection_ if hasattr(part, "projection_") else part.weights_
+        center = np.linalg.lstsq(projection.T, part.offset_, rcond=None)[0]
     return center, float(np.sqrt(np.mean(center**2))) or 1.0

@@ -33,8 +33,8 @@ def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = 
     path : str or path-like
         The file to write, usually with the extension ``.onnx``. The write is atomic.
     double : bool, default=False
-        Compute in float64: the codes are those of ``encode``. In float32, values within rounding of zero may
-        have another sign; ``compare_onnx`` counts such bits.
+        Compute in float64: the codes are those of ``encode`` for rows in float64. In float32, values
+        within rounding of zero may have another sign; ``compare_onnx`` counts such bits.
 
     Raises
     ------

@@ -186,8 +186,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         path : str or path-like
             The file to write, usually with the extension ``.onnx``.
         double : bool, default=False
-            Compute in float64: the codes are those of ``encode``. In float32, values within rounding of zero
-            may have another sign.
+            Compute in float64: the codes are those of ``encode`` for rows in float64. In float32, values
+            within rounding of zero may have another sign.
         """
         import manihash
 
