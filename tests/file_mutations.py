@@ -145,7 +145,7 @@ def read_back(path: Path) -> None:
         case ".mhash":
             model = load(path)
             rows = np.random.default_rng(1).normal(size=(3, model.n_features_in_))
-            assert model.encode(rows.astype(np.float32)).shape == (3, -(-model.n_bits // 8))
+            assert model.encode(rows.astype(np.float32)).shape == (3, -(-model.n_bits_ // 8))
         case ".mhx":
             index = HammingIndex.load(path)
             queries = np.zeros((2, -(-index.n_bits // 8)), np.uint8)

@@ -84,6 +84,28 @@ assert not {"sklearn", "scipy", "threadpoolctl", "safetensors"} & sys.modules.ke
         assert np.array_equal(found["one"], output_of(model, X[3:4])), model
 
 
+def test_codes_are_searched_with_numpy_alone(folder, rows):
+    codes = manihash.LSH(16, random_state=0).fit(rows[0]).encode(rows[0])
+    index = manihash.HammingIndex(codes, 16)
+    index.save(folder / "codes.mhx")
+    np.save(folder / "codes.npy", codes)
+    run_with_numpy_alone(
+        """
+codes = np.load("codes.npy")
+index = manihash.HammingIndex.load("codes.mhx")
+distances, ids = index.search(codes[:7], k=5)
+lims, near, found = manihash.HammingIndex(codes, 16).within(codes[:7], radius=3)
+np.savez("found.npz", distances=distances, ids=ids, lims=lims, near=near, found=found)
+""",
+        folder,
+    )
+    found = np.load(folder / "found.npz")
+    for name, array in zip(("distances", "ids"), index.search(codes[:7], k=5), strict=True):
+        assert np.array_equal(found[name], array)
+    for name, array in zip(("lims", "near", "found"), index.within(codes[:7], radius=3), strict=True):
+        assert np.array_equal(found[name], array)
+
+
 def test_errors_say_what_to_do(folder):
     text = run_with_numpy_alone(
         """

@@ -22,6 +22,10 @@ class ModelFileError(ValueError):
     """
 
 
+class MissingFunctionError(ValueError):
+    """A model was fitted with a function, which its file does not contain."""
+
+
 class DataFileError(ValueError):
     """A data file is damaged, truncated, in another format, or not the published file.
 

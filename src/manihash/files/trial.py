@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash.checks import positive_int
-from manihash.files.errors import ModelFileError
+from manihash.files.errors import MissingFunctionError, ModelFileError
 from manihash.files.model_format import Arrays
 
 
@@ -20,7 +20,7 @@ def try_out(model: Any, arrays: Arrays) -> None:
     """Raise unless the model maps rows of its width to codes, or to coordinates, of its length."""
     is_hasher = hasattr(model, "encode")
     width = positive_int(model.n_features_in_, "n_features_in_")
-    length = positive_int(model.n_bits if is_hasher else model.n_components, "the length of a result")
+    length = positive_int(model.n_bits_ if is_hasher else model.n_components, "the length of a result")
     if max(width, length) > max(2**20, sum(array.size for array in arrays.values())):
         raise ModelFileError(f"{width} features or {length} bits exceed what the arrays can describe")
     rows = np.linspace(-1, 1, 2 * width, dtype=np.float32).reshape(2, width)
@@ -29,6 +29,8 @@ def try_out(model: Any, arrays: Arrays) -> None:
         found = model.encode(rows) if is_hasher else model.transform(rows)
     except MemoryError:
         raise
+    except MissingFunctionError:  # the user sets it after loading
+        return
     except Exception as error:
         raise ModelFileError(f"its values do not fit together ({error}): fit the model again") from error
     if found.shape != expected:

@@ -6,6 +6,7 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
+from manihash.files.errors import MissingFunctionError
 from manihash.hashers._hasher import Hasher
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
@@ -64,7 +65,7 @@ class KernelHasher(Hasher):
         if self.kernel == "rbf":
             return gaussian(numpy_backend.squared_distances(X, Z), self.gamma_)
         if not callable(self.kernel):
-            raise ValueError(
+            raise MissingFunctionError(
                 f"the kernel of this model is the function {self.kernel!r}, and model files do not contain "
                 "functions: set it again with set_params(kernel=...)"
             )
