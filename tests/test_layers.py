@@ -29,6 +29,7 @@ ORDER = [
     {"base"},
     {"embeddings"},
     {"induction"},
+    {"living"},
     {"hashers"},
     {"export"},
     {"search"},

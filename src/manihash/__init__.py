@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from manihash.hashers.sth import STH
     from manihash.hashers.supervised_imh import SupervisedIMH
     from manihash.induction import InductiveEmbedding
+    from manihash.living.drift import Drift
     from manihash.rotation import ITQRotation
     from manihash.rows.torch import on_device
     from manihash.search import (
@@ -115,6 +116,7 @@ _HOMES = {
     "LDAHash": "manihash.hashers.ldahash",
     "SupervisedIMH": "manihash.hashers.supervised_imh",
     "InductiveEmbedding": "manihash.induction",
+    "Drift": "manihash.living.drift",
     "GraphAffinity": "manihash.base.affinity",
     "KMeansBase": "manihash.base.kmeans",
     "RandomBase": "manihash.base.kmeans",

@@ -121,6 +121,7 @@ class RowEstimator(BaseEstimator):
             self.in_float64_ = True
         with single_blas_thread():  # equal eigenvalues have other eigenvectors on another number of threads
             self._fit(rows, y, checks.generator(self.random_state))
+            self._summarize(rows)
         self.lineage_ = new_lineage(self)
         return self
 
@@ -138,6 +139,9 @@ class RowEstimator(BaseEstimator):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         raise TypeError(f"{type(self).__name__} does not implement _fit")
+
+    def _summarize(self, rows: Rows) -> None:
+        """Keep what is needed about the training rows, after ``_fit``."""
 
     def _rows_to_map(self, X: Any) -> Rows:
         """The rows of X, checked, to be prepared as in ``fit``."""

@@ -11,6 +11,7 @@ from manihash.cli.choose import choose
 from manihash.cli.data import data
 from manihash.cli.dedup import dedup
 from manihash.cli.demo import demo
+from manihash.cli.drift import drift
 from manihash.cli.encode import encode
 from manihash.cli.evaluate import evaluate
 from manihash.cli.explore import explore
@@ -38,6 +39,7 @@ _ORDER = [
     "stats",
     "explore",
     "report",
+    "drift",
 ]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
@@ -72,6 +74,7 @@ for reader in (
     stats,
     explore,
     report,
+    drift,
     export,
     onnx,
     evaluate,

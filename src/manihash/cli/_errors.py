@@ -27,6 +27,7 @@ _HINTS = (
     (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),
     (r"no (FAISS|LanceDB|milvus-lite|collection|table)\b", None, "manihash export creates a store"),
     (r"special character in the user, the password", None, "quote the address in the shell: 'postgres://…'"),
+    (r"\brecord_statistics\b", "--record", "manihash drift MODEL TRAINING_VECTORS --record adds them"),
     (r"model file", None, "manihash fit writes model files"),
     (r"\b(no|unknown) recipe\b", None, "manihash info lists the recipes"),
 )

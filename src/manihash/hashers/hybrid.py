@@ -1,6 +1,6 @@
 """Two hashers in one code: bits for look-up, and bits that rank what was found."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
+from manihash.living.drift import Drift, combined
 from manihash.rows import Rows
-from manihash.scikit import clone
+from manihash.scikit import check_is_fitted, clone
 from manihash.types import Floats
 
 if TYPE_CHECKING:
@@ -154,6 +155,18 @@ class Hybrid(Hasher):
 
     def _embed(self, X: Floats) -> Floats:
         return backend(X).hstack([_values(part, X) for part in (self.first_, self.second_)])
+
+    def _summarize(self, rows: Rows) -> None:
+        pass  # each part has statistics of its own
+
+    def record_statistics(self, X: Any) -> Self:
+        check_is_fitted(self)
+        for part in (self.first_, self.second_):
+            part.record_statistics(X)
+        return self
+
+    def _drift(self, rows: Rows, level: float) -> Drift:
+        return combined([part.drift(rows.X, level=level) for part in (self.first_, self.second_)])
 
     def _rows_to_map(self, X: Any) -> Rows:
         rows = super()._rows_to_map(X)

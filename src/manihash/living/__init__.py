@@ -1,0 +1,1 @@
+"""Fitted models and rows that arrive later: training statistics, drift, updates and refits."""
