@@ -80,6 +80,12 @@ format: .venv/.check-ready ## format the code
 bench: setup ## time fit and encode as multiples of the bare product, and compare with scikit-learn and FAISS (needs MNIST, photo-sift1m)
 	$(BIN)/python benchmarks/fit.py
 
+bench-choose: setup ## compare what choose recommends with the best candidate on the full sets (needs MNIST, CIFAR-10 GIST, photo-sift1m)
+	$(BIN)/python benchmarks/choose.py
+
+bench-duplicates: setup ## find planted copies by codes and vectors, beside FAISS on the vectors (needs MNIST, CIFAR-10 GIST)
+	$(BIN)/python benchmarks/duplicates.py
+
 bench-quality: setup ## measure MAP and SVM accuracy of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)
 	$(BIN)/python benchmarks/quality.py
 

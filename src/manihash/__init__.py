@@ -70,8 +70,11 @@ if TYPE_CHECKING:
         HammingIndex,
         IndexStats,
         QueryPlan,
+        RadiusStep,
         Rescore,
+        VerifiedDuplicates,
         dedup,
+        verified_duplicates,
     )
     from manihash.search.lsh_tables import LSHTables
     from manihash.search.tensor_index import TensorIndex
@@ -142,7 +145,10 @@ _HOMES = {
     "IndexStats": "manihash.search",
     "QueryPlan": "manihash.search",
     "Rescore": "manihash.search",
+    "RadiusStep": "manihash.search",
+    "VerifiedDuplicates": "manihash.search",
     "dedup": "manihash.search",
+    "verified_duplicates": "manihash.search",
     "TensorIndex": "manihash.search.tensor_index",
     "pack": "manihash.codes",
     "unpack": "manihash.codes",

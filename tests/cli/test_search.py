@@ -208,9 +208,9 @@ def test_dedup_agrees_with_brute_force(radius: int) -> None:
 
 def test_dedup_warns_if_most_rows_are_duplicates() -> None:
     np.save("alike.npy", np.zeros((10, 1), np.uint8))
-    assert "90% of the rows are reported as duplicates" in stderr_line(run("dedup", "alike.npy"))
+    assert "90% of the rows have similar codes" in stderr_line(run("dedup", "alike.npy"))
     np.save("apart.npy", np.arange(10, dtype=np.uint8)[:, None])
-    assert "reported as" not in stderr_line(run("dedup", "apart.npy"))
+    assert "similar codes." not in stderr_line(run("dedup", "apart.npy"))
 
 
 def test_dedup_uses_the_ids_of_an_index() -> None:
@@ -249,3 +249,47 @@ def test_stats_warn_about_collapsed_codes() -> None:
     assert "warning: the codes have collapsed" in result.stderr
     assert "50 of 50 rows have the same code" in result.stderr
     assert "0, 1, 2" in result.stdout
+
+
+def test_dedup_verifies_pairs_by_their_vectors() -> None:
+    """X.npy has rows 50 to 99 equal to rows 0 to 49."""
+    options = ["codes.npy", "--bits=12", "--vectors=X.npy", "--cosine=0.9999"]
+    result = document("dedup", *options, "-o", "found.npz")
+    assert result["groups"] == [[i, i + 50] for i in range(50)]
+    assert (result["pairs"], result["extra"], result["largest_chain"]) == (50, 50, 2)
+    assert result["candidates"] >= 50
+    assert result["curve"][-1]["found"] == 1
+    arrays = np.load("found.npz")
+    assert arrays["pairs"].tolist() == result["groups"]
+    assert (arrays["values"] >= 0.9999).all()
+    text = run("dedup", *options).stdout
+    assert "50 verified of" in text
+    assert "→" in text
+
+
+def test_dedup_of_an_index_takes_the_vectors_by_id() -> None:
+    ids = np.load("ids.npy") + 100
+    np.save("shifted.npy", ids)
+    run("index", "codes.npy", "--bits=12", "--ids=shifted.npy", "-o", "ids.mhx")
+    vectors = np.zeros((1000, 8), np.float32)
+    vectors[ids] = np.load("X.npy")
+    np.save("by_id.npy", vectors)
+    result = document("dedup", "ids.mhx", "--vectors=by_id.npy", "--distance=0")
+    expected = sorted(sorted((ids[i], ids[i + 50])) for i in range(50))
+    assert result["groups"] == expected
+    message = stderr_line(run("dedup", "ids.mhx", "--vectors=X.npy", "--distance=0", code=2))
+    assert "row i of the vectors must belong to id i" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cosine=0.9"], "give the vectors with --vectors"),
+        (["--vectors=X.npy"], "--vectors needs one threshold"),
+        (["--vectors=X.npy", "--cosine=0.9", "--distance=1"], "--vectors needs one threshold"),
+        (["--vectors=Q.npy", "--cosine=0.9"], "expected one vector per code"),
+        (["--vectors=X.npy", "--cosine=3"], "cosine must be above 0 and at most 1"),
+    ],
+)
+def test_dedup_refuses_thresholds_that_do_not_fit(options: list[str], message: str) -> None:
+    assert message in stderr_line(run("dedup", "codes.npy", "--bits=12", *options, code=2))

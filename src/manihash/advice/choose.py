@@ -122,7 +122,7 @@ def choosing(
     drawn = draw_sample(X, labels, size, rng)
     yield "neighbors of the sample"
     relevance = relevance_of(drawn, rng)
-    purpose = _purpose(goal, max_candidates, drawn, relevance)
+    purpose = purpose_of(goal, max_candidates, drawn, relevance)
     copies = plant_copies(drawn, relevance.spacing, _COPIES, rng) if goal == "duplicates" else None
     found: list[Measured] = []
     tried = candidates((max(2, n_bits // 2), n_bits, 2 * n_bits), len(drawn.X))
@@ -130,7 +130,7 @@ def choosing(
         yield f"{candidate} ({i} of {len(tried)})"
         slow = _too_slow(candidate, found, limit, drawn)
         found.append(slow or measure(candidate, drawn, relevance.truths, random_state, copies))
-    return _choice(found, purpose, n_bits, drawn, relevance, limit, random_state)
+    return recommend(found, purpose, n_bits, drawn, relevance, limit, random_state)
 
 
 def _check_goal(goal: str) -> None:
@@ -140,7 +140,7 @@ def _check_goal(goal: str) -> None:
         raise ValueError(f"unknown goal {goal!r}{hint}: the goals are {', '.join(GOALS)}")
 
 
-def _purpose(goal: str, max_candidates: int | None, sample: Sample, relevance: Relevance) -> Purpose:
+def purpose_of(goal: str, max_candidates: int | None, sample: Sample, relevance: Relevance) -> Purpose:
     """The purpose of the codes, with the budget of a look-up in rows of the sample."""
     n = len(sample.X)
     if max_candidates is not None:
@@ -172,7 +172,7 @@ def _too_slow(
     return None
 
 
-def _choice(
+def recommend(
     found: Sequence[Measured],
     purpose: Purpose,
     n_bits: int,
@@ -181,7 +181,7 @@ def _choice(
     limit: float | None,
     seed: int,
 ) -> Choice:
-    """The choice among measured candidates of at most n_bits."""
+    """The choice among measured candidates, of at most ``n_bits`` bits."""
     allowed = [
         (score, m)
         for m in found

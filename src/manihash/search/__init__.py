@@ -5,9 +5,11 @@ from manihash.search.buckets import DamagedIndexError
 from manihash.search.duplicates import Duplicates, dedup
 from manihash.search.faiss_peers import FaissIndex, FaissQuantizer
 from manihash.search.index import HammingIndex
+from manihash.search.radius_curve import RadiusStep
 from manihash.search.rescore import Rescore
 from manihash.search.routes import QueryPlan
 from manihash.search.stats import IndexStats
+from manihash.search.verified import VerifiedDuplicates, verified_duplicates
 
 __all__ = [
     "DamagedIndexError",
@@ -17,7 +19,10 @@ __all__ = [
     "HammingIndex",
     "IndexStats",
     "QueryPlan",
+    "RadiusStep",
     "Rescore",
+    "VerifiedDuplicates",
     "asymmetric_distances",
     "dedup",
+    "verified_duplicates",
 ]

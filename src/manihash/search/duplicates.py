@@ -62,7 +62,10 @@ class Duplicates:
 
     @property
     def extra(self) -> Ids:
-        """Ids of all rows except the first of each group, ascending: the rows that may be deleted.
+        """Ids of all rows except the first of each group, ascending.
+
+        Of ``dedup`` these are candidates: equal codes do not mean equal vectors. Of ``verified_duplicates``
+        the vector of each of these rows was compared with that of the first row of its group.
 
         Returns
         -------
@@ -112,7 +115,7 @@ def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None 
     label = _components(buckets.codes, n_bits, min(radius, n_bits))
     bucket = np.empty(len(given), np.int64)
     bucket[buckets.rows] = buckets.code_positions()
-    return _groups(label[bucket], row_ids, order)
+    return grouped(label[bucket], row_ids, order)
 
 
 def _components(codes: Codes, n_bits: int, radius: int) -> Ints:
@@ -143,19 +146,24 @@ def _components(codes: Codes, n_bits: int, radius: int) -> Ints:
 
 def _merged(label: Ints, pairs: list[tuple[Ints, Ints]]) -> Ints:
     """The labels (u,) after groups are merged whose labels are paired; a label is a position in its group."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     a, b = (np.concatenate(column) for column in zip(*pairs, strict=True))
     u = len(label)
-    graph = coo_array((np.ones(len(a), np.bool_), (a, b)), shape=(u, u))
-    number, component = connected_components(graph, directed=False)
-    first = np.empty(number, np.int64)
+    component = connected(u, a, b)
+    first = np.empty(component.max() + 1, np.int64)
     first[component[::-1]] = np.arange(u)[::-1]  # the last assignment, which is the lowest position, remains
     return first[component][label]
 
 
-def _groups(label: Ints, row_ids: Ids, order: Ints) -> Duplicates:
+def connected(n: int, a: Ints, b: Ints) -> Ints:
+    """The number of the connected component of each of n nodes, (n,), for edges from a to b."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(n, n))
+    return connected_components(graph, directed=False)[1].astype(np.int64)
+
+
+def grouped(label: Ints, row_ids: Ids, order: Ints) -> Duplicates:
     """Groups of rows with equal labels; label (n,) is in the order of row_ids[order], which is ascending."""
     by_label = np.argsort(label, kind="stable")
     start = np.flatnonzero(np.diff(label[by_label], prepend=-1))

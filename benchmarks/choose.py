@@ -1,0 +1,146 @@
+"""How good the recommendations of ``choose`` are: ``make bench-choose``.
+
+On four sets the recommendation from a sample of 20,000 rows, with and without labels, is compared with the
+best candidate of 64 bits on the full set. photo-sift1m is cut to 200,000 rows.
+Writes ``docs/results/choose.json`` set by set, so that an interrupted run loses nothing.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manihash import EuclideanTruth, LabelTruth, load_dataset, recipe
+from manihash.advice.candidates import Candidate, Measured, candidates
+from manihash.advice.choose import purpose_of, recommend
+from manihash.advice.quality import Quality, Truths, quality_of_codes
+from manihash.advice.relevance import relevance_of
+from manihash.advice.sample import Sample, draw_sample
+from manihash.code_layout import layout_of, layout_options
+from manihash.evaluation import NeighborTruth
+
+BITS, SEED, SAMPLE = 64, 0, 20_000
+GOALS = ("auto", "ranking", "lookup", "neighbors")
+FULL = {"digits": None, "mnist": None, "cifar10-gist": None, "photo-sift1m": 200_000}
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "choose.json"
+
+
+def measured(candidate: Candidate, sample: Sample, kinds: dict[str, Truths]) -> dict[str, Measured]:
+    """A candidate fitted once and measured by several kinds of truth; no entry if it cannot be fitted."""
+    start = time.perf_counter()
+    try:
+        hasher = recipe(candidate.recipe, candidate.n_bits, SEED).fit(sample.X)
+    except ValueError as error:
+        return {kind: Measured(candidate, reason=str(error)) for kind in kinds}
+    seconds = time.perf_counter() - start
+    codes, queries = hasher.encode(sample.X), hasher.encode(sample.Q)
+    layout = layout_of(candidate.n_bits, **({"first_bits": None, "weight": 0.5} | layout_options(hasher)))
+    found: dict[str, Measured] = {}
+    for kind, truths in kinds.items():
+        quality: Quality = quality_of_codes(queries, codes, truths, candidate.n_bits, layout)
+        found[kind] = Measured(candidate, quality, candidate.n_bits // 8, seconds)
+    print(f"  {candidate}: fit {seconds:.1f} s", flush=True)
+    return found
+
+
+def recommended(X: Any, y: Any) -> dict[str, dict[str, Candidate]]:
+    """The candidate that is recommended for each goal from a sample, with and without labels."""
+    kinds = {"with labels": y, "without labels": None} if y is not None else {"without labels": None}
+    samples = {
+        kind: draw_sample(X, labels, SAMPLE, np.random.default_rng(SEED)) for kind, labels in kinds.items()
+    }
+    sample = next(iter(samples.values()))
+    relevances = {}
+    for kind, labels in kinds.items():
+        part = sample if labels is not None else Sample(sample.X, sample.Q, None, None, sample.n_rows)
+        relevances[kind] = relevance_of(part, np.random.default_rng(SEED))
+    truths = {kind: relevance.truths for kind, relevance in relevances.items()}
+    tried = candidates((BITS // 2, BITS), len(sample.X))
+    found = [measured(candidate, sample, truths) for candidate in tried]
+    chosen: dict[str, dict[str, Candidate]] = {}
+    for kind, relevance in relevances.items():
+        for goal in GOALS:
+            purpose = purpose_of(goal, None, sample, relevance)
+            choice = recommend([each[kind] for each in found], purpose, BITS, sample, relevance, None, SEED)
+            chosen.setdefault(kind, {})[goal] = Candidate(choice.recipe, choice.n_bits)
+    return chosen
+
+
+def full_set(name: str, n_rows: int | None) -> dict[str, Any]:
+    """The scores of all candidates of 64 bits on the full set, and those of the recommendations."""
+    data = load_dataset(name)
+    X = data.X_train[:n_rows]
+    labels = None if data.y_train is None else data.y_train[:n_rows]
+    chosen = recommended(X, labels)
+    sample = Sample(
+        X, data.X_test[:1000], labels, None if data.y_test is None else data.y_test[:1000], len(X)
+    )
+    relevant = (
+        EuclideanTruth(sample.Q, sample.X)
+        if labels is None or sample.y_query is None
+        else LabelTruth(sample.y_query, labels)
+    )
+    truths = Truths(relevant, NeighborTruth(sample.Q, sample.X, 10), NeighborTruth(sample.Q, sample.X, 100))
+    wanted = {c for goals in chosen.values() for c in goals.values()}
+    tried = sorted({*candidates((BITS,), len(X)), *wanted}, key=lambda c: (c.n_bits, c.recipe))
+    found = {c: measured(c, sample, {"full": truths})["full"] for c in tried}
+    rows = []
+    for kind, goals in chosen.items():
+        for goal, candidate in goals.items():
+            rows.append(_row(kind, goal, candidate, found, sample, truths, labels is not None))
+    return {"rows": len(X), "queries": len(sample.Q), "date": str(date.today()), "goals": rows}
+
+
+def _row(
+    kind: str,
+    goal: str,
+    chosen: Candidate,
+    found: dict[Candidate, Measured],
+    sample: Sample,
+    truths: Truths,
+    has_labels: bool,
+) -> dict[str, Any]:
+    """A recommendation's score on the full set beside the best one; labels judge a ranking, if any."""
+    from manihash.advice.scores import Purpose
+
+    by_labels = has_labels and (goal != "lookup" or kind == "with labels")
+    budget = float(truths.relevant.counts.mean()) if by_labels else max(100.0, len(sample.X) / 100)
+    purpose = Purpose(goal, budget, by_labels)
+    scores = {str(c): score for c, m in found.items() if (score := purpose.score(m)) is not None}
+    best = max(scores, key=scores.__getitem__)
+    return {
+        "labels": kind,
+        "goal": goal,
+        "recommended": str(chosen),
+        "score": round(scores[str(chosen)], 4),
+        "best": best,
+        "best score": round(scores[best], 4),
+        "share": round(scores[str(chosen)] / scores[best], 4),
+        "scores": {name: round(score, 4) for name, score in scores.items()},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(FULL), help="sets of the part full")
+    options = parser.parse_args()
+    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in options.only.split(","):
+        start = time.perf_counter()
+        print(name, flush=True)
+        held.setdefault("full", {})[name] = full_set(name, FULL[name])
+        held["machine"] = f"{os.cpu_count()} cores, {platform.machine()}"
+        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
+        for row in held["full"][name]["goals"]:
+            print("  ", {key: value for key, value in row.items() if key != "scores"}, flush=True)
+        print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Verified duplicates agree with a comparison of all pairs of vectors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manihash import ITQ, dedup, verified_duplicates
+from manihash.codes import pack
+from manihash.search import vector_pairs, verified
+
+
+def all_pairs(X, threshold, *, by_cosine):
+    """Pairs of positions of duplicate rows, by comparing every pair in float64."""
+    X = np.asarray(X, np.float64)
+    lengths = np.linalg.norm(X, axis=1)
+    if by_cosine:
+        scale = np.where(lengths > 0, lengths, np.inf)
+        near = (X @ X.T) / np.outer(scale, scale) >= threshold
+    else:
+        near = np.linalg.norm(X[:, None] - X[None], axis=2) <= threshold
+    return np.argwhere(np.triu(near, 1))
+
+
+def copies(n=400, columns=24, planted=60, noise=0.05, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns)).astype(np.float32)
+    X[n - planted :] = X[:planted] + noise * rng.normal(size=(planted, columns))
+    return X
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 99), st.booleans(), st.integers(2, 60), st.booleans())
+def test_with_the_whole_radius_all_pairs_are_found(seed, by_cosine, n, with_ids):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)).round(1)
+    threshold = 0.9 if by_cosine else 0.5
+    ids = rng.permutation(1000)[:n] if with_ids else np.arange(n)
+    given = {"cosine": threshold} if by_cosine else {"distance": threshold}
+    found = verified_duplicates(pack(X > 0), 3, X, radius=3, ids=ids if with_ids else None, **given)
+    expected = np.sort(ids[all_pairs(X, threshold, by_cosine=by_cosine)], axis=1)
+    assert sorted(found.pairs.tolist()) == sorted(expected.tolist())
+    assert found.candidates == n * (n - 1) // 2
+    near = {tuple(pair) for pair in expected.tolist()}
+    for group in found:
+        assert all((group[0], row) in near for row in group[1:].tolist())
+    kept = set(ids.tolist()) - set(found.extra.tolist())
+    assert not [pair for pair in near if set(pair) <= kept]  # no two kept rows are duplicates
+
+
+def test_the_radius_is_chosen_so_that_nearly_all_copies_are_found():
+    X = copies(1500, planted=150)
+    codes = ITQ(n_bits=24, random_state=0).fit(X).encode(X)
+    found = verified_duplicates(codes, 24, X, cosine=0.98)
+    expected = all_pairs(X, 0.98, by_cosine=True)
+    assert len(expected) >= 150
+    assert len(found.pairs) >= 0.97 * len(expected)
+    assert found.candidates < 0.1 * 1500 * 1499 / 2
+    chosen = next(step for step in found.curve if step.radius == found.radius)
+    assert chosen.found >= 0.99
+    before = [step.found for step in found.curve if step.radius < found.radius]
+    assert all(share < 0.99 for share in before)
+    # With so many duplicates in 1,000 of 1,500 rows the estimate of the candidates is close.
+    assert chosen.candidates == pytest.approx(found.candidates, rel=0.1)
+
+
+def test_without_duplicates_the_radius_has_few_candidates():
+    X = np.random.default_rng(0).normal(size=(600, 24))
+    codes = ITQ(n_bits=24, random_state=0).fit(X).encode(X)
+    found = verified_duplicates(codes, 24, X, cosine=0.999)
+    assert len(found) == 0
+    assert found.largest_chain == 1
+    assert 2 * found.candidates <= 10 * 600
+    assert np.isnan(found.curve[0].found)
+
+
+def test_a_chain_is_reported_and_not_followed():
+    angle = np.deg2rad(10 * np.arange(5))  # neighbors have cosine 0.985, rows two apart 0.94
+    X = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    codes = np.zeros((5, 1), np.uint8)
+    found = verified_duplicates(codes, 8, X, cosine=0.98)
+    assert [group.tolist() for group in found] == [[0, 1], [2, 3]]
+    assert found.largest_chain == 5
+    assert [group.tolist() for group in dedup(codes, 8)] == [[0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("kept", [0, 2**31])
+def test_vectors_of_any_type_on_disk_give_the_same_pairs(tmp_path, monkeypatch, kept):
+    monkeypatch.setattr(vector_pairs, "_KEPT_BYTES", kept)
+    monkeypatch.setattr(vector_pairs, "_VALUES", 100)
+    X = (20 * copies()).astype(np.int16)
+    np.save(tmp_path / "X.npy", X)
+    codes = ITQ(n_bits=24, random_state=0).fit(X).encode(X)
+    found = verified_duplicates(codes, 24, np.load(tmp_path / "X.npy", mmap_mode="r"), cosine=0.98, radius=24)
+    assert found.pairs.tolist() == all_pairs(X, 0.98, by_cosine=True).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "give either cosine or distance"),
+        ({"cosine": 0.9, "distance": 1}, "give either cosine or distance"),
+        ({"cosine": 1.5}, "cosine must be above 0 and at most 1"),
+        ({"distance": -1}, "distance must be a finite number"),
+        ({"cosine": 0.9, "vectors": np.ones((3, 2))}, "got 4 codes and vectors of shape"),
+        ({"cosine": 0.9, "vectors": np.full((4, 2), np.nan)}, "vectors to compare contains NaN"),
+        ({"cosine": 0.9, "radius": -1}, "radius must be a whole number"),
+    ],
+)
+def test_invalid_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        verified_duplicates(
+            **{"codes": np.zeros((4, 1), np.uint8), "n_bits": 8, "vectors": np.ones((4, 2))} | arguments
+        )
+
+
+def test_too_many_pairs_are_refused(monkeypatch):
+    monkeypatch.setattr(verified, "_MOST_PAIRS", 3)
+    with pytest.raises(ValueError, match="use a stricter threshold"):
+        verified_duplicates(np.zeros((4, 1), np.uint8), 8, np.ones((4, 2)), cosine=0.9)
