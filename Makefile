@@ -132,5 +132,8 @@ dist: .venv/.made ## build sdist and wheel, check them, and try the wheel in an 
 	$(BIN)/check-wheel-contents dist/*.whl
 	.ci/try-wheel dist/*.whl
 
+bench-explore: .venv/.extras-ready ## measure the first picture and the frames per second of manihash explore (needs MNIST and Chromium)
+	$(BIN)/python benchmarks/explore.py
+
 clean: ## remove the virtual environments, the demo and what was built
 	rm -rf .venv .venv-core .venv-oldest demo dist htmlcov .coverage build docs/gallery docs/api/generated docs/api/*.rst

@@ -1,5 +1,7 @@
 """The answers of the server of the page, and what it says about invalid requests."""
 
+import re
+from importlib import resources
 from io import BytesIO
 
 import numpy as np
@@ -35,6 +37,12 @@ def test_the_page_may_load_nothing_from_other_hosts(client):
     assert "http" not in policy
     for name in ("main.js", "style.css", "icon.svg"):
         assert client.get(f"/static/{name}").status_code == 200
+
+
+def test_the_page_loads_every_module_at_once(client):
+    listed = set(re.findall(r'modulepreload" href="static/(\w+\.js)"', client.get("/").text))
+    folder = resources.files("manihash.web.explore").joinpath("static")
+    assert listed == {file.name for file in folder.iterdir() if file.name.endswith(".js")} - {"main.js"}
 
 
 def test_arrays_are_those_of_the_exploration(client, exploration):

@@ -19,6 +19,7 @@ from manihash.web.explore.thumbnails import ArrayImages, is_pixels
 
 _MEAN_ROWS = 400  # pictures of which a mean is taken
 _GROUPS_SHOWN = 30
+_GROUP_ROWS = 300  # of a group that can be marked on the map
 _GROUPS_MEASURED = 2000  # groups whose vectors are compared
 MOST_RADIUS = 4  # of near-duplicates
 
@@ -88,10 +89,10 @@ class Exploration:
             "buckets": buckets,
         }
 
-    def _members(self, ids: Ids) -> dict[str, Any]:
+    def _members(self, ids: Ids, most: int = ROWS_SHOWN) -> dict[str, Any]:
         """The first of some rows, and the labels of all of them."""
         labels = self.rows.labels
-        return {"ids": ids[:ROWS_SHOWN].tolist(), "labels": None if labels is None else labels.shares(ids)}
+        return {"ids": ids[:most].tolist(), "labels": None if labels is None else labels.shares(ids)}
 
     def bit(self, model: CodedRows, bit: int) -> dict[str, Any]:
         """What a bit separates: either side's number of rows, labels and most typical rows."""
@@ -136,7 +137,7 @@ class Exploration:
             "groups": len(found),
             "rows": len(found.ids),
             "shown": [
-                {"size": len(groups[i]), **self._members(groups[i]), "apart": apart[i]}
+                {"size": len(groups[i]), **self._members(groups[i], _GROUP_ROWS), "apart": apart[i]}
                 for i in order[:_GROUPS_SHOWN]
             ],
         }

@@ -25,6 +25,7 @@ _MOST_NEIGHBOR_ROWS, _NEIGHBORS = 20_000, 20  # beyond that many rows, answers b
 _MOST_DUPLICATE_ROWS = 200_000
 _SAMPLED_SHEETS = 3
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w.]+)";\n', re.MULTILINE)
+_PRELOAD = re.compile(r'<link rel="modulepreload" href="[^"]*">\n')
 _EXPORT = re.compile(r"^export (?:async )?(?:class|function|const) (\w+)", re.MULTILINE)
 
 
@@ -44,6 +45,7 @@ def file_text(exploration: Exploration) -> tuple[str, list[str]]:
     html = html.replace('href="static/icon.svg"', f'href="data:image/svg+xml;base64,{icon}"')
     style = f"<style>\n{static_text('style.css')}</style>"
     html = html.replace('<link rel="stylesheet" href="static/style.css">', style)
+    html = _PRELOAD.sub("", html)
     html = html.replace("<title>manihash explore</title>", f"<title>{escape(exploration.rows.name)}</title>")
     scripts = [_data_script("content", "application/json", _json_text(content))]
     scripts += [

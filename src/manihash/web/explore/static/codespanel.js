@@ -3,7 +3,7 @@ import { fromHex } from "./codes.js";
 import { byId, choice, element, fill, firstOf, grouped, message, percent } from "./dom.js";
 import { codeGrid, labelBar, tiles } from "./tiles.js";
 
-const TILES = 12;
+const TILES = 10;
 const GROUPS = 6;
 const RADII = [0, 1, 2, 3, 4];
 
@@ -123,7 +123,7 @@ export class CodesPanel {
       (found.groups > found.shown.length ? `; the ${found.shown.length} with the nearest vectors are shown.` : ", nearest vectors first."));
     const groups = await firstOf(found.shown, GROUPS, (group) => {
       const apart = element("span", { class: "note" }, group.apart === 0 ? "equal vectors" : `vectors up to ${group.apart.toPrecision(3)} apart`);
-      return this.#group(`${grouped(group.size)} rows`, "near-duplicates", group, () => group.ids, apart);
+      return this.#group(`${grouped(group.size)} rows`, group.size > group.ids.length ? "the first near-duplicates of a group" : "near-duplicates", group, () => group.ids, apart);
     });
     return [note, ...groups];
   }

@@ -1,4 +1,4 @@
-// Draw many points: with WebGL 2, or with a flat canvas where the browser has none.
+// Draw many points: with WebGL 2 on a GPU, or by writing pixels where the browser has none.
 
 const VERTEX = `#version 300 es
 in vec2 place;
@@ -28,9 +28,16 @@ void main() {
   pixel = vec4(tint.rgb * tint.a, tint.a);
 }`;
 
-/** A renderer for a canvas: setPlaces, setColors, setMarks, setPalette and draw. */
+/**
+ * A renderer for a canvas: setPlaces, setColors, setMarks, setPalette and draw.
+ *
+ * WebGL that runs in software is slower than writing pixels, so it is not used unless the address of the page
+ * asks for it by ?renderer=webgl. ?renderer=flat asks for pixels.
+ */
 export function makeRenderer(canvas) {
-  const gl = canvas.getContext("webgl2", { antialias: false, alpha: true, preserveDrawingBuffer: true });
+  const asked = new URLSearchParams(window.location.search).get("renderer");
+  const options = { antialias: false, alpha: true, preserveDrawingBuffer: true, failIfMajorPerformanceCaveat: asked !== "webgl" };
+  const gl = asked === "flat" ? null : canvas.getContext("webgl2", options);
   return gl === null ? new FlatRenderer(canvas) : new GlRenderer(gl);
 }
 
@@ -113,33 +120,67 @@ class FlatRenderer {
   }
 
   setColors(colors) {
-    this.colors = colors;
+    this.numbers = colors;
   }
 
   setMarks(marks) {
     this.marks = marks;
+    this.kinds = [1, 0, 2].filter((kind) => marks.includes(kind));
   }
 
   setPalette(bytes) {
-    this.palette = Array.from({ length: 256 }, (_, i) => `rgb(${bytes.slice(4 * i, 4 * i + 3).join(",")})`);
+    this.palette = bytes;
   }
 
   draw(view, size, ratio) {
-    const { canvas, context, places, colors, marks } = this;
-    context.clearRect(0, 0, canvas.width, canvas.height);
-    const scale = view.scale * ratio;
-    for (const mark of [1, 0, 2]) {
-      context.globalAlpha = mark === 1 ? 0.12 : 0.85;
-      const side = (mark === 2 ? size * 1.5 + 1 : size) * ratio;
-      for (let row = 0; row < marks.length; row++) {
-        if (marks[row] !== mark) continue;
-        const x = canvas.width / 2 + (places[2 * row] / 65535 - view.x) * scale;
-        const y = canvas.height / 2 - (places[2 * row + 1] / 65535 - view.y) * scale;
-        context.fillStyle = this.palette[colors[row]];
-        context.fillRect(x - side / 2, y - side / 2, side, side);
-      }
+    const { canvas, context } = this;
+    if (this.image?.width !== canvas.width || this.image?.height !== canvas.height) {
+      this.image = context.createImageData(canvas.width, canvas.height);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+    }
+    this.pixels.fill(0);
+    for (const kind of this.kinds) this.#drawKind(kind, view.scale * ratio, view, (kind === 2 ? size * 1.5 + 1 : size) * ratio);
+    context.putImageData(this.image, 0, 0);
+  }
+
+  /** Write the pixels of the points with one mark; points that cross the border are left out. */
+  #drawKind(kind, scale, view, size) {
+    const { places, numbers, marks, pixels } = this;
+    const { width, height } = this.canvas;
+    const colors = packedColors(this.palette, kind === 1 ? 31 : 230);
+    const reach = Math.ceil(size / 2);
+    const offsets = disc(size, reach, width);
+    const step = scale / 65535;
+    const left = width / 2 - view.x * scale;
+    const top = height / 2 + view.y * scale;
+    for (let row = 0, at = 0; row < marks.length; row++, at += 2) {
+      if (marks[row] !== kind) continue;
+      const x = Math.floor(left + places[at] * step);
+      const y = Math.floor(top - places[at + 1] * step);
+      if (x < reach || y < reach || x >= width - reach || y >= height - reach) continue;
+      const pixel = y * width + x;
+      const color = colors[numbers[row]];
+      for (let i = 0; i < offsets.length; i++) pixels[pixel + offsets[i]] = color;
     }
   }
+}
+
+/** The pixels of a disc, relative to its middle, in an image of this width. */
+function disc(size, reach, width) {
+  const offsets = [];
+  for (let dy = -reach; dy <= reach; dy++) {
+    for (let dx = -reach; dx <= reach; dx++) {
+      if (dx * dx + dy * dy <= (size * size) / 4) offsets.push(dy * width + dx);
+    }
+  }
+  return offsets.length ? Int32Array.from(offsets) : Int32Array.of(0);
+}
+
+/** The colors of a palette with this opacity (0 to 255), as words in the order of image data. */
+function packedColors(bytes, opacity) {
+  const withOpacity = bytes.slice();
+  for (let i = 3; i < withOpacity.length; i += 4) withOpacity[i] = opacity;
+  return new Uint32Array(withOpacity.buffer);
 }
 
 function linked(gl) {
