@@ -3,6 +3,8 @@
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -104,3 +106,26 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_long_name_can_be_written(tmp_path: Path) -> None:
     write(tmp_path / f"{'é' * 125}.npy", CODES)
     assert len(os.listdir(tmp_path)) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+def test_the_temporary_file_of_a_killed_process_is_removed_by_the_next_write(tmp_path):
+    code = (
+        "import os, signal, sys; from manihash.files.atomic import atomic_write\n"
+        "with atomic_write(sys.argv[1]) as part:\n"
+        "    part.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "x.npy")], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    with atomic_write(tmp_path / "x.npy") as part:
+        part.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_the_temporary_file_of_a_living_writer_is_kept(tmp_path):
+    with atomic_write(tmp_path / "x.npy") as first:
+        first.write_text("first")
+        with atomic_write(tmp_path / "x.npy") as second:
+            second.write_text("second")
+        assert first.read_text() == "first"
+    assert (tmp_path / "x.npy").read_text() == "first"

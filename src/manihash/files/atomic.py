@@ -8,8 +8,13 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
+from importlib.util import find_spec
 from pathlib import Path
 
+from manihash.files.locks import try_lock
+
+_TOKEN_CHARACTERS = 12
 _NAME_CHARACTERS = 40  # of the target, in the name of its temporary file, which must not become too long
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows does not have it
 
@@ -20,13 +25,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The temporary file is in the folder of its target, so the last step is one rename. After an error, an
     interrupt or a full disk the old file is unchanged. A symbolic link is followed, and the new file has the
-    mode of the old one. The content is copied into a target that is a pipe or a device.
+    mode of the old one. The content is copied into a target that is a pipe or a device. Temporary files of
+    processes that were killed are removed.
     """
     target = resolved_target(path)
-    folder = Path(tempfile.gettempdir()) if is_stream(target) else target.parent
-    part = folder / f".{target.name[:_NAME_CHARACTERS]}.{secrets.token_hex(6)}.part"
     try:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, mode_of_part(target)))
+        part, handle = _locked_part(target)
     except OSError as error:
         raise _write_error(target, error, "Choose a target in a folder you can write to") from error
     try:
@@ -39,6 +43,39 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked_part(target: Path) -> tuple[Path, int | None]:
+    """A new temporary file for a target, and the handle that locks it while its process lives.
+
+    Abandoned files of the same target are removed first. One may be removed before it is locked: try again.
+    """
+    folder = Path(tempfile.gettempdir()) if is_stream(target) else target.parent
+    start = f".{target.name[:_NAME_CHARACTERS]}."
+    for old in folder.glob(f"{escape(start)}{'[0-9a-f]' * _TOKEN_CHARACTERS}.part"):
+        _remove_abandoned(old)
+    while True:
+        part = folder / f"{start}{secrets.token_hex(_TOKEN_CHARACTERS // 2)}.part"
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, mode_of_part(target))
+        if not try_lock(handle) and not find_spec("fcntl"):
+            os.close(handle)  # Windows does not rename open files
+            return part, None
+        if part.exists():
+            return part, handle
+        os.close(handle)
+
+
+def _remove_abandoned(part: Path) -> None:
+    """Remove a temporary file whose process has ended: nobody locks it."""
+    with suppress(OSError):
+        handle = os.open(part, os.O_RDONLY | NO_LINK)
+        try:
+            if try_lock(handle):
+                part.unlink()
+        finally:
+            os.close(handle)
 
 
 def resolved_target(path: str | os.PathLike[str]) -> Path:
