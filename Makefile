@@ -83,6 +83,9 @@ bench: setup ## time fit and encode as multiples of the bare product, and compar
 bench-choose: setup ## compare what choose recommends with the best candidate on the full sets (needs MNIST, CIFAR-10 GIST, photo-sift1m)
 	$(BIN)/python benchmarks/choose.py
 
+bench-living: setup ## drift, update and refit on MNIST, and updates that are killed (needs MNIST)
+	$(BIN)/python benchmarks/living.py
+
 bench-duplicates: setup ## find planted copies by codes and vectors, beside FAISS on the vectors (needs MNIST, CIFAR-10 GIST)
 	$(BIN)/python benchmarks/duplicates.py
 

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from manihash.hashers.supervised_imh import SupervisedIMH
     from manihash.induction import InductiveEmbedding
     from manihash.living.drift import Drift
+    from manihash.living.refit import Refit
+    from manihash.living.update import Update
     from manihash.rotation import ITQRotation
     from manihash.rows.torch import on_device
     from manihash.search import (
@@ -120,6 +122,8 @@ _HOMES = {
     "SupervisedIMH": "manihash.hashers.supervised_imh",
     "InductiveEmbedding": "manihash.induction",
     "Drift": "manihash.living.drift",
+    "Update": "manihash.living.update",
+    "Refit": "manihash.living.refit",
     "GraphAffinity": "manihash.base.affinity",
     "KMeansBase": "manihash.base.kmeans",
     "RandomBase": "manihash.base.kmeans",

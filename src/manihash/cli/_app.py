@@ -25,6 +25,7 @@ from manihash.cli.report import report
 from manihash.cli.search import search
 from manihash.cli.serve import serve
 from manihash.cli.stats import stats
+from manihash.cli.update import update
 
 _ORDER = [
     "demo",
@@ -40,6 +41,7 @@ _ORDER = [
     "explore",
     "report",
     "drift",
+    "update",
 ]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
@@ -75,6 +77,7 @@ for reader in (
     explore,
     report,
     drift,
+    update,
     export,
     onnx,
     evaluate,

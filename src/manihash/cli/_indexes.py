@@ -38,6 +38,24 @@ def build_index(codes: str, bits: int | None, ids: str | None) -> "HammingIndex"
     return HammingIndex(rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids))
 
 
+def changed_index(
+    path: str, bits: int | None, add: str | None, ids: str | None, remove: str | None, model: Path | None
+) -> "HammingIndex":
+    """Return the index of a file, with rows removed and codes added; the file itself stays as it is."""
+    index = open_index(path, bits)
+    if model is not None:
+        hasher = _inputs.load_hasher(model)
+        check_model(path, index, hasher, model)
+        index.made_by = hasher.lineage_["id"] if add is not None else index.made_by
+    if remove is not None:
+        index.remove(_inputs.read_ids(remove).reshape(-1))
+    if add is not None:
+        index.add(_inputs.read_codes(add), None if ids is None else _inputs.read_ids(ids).reshape(-1))
+    elif ids is not None:
+        raise ValueError("got --ids without --add: --remove takes the file of ids itself")
+    return index
+
+
 def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:
     """Return the code length of ``--bits``, or all bits of the bytes of codes (n, bytes)."""
     from manihash.checks import positive_int

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import build_index, is_index, open_index, use_layout
+from manihash.cli._indexes import build_index, changed_index, is_index, open_index, use_layout
 from manihash.cli._output import file_size, key_values, print_json, print_result
 from manihash.cli._progress import progress_shown
 
@@ -46,30 +46,56 @@ def index(
             show_default=False,
         ),
     ] = None,
+    add: Annotated[
+        str | None,
+        typer.Option(
+            "--add",
+            metavar="FILE",
+            help="Add the codes of this file to an index file, under --ids or the next unused ids.",
+            show_default=False,
+        ),
+    ] = None,
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            "--remove", metavar="FILE", help="Remove the rows with the ids of this file.", show_default=False
+        ),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Verify every byte of an index file; write nothing.")
     ] = False,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
-    """Write codes to an index file for fast search, or verify an index file.
+    """Write codes to an index file for fast search; add or remove rows; or verify an index file.
 
     The index groups equal codes. Opening the file takes the same short time for
     any size: it is memory-mapped, and only its header, sizes and offsets are
     checked. --verify checks all bytes. The file is written atomically: an
     existing file is replaced only when the new one is complete.
 
+    With --add and --remove, CODES is an index file. It is changed in place, or
+    written to -o. With --model, the added codes must be codes of a model that
+    goes with the model of the index: the same, or one that was updated from it.
+
     Examples:
 
       manihash index codes.npy --model model.mhash -o codes.mhx
       manihash index phash.npy --bits 60 -o phash.mhx
+      manihash index codes.mhx --add new.npy --ids new_ids.npy
+      manihash index codes.mhx --remove old_ids.npy
       manihash index codes.mhx --verify
       manihash search model.mhash codes.mhx queries.npy -k 10
     """
-    _inputs.check_inputs(codes, ids, model=model)
+    _inputs.check_inputs(codes, ids, add, remove, model=model)
     start = perf_counter()
     with progress_shown(quiet) as bar:
-        if verify:
+        if add is not None or remove is not None:
+            bar.start(f"changing {codes}")
+            file = _changed_output(codes, out, verify, add, remove, ids, model)
+            opened = changed_index(codes, bits, add, ids, remove, model)
+            opened.save(file)
+        elif verify:
             bar.start(f"verifying {codes}")
             file, opened = Path(codes), _verified(codes, out, bits, ids, model)
         else:
@@ -111,6 +137,18 @@ def _checked_output(out: Path | None, *inputs: Path | str | None) -> Path:
         raise ValueError(f"got the output file {out}: expected a name that ends in {_options.INDEX_SUFFIX}")
     _inputs.check_output(out, *inputs)
     return out
+
+
+def _changed_output(codes: str, out: Path | None, verify: bool, *inputs: Path | str | None) -> Path:
+    """Return the index file to write after --add or --remove."""
+    if verify:
+        raise typer.BadParameter("--verify writes nothing: omit --add and --remove")
+    if not is_index(codes):
+        raise ValueError(
+            f"--add and --remove change an index file, named *{_options.INDEX_SUFFIX}, not {codes}: "
+            "build one first with -o"
+        )
+    return _checked_output(Path(codes) if out is None else out, *inputs)
 
 
 def _verified(

@@ -101,13 +101,32 @@ class Schedule:
 PLAIN = Schedule()
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a descent starts: coordinates Y (m, r), of which the first ``fixed`` points do not move.
+
+    ``warm`` skips the exaggerated phase, which would tear a finished embedding apart.
+    """
+
+    Y: Floats
+    fixed: int = 0
+    warm: bool = False
+
+
 def minimize(
-    options: Options, loss: Loss, B: Floats, *, rate: float, name: str, schedule: Schedule = PLAIN
+    options: Options,
+    loss: Loss,
+    B: Floats,
+    *,
+    rate: float,
+    name: str,
+    schedule: Schedule = PLAIN,
+    start: Start | None = None,
 ) -> tuple[Floats, float]:
     """Return the embedding Y (m, r) of points B at the end of the descent, rotated, and its loss.
 
     ``rate`` is the default learning rate for 400 points or more; for fewer points it is proportionally
-    smaller, since the gradient of a point grows as 1 / m.
+    smaller, since the gradient of a point grows as 1 / m. With a ``start``, the result is not rotated.
     """
     n_iter = checks.positive_int(options.n_iter, "n_iter")
     learning_rate = rate * min(1.0, len(B) / RATE_POINTS) * schedule.rate(loss.pace)
@@ -116,15 +135,29 @@ def minimize(
         learning_rate = checks.positive_number(options.learning_rate, "learning_rate")
     turns = checks.positive_int(options.turns, "turns", least=0)
     rng = checks.generator(options.random_state)
-    Y = backend(B).copy_like(rng.normal(0, START, (len(B), options.n_components)), B)
-    value = descend(loss, Y, n_iter=n_iter, learning_rate=learning_rate, schedule=schedule, name=name)
-    return turned(Y, turns, rng), value
+    first = rng.normal(0, START, (len(B), options.n_components)) if start is None else start.Y
+    Y, fixed = backend(B).copy_like(first, B), 0 if start is None else start.fixed
+    if start is not None and start.warm:
+        schedule = replace(schedule, early=schedule.late)
+    value = descend(
+        loss, Y, n_iter=n_iter, learning_rate=learning_rate, schedule=schedule, name=name, fixed=fixed
+    )
+    return (turned(Y, turns, rng) if start is None else Y), value
 
 
 def descend(
-    loss: Loss, Y: Floats, *, n_iter: int, learning_rate: float, schedule: Schedule = PLAIN, name: str
+    loss: Loss,
+    Y: Floats,
+    *,
+    n_iter: int,
+    learning_rate: float,
+    schedule: Schedule = PLAIN,
+    name: str,
+    fixed: int = 0,
 ) -> float:
     """Move Y (m, r) by gradient descent with momentum and gains, in place; return the final loss.
+
+    The first ``fixed`` points do not move; if there are any, coordinates are not centered.
 
     As in the authors' t-SNE, momentum is 0.5, from iteration 250 on 0.8; each coordinate has a gain, x0.8 if
     the velocity points uphill, +0.2 if not, at least 0.01; attraction is exaggerated for the first 100
@@ -135,7 +168,7 @@ def descend(
     with thread_map() as each:
         for iterations, exaggeration, momentum, rate in schedule.phases(n_iter):
             gradient = partial(loss.gradient, Y, exaggeration, each)
-            step = partial(_step, gradient, Y, velocity, gains, momentum, rate * learning_rate)
+            step = partial(_step, gradient, Y, velocity, gains, momentum, rate * learning_rate, fixed)
             repeat = xp.replayed(step, Y)
             for t in iterations:
                 repeat()
@@ -156,10 +189,11 @@ def _step(
     gains: Floats,
     momentum: float,
     learning_rate: float,
+    fixed: int,
 ) -> None:
-    """Update coordinates, velocity and gains in place: one iteration."""
+    """Update coordinates, velocity and gains in place, except those of the first points: one iteration."""
     xp, gradient = backend(Y), gradient_at()
-    for start in range(0, len(Y), xp.CACHE_ROWS):
+    for start in range(fixed, len(Y), xp.CACHE_ROWS):
         part = slice(start, start + xp.CACHE_ROWS)
         v, gain, g = velocity[part], gains[part], gradient[part]
         uphill = g * v > 0
@@ -167,7 +201,8 @@ def _step(
         v *= momentum
         xp.add_product(v, gain, g, -learning_rate)
     Y += velocity
-    Y -= Y.mean(axis=0)
+    if not fixed:
+        Y -= Y.mean(axis=0)
 
 
 def turned(Y: Floats, turns: int, rng: np.random.Generator) -> Floats:

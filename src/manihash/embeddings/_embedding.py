@@ -84,7 +84,7 @@ class NeighborEmbedding(Embedding):
 
     affinity: Any
 
-    def fit_transform(self, X: Any, y: Any = None, *, affinities: Any = None) -> Floats:
+    def fit_transform(self, X: Any, y: Any = None, *, affinities: Any = None, start: Any = None) -> Floats:
         """Embed the points of X and return their coordinates.
 
         Parameters
@@ -96,6 +96,9 @@ class NeighborEmbedding(Embedding):
         affinities : csr_array of shape (m, m), default=None
             Affinities P of the points: symmetric, with a zero diagonal and the sum 1. If None, they are
             computed from the points.
+        start : Start, default=None
+            Initial coordinates, and how many of the first points keep them: for updates and refits. None for
+            random coordinates.
 
         Returns
         -------
@@ -106,7 +109,7 @@ class NeighborEmbedding(Embedding):
         with single_blas_thread():
             if affinities is None and self.affinity is not None:
                 affinities = self._own_affinities(points)
-            self.embedding_ = self._embed(points, affinities)
+            self.embedding_ = self._embed(points, affinities, start)
         return self.embedding_
 
     def _own_affinities(self, B: Floats) -> Any:
@@ -116,7 +119,7 @@ class NeighborEmbedding(Embedding):
         graph = BaseGraph(rows.X, k, mean_distance(rows, rows.X, k))
         return self.affinity.matrix(graph, rows, checks.generator(self.random_state))
 
-    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
+    def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
         raise TypeError(f"{type(self).__name__} does not implement _embed")
 
 

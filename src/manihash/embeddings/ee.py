@@ -89,13 +89,13 @@ class ElasticEmbedding(NeighborEmbedding):
         self.random_state = random_state
         self.affinity = affinity
 
-    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
+    def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
         lam = checks.positive_number(self.lam, "lam")
         sampled = partial(SampledLoss, ElasticKernel(lam, len(B)))
         loss = neighbor_loss(
             self, B, lambda P: ExactLoss(ElasticEnergy(P, lam), len(P)), sampled, affinities=affinities
         )
-        Y, self.loss_ = minimize(self, loss, B, rate=50, name="elastic embedding")
+        Y, self.loss_ = minimize(self, loss, B, rate=50, name="elastic embedding", start=start)
         return Y
 
 

@@ -88,7 +88,7 @@ class SNE(NeighborEmbedding):
         self.random_state = random_state
         self.affinity = affinity
 
-    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
+    def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
         objective: Callable[[Floats], Objective] = RowGaussianDivergence
         sampled: Callable[..., Loss] = partial(RowSampledLoss, RowGaussianKernel())
         if checks.flag(self.symmetric, "symmetric"):
@@ -101,7 +101,7 @@ class SNE(NeighborEmbedding):
             symmetric=self.symmetric,
             affinities=affinities,
         )
-        Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE")
+        Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE", start=start)
         return Y
 
 

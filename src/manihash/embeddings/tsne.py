@@ -117,7 +117,7 @@ class TSNE(NeighborEmbedding):
         self.affinity = affinity
         self.annealed = annealed
 
-    def _embed(self, B: Floats, affinities: Any = None) -> Floats:
+    def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
         dof, xp = checks.positive_number(self.dof, "dof"), backend(B)
         exact, sampled = _LOSSES[xp]
         try:
@@ -125,7 +125,7 @@ class TSNE(NeighborEmbedding):
                 self, B, partial(exact, dof=dof), sampled and partial(sampled, dof), affinities=affinities
             )
             schedule = self._schedule(affinities)
-            Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=schedule)
+            Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=schedule, start=start)
         except xp.out_of_memory() as error:
             raise MemoryError(
                 f"t-SNE over all pairs of {len(B)} points needs about {20 * len(B) ** 2 / 2**30:.1f} GiB: "

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from manihash import checks, codes
 from manihash.compute import backend
-from manihash.estimator import RowEstimator
-from manihash.living.drift import LEAST_ROWS, Drift, compare
-from manihash.living.statistics import Observed, checked_statistics, training_statistics
+from manihash.hashers._living import LivingEstimator
 from manihash.rows import Rows
 from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from manihash.types import Codes, Floats
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 
-class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
+class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator):
     """Base class of all hashers: binary codes of vectors.
 
     A hasher maps a row x to real values y(x) of length ``n_bits``, and bit j of its code is 1 if
@@ -196,58 +194,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         import manihash
 
         manihash.export_onnx(self, path, double=double)
-
-    def drift(self, X: Any, *, level: float = 0.01) -> Drift:
-        """Test whether rows come from the distribution that the hasher was fitted to.
-
-        The rows are compared with statistics of the training rows, which the model keeps: the distance to the
-        nearest base point, the use of the base points and the mean of each bit. For rows of the training
-        distribution, drift is reported with probability at most ``level``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            New rows, at least 30: a batch as it arrives, not training rows.
-        level : float, default=0.01
-            Probability of a false alarm.
-
-        Returns
-        -------
-        Drift
-            Whether the rows differ, how, and what to do.
-        """
-        if not 0 < checks.positive_number(level, "level") < 1:
-            raise ValueError(f"level={level} is not between 0 and 1: give a probability such as 0.01")
-        rows = self._rows_to_map(X)
-        if len(rows) < LEAST_ROWS:
-            raise ValueError(f"drift needs at least {LEAST_ROWS} rows, got {len(rows)}: give a larger batch")
-        return self._drift(rows, level)
-
-    def _drift(self, rows: Rows, level: float) -> Drift:
-        points = getattr(self, "base_points_", ())
-        known = checked_statistics(getattr(self, "statistics_", None), len(points), self.n_bits_)
-        return compare(known, Observed.of(self, rows), level)
-
-    def record_statistics(self, X: Any) -> Self:
-        """Compute the training statistics that ``drift`` needs, as ``fit`` does.
-
-        Use it for a model of an earlier version that has none. Codes and the id of the model do not change.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows that the hasher was fitted to.
-
-        Returns
-        -------
-        Hasher
-            The hasher itself, with new ``statistics_``.
-        """
-        self._summarize(self._rows_to_map(X))
-        return self
-
-    def _summarize(self, rows: Rows) -> None:
-        self.statistics_ = training_statistics(self, rows)
 
     def _snapshot(self) -> Self:
         """A shallow copy: what is computed later is not changed by another ``fit``."""

@@ -1,5 +1,6 @@
 """Two hashers in one code: bits for look-up, and bits that rank what was found."""
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.living.drift import Drift, combined
+from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.scikit import check_is_fitted, clone
 from manihash.types import Floats
@@ -164,6 +166,26 @@ class Hybrid(Hasher):
         for part in (self.first_, self.second_):
             part.record_statistics(X)
         return self
+
+    def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
+        """Update the parts that can be updated: usually the first, while ITQ stays as it is."""
+        check_is_fitted(self)
+        parts = [part for part in (self.first_, self.second_) if isinstance(part, IMH | Hybrid)]
+        if not parts:
+            return super()._update(X, X_old, most, max_changed)
+        share = max_changed / len(parts)
+        results = [part.update(X, X_old, max_new_points=most, max_changed=share) for part in parts]
+        changed = None if X_old is None else min(1.0, sum(result.changed or 0.0 for result in results))
+        added, removed = (sum(getattr(r, name) for r in results) for name in ("n_added", "n_removed"))
+        return Update(results[0].n_rows, added, removed, changed)
+
+    def _fit_from(self, old: "Hybrid", X: Any) -> None:
+        """Refit each part."""
+        self.fit(X)
+        first, second = copy(old.first_), copy(old.second_)
+        first.refit(X)
+        second.refit(X)
+        self.first_, self.second_ = first, second
 
     def _drift(self, rows: Rows, level: float) -> Drift:
         return combined([part.drift(rows.X, level=level) for part in (self.first_, self.second_)])

@@ -1,5 +1,6 @@
 """Inductive manifold hashing, the paper's Algorithm 1."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph
+from manihash.living.refit import aligned, some_rows, warm_embedding
+from manihash.living.statistics import Observed, checked_statistics, merged, summary
+from manihash.living.update import Update, check_embedding, extended
 from manihash.rows import Rows
-from manihash.scikit import clone
+from manihash.scikit import check_is_fitted, clone
 from manihash.types import Floats
 
 # A rotation has r² numbers: this many rows are enough to learn it.
@@ -125,7 +129,33 @@ class IMH(OnBaseGraph, Hasher):
                 f"rotation must be None or an object such as ITQRotation(), not {self.rotation!r}"
             )
 
+    mean_: Floats | None
+    rotation_: Floats | None
+    _old: "IMH | None" = None  # while it is refitted
+
+    def _fit_from(self, old: "IMH", X: Any) -> None:
+        self._old = old
+        try:
+            self.fit(X)
+        finally:
+            del self._old
+
+    def _fit_warm(self, rows: Rows, old: "IMH", rng: np.random.Generator) -> None:
+        """Choose a base set, embed it from the values of the old model, and align it with them."""
+        graph = self._fit_graph(rows, rng)
+        some = some_rows(rows)
+        values = np.asarray(backend(kept := old.embed(some.X)).to_numpy(kept), np.float64)
+        Y, loss = warm_embedding(self.embedding, graph, rows, some, values, checks.seed(rng))
+        induced = some.stack(partial(graph.induce, Y_B=Y), self.n_bits, np.float64)
+        self.mean_, self.rotation_, shift = aligned(induced, values)
+        self._graph, self.loss_ = graph, loss
+        self.base_embedding_ = (Y - self.mean_) @ self.rotation_ + shift
+        self.neighbor_recall_ = getattr(graph.finder, "recall_", None)
+
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
+        if self._old is not None:
+            self._fit_warm(rows, self._old, rng)
+            return
         self._fit_embedding(rows, self.n_bits, rng)
         self.mean_, self.rotation_ = None, None
         if self.rotation is not None:
@@ -143,6 +173,22 @@ class IMH(OnBaseGraph, Hasher):
         set_seed(part, checks.seed(rng))
         self.mean_, self.rotation_ = backend(mean).to_numpy(mean), part.fit(Y - mean).rotation_
         self.base_embedding_ = (self.base_embedding_ - self.mean_) @ self.rotation_
+
+    def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
+        check_is_fitted(self)
+        check_embedding(self.embedding, type(self).__name__)
+        known = checked_statistics(getattr(self, "statistics_", None), len(self.base_points_), self.n_bits_)
+        rows, old = self._rows_to_map(X), None if X_old is None else self._rows_to_map(X_old)
+        made = extended(
+            self._graph, self.base_embedding_, self.embedding, rows, old,
+            known=known, most=most, max_changed=max_changed, seed=int(self.lineage_["id"][:8], 16),
+        )  # fmt: skip
+        if made.result.n_added:
+            self._graph, self.base_embedding_ = made.graph, made.Y
+            more = np.zeros(len(made.Y) - len(known["usage"]), np.uint16)
+            known = {**known, "usage": np.concatenate([known["usage"], more])[made.order]}
+            self.statistics_ = merged(known, summary(Observed.of(self, rows), len(rows)))
+        return made.result
 
     def _embed(self, X: Floats) -> Floats:
         """Return the induced values (b, r): step 3; ``Hasher`` takes the sign."""

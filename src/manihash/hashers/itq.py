@@ -6,13 +6,16 @@ import numpy as np
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
+from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, check_n_bits, moments
 from manihash.linalg import leading_eigenvectors
+from manihash.living.refit import some_rows
 from manihash.progress import note
 from manihash.rotation import ITQRotation
 from manihash.rows import Rows
 
 # The rotation is learned from at most this many rows.
+_REFIT_ROUNDS = 10
 _ROTATION_ROWS = 2**20
 
 
@@ -95,3 +98,14 @@ class ITQ(LinearHasher):
         self.quantization_error_ = float(rotation.errors_[-1])
         self.projection_ = P @ rotation.rotation_
         self.offset_ = stats.mean @ self.projection_
+
+    def _fit_from(self, old: "ITQ", X: Any) -> None:
+        """Fit, rotate so that the signs agree best with the old ones, and iterate from there."""
+        self.fit(X)
+        some = some_rows(self._rows_to_map(X)).X
+        V, R = self.embed(some).astype(np.float64), np.eye(self.n_bits)
+        with single_blas_thread():
+            for done in range(_REFIT_ROUNDS):
+                U, _, Vt = np.linalg.svd(V.T @ np.sign(V @ R if done else old.embed(some)))
+                R = U @ Vt
+        self.projection_, self.offset_ = self.projection_ @ R, self.offset_ @ R

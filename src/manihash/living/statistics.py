@@ -129,3 +129,23 @@ class Observed:
 def _rank(graph: BaseGraph) -> int:
     """Return which of the nearest base points the distance of a row is measured to, from 1."""
     return graph.k if graph.finder is not None else min(max(graph.k, _LEAST_RANK), len(graph.B))
+
+
+def merged(a: Statistics, b: Statistics) -> Statistics:
+    """Return the statistics of the rows of a and b together."""
+    n = a["n_rows"] + b["n_rows"]
+    shares = (a["n_rows"] / n, b["n_rows"] / n)
+    n_sampled = int(min(a["n_sampled"] / shares[0], b["n_sampled"] / shares[1], n))
+    at, values = np.linspace(0, 1, N_QUANTILES), np.sort(np.concatenate([a["quantiles"], b["quantiles"]]))
+    up_to = sum(
+        share * np.interp(values, s["quantiles"], at) for share, s in zip(shares, (a, b), strict=True)
+    )
+    usage = sum(share * s["usage"] / s["n_sampled"] for share, s in zip(shares, (a, b), strict=True))
+    means = sum(share * s["bit_means"] for share, s in zip(shares, (a, b), strict=True))
+    return {
+        "n_rows": n,
+        "n_sampled": n_sampled,
+        "quantiles": np.interp(at, np.asarray(up_to), values).astype(np.float32),
+        "usage": np.minimum(np.round(n_sampled * np.asarray(usage)), _MOST_IN_SAMPLE).astype(np.uint16),
+        "bit_means": np.asarray(means, np.float32),
+    }

@@ -1,0 +1,174 @@
+"""Drift, update and refit on MNIST, and updates that are killed: ``make bench-living``.
+
+Drift: alarms at level 1 % in draws of 1,000 rows: fresh rows, rows with noise of 0.2 per pixel, rows rotated
+by 20 degrees, and digits that the model was not trained on. Update: fit on the digits 0 to 7, update with 8
+and 9. Refit: on the same rows with another seed. Kills: ``manihash update`` of an index and a store is killed
+at random moments and run again. Writes ``docs/results/living.json``.
+"""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.ndimage import rotate
+
+from manihash import HammingIndex, LabelTruth, evaluate, load_dataset, open_store, recipe
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "living.json"
+BITS, DRAW, FRESH_DRAWS, OTHER_DRAWS, KILLS = 64, 1_000, 200, 50, 20
+
+
+def mnist() -> tuple[Any, Any, Any, Any]:
+    """Training images (n, 784) and labels, query images and labels."""
+    data = load_dataset("mnist")
+    X, Q = (rows.reshape(len(rows), -1).astype(np.float32) for rows in (data.X_train, data.X_test))
+    return X, np.asarray(data.y_train), Q, np.asarray(data.y_test)
+
+
+def alarms(hasher: Any, rows: Any, draws: int, rng: np.random.Generator) -> int:
+    """Number of draws of 1,000 rows in which drift is reported."""
+    return sum(hasher.drift(rows[rng.choice(len(rows), DRAW, replace=False)]).drifted for _ in range(draws))
+
+
+def drift(name: str) -> dict[str, Any]:
+    X, y, _, _ = mnist()
+    rng = np.random.default_rng(0)
+    fresh = np.zeros(len(X), bool)
+    fresh[rng.choice(len(X), 20_000, replace=False)] = True
+    hasher = recipe(name, n_bits=BITS, random_state=0).fit(X[~fresh])
+    some = X[fresh][:5_000]
+    noisy = some + rng.normal(0, 0.2 * 255, some.shape).astype(np.float32)
+    turned = rotate(some.reshape(-1, 28, 28), 20, axes=(1, 2), reshape=False, order=1).reshape(some.shape)
+    partial = recipe(name, n_bits=BITS, random_state=0).fit(X[y < 8])
+    return {
+        f"alarms in {FRESH_DRAWS} draws of fresh rows": alarms(hasher, X[fresh], FRESH_DRAWS, rng),
+        f"alarms in {OTHER_DRAWS} draws with noise": alarms(hasher, noisy, OTHER_DRAWS, rng),
+        f"alarms in {OTHER_DRAWS} draws of rotated rows": alarms(hasher, turned, OTHER_DRAWS, rng),
+        f"alarms in {OTHER_DRAWS} draws of new digits": alarms(partial, X[y >= 8], OTHER_DRAWS, rng),
+        "advice for new digits": partial.drift(X[y >= 8][:DRAW]).advice,
+    }
+
+
+def mean_average_precision(hasher: Any, X: Any, y: Any, Q: Any, yq: Any) -> float:
+    return float(evaluate(hasher.encode(Q), hasher.encode(X), LabelTruth(yq, y), BITS).map)
+
+
+def update(name: str) -> dict[str, Any]:
+    X, y, Q, yq = mnist()
+    full = recipe(name, n_bits=BITS, random_state=0).fit(X)
+    hasher, old = recipe(name, n_bits=BITS, random_state=0).fit(X[y < 8]), y < 8
+    before = hasher.encode(X[old])
+    values = {"MAP of a full fit": mean_average_precision(full, X, y, Q, yq)}
+    values["MAP before the update"] = mean_average_precision(hasher, X, y, Q, yq)
+    start = time.process_time()
+    result = hasher.update(X[~old], X[old])
+    values["CPU seconds"] = round(time.process_time() - start, 1)
+    values["MAP after the update"] = mean_average_precision(hasher, X, y, Q, yq)
+    unchanged = float((hasher.encode(X[old]) == before).all(axis=1).mean())
+    return values | {"old rows whose code is unchanged": unchanged, "base points added": result.n_added}
+
+
+def refit(name: str) -> dict[str, Any]:
+    X, y, Q, yq = mnist()
+    hasher = recipe(name, n_bits=BITS, random_state=0).fit(X)
+    fresh = recipe(name, n_bits=BITS, random_state=1).fit(X)
+    before = hasher.transform(X)
+    values = {
+        "MAP of the old model": mean_average_precision(hasher, X, y, Q, yq),
+        "MAP of a fresh fit": mean_average_precision(fresh, X, y, Q, yq),
+        "bits that change by a fresh fit": float((fresh.transform(X) != before).mean()),
+    }
+    result = hasher.set_params(random_state=1).refit(X)
+    return values | {
+        "MAP after the refit": mean_average_precision(hasher, X, y, Q, yq),
+        "bits that change by the refit": result.changed_bits,
+    }
+
+
+def kills() -> dict[str, Any]:
+    """Kill the command at random moments, run it again, and compare with a run that was not killed."""
+    rng = np.random.default_rng(0)
+    centers = 1.5 * rng.normal(size=(6, 10))
+    old = (centers[rng.integers(4, size=20_000)] + rng.normal(size=(20_000, 10))).astype(np.float32)
+    new = (centers[rng.integers(4, 6, size=2_000)] + rng.normal(size=(2_000, 10))).astype(np.float32)
+    identical, killed = 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.save(folder / "old.npy", old)
+        np.save(folder / "new.npy", new)
+        hasher = recipe("imh-tsne", n_bits=BITS, random_state=0).set_params(base__size=200).fit(old)
+        hasher.save(folder / "model.mhash")
+        seconds, expected = _whole_run(folder, hasher.encode(old), hasher.lineage_["id"])
+        for _ in range(KILLS):
+            _targets(folder, hasher.encode(old), hasher.lineage_["id"])
+            process = subprocess.Popen(_command(folder), stdout=subprocess.DEVNULL)
+            try:
+                process.wait(rng.uniform(0.2, 1.0) * seconds)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                killed += 1
+            process.wait()
+            subprocess.run(_command(folder), check=True, stdout=subprocess.DEVNULL)
+            identical += all(np.array_equal(a, b) for a, b in zip(_state(folder), expected, strict=True))
+    return {"runs": KILLS, "killed": killed, "identical after the second run": identical}
+
+
+def _whole_run(folder: Path, codes: Any, made_by: str) -> tuple[float, tuple[Any, ...]]:
+    _targets(folder, codes, made_by)
+    start = time.perf_counter()
+    subprocess.run(_command(folder), check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start, _state(folder)
+
+
+def _targets(folder: Path, codes: Any, made_by: str) -> None:
+    """Write the codes, the index and the store of the old model."""
+    (folder / "codes.faiss").unlink(missing_ok=True)
+    index = HammingIndex(codes, BITS)
+    index.made_by = made_by
+    index.save(folder / "codes.mhx")
+    with open_store(str(folder / "codes.faiss"), BITS) as store:
+        store.add(codes, np.arange(len(codes)))
+
+
+def _command(folder: Path) -> list[str]:
+    given = [str(folder / name) for name in ("model.mhash", "new.npy")]
+    options = ["-o", "model2.mhash", "--vectors", "old.npy", "--codes", "codes.mhx", "--store", "codes.faiss"]
+    paths = [text if text.startswith("-") else str(folder / text) for text in options]
+    return [sys.executable, "-m", "manihash", "update", *given, *paths, "--max-changed", "0.5", "--quiet"]
+
+
+def _state(folder: Path) -> tuple[Any, ...]:
+    index = HammingIndex.load(folder / "codes.mhx", mmap=False)
+    with open_store(str(folder / "codes.faiss")) as store:
+        return index.codes, index.ids, store.get(index.ids), np.array([len(store)])
+
+
+PARTS = {"drift": drift, "update": update, "refit": refit, "kills": lambda name: kills()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--recipe", default="imh-tsne-rotated")
+    given = parser.parse_args()
+    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    held |= {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "date": str(date.today())}
+    for part in given.parts.split(","):
+        key = part if part == "kills" else f"{part}, {given.recipe}"
+        held[key] = PARTS[part](given.recipe)
+        print(key, json.dumps(held[key]), flush=True)
+        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Stored codes after an update of their model: rows whose code changed are replaced, and no others.
+
+Every step compares what is stored with the codes of the updated model, so a run that was interrupted at any
+moment is completed by the same call, with the same result.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from manihash.hashers._hasher import Hasher
+from manihash.search.index import HammingIndex
+from manihash.stores.store import Store
+from manihash.types import Codes, Ids, Mask
+
+_CHECKED = 1_000
+
+
+def check_origin(codes: Any, X: Any, old: Hasher, new: Hasher, name: str) -> None:
+    """Raise unless stored codes (n, bytes) are codes of the rows of X by the old or the new model."""
+    n = X.shape[0]
+    if len(codes) != n:
+        raise ValueError(
+            f"{name} holds {len(codes):,} codes, but there are {n:,} old vectors: give one per code"
+        )
+    rows = np.unique(np.linspace(0, n - 1, min(n, _CHECKED)).astype(np.intp))
+    some, stored = np.stack([np.asarray(X[int(i) : int(i) + 1])[0] for i in rows]), np.asarray(codes[rows])
+    known = (stored == old.encode(some)).all(axis=1) | (stored == new.encode(some)).all(axis=1)
+    if not known.all():
+        raise ValueError(
+            f"{name}: the code of row {int(rows[~known][0])} is not that of the model, and so are "
+            f"{int((~known).sum())} of {len(rows)} compared rows: give codes and vectors that belong together"
+        )
+
+
+def differences(hasher: Hasher, X: Any, codes: Any) -> Iterator[tuple[slice, Mask, Codes]]:
+    """Yield blocks of rows, the mask of those whose stored code differs, and the codes of all of them."""
+    start = 0
+    for block in hasher.encode_blocks(X):
+        part = slice(start, start + len(block))
+        yield part, (np.asarray(codes[part]) != block).any(axis=1), block
+        start = part.stop
+
+
+def new_codes(hasher: Hasher, X: Any, codes: Any) -> tuple[Ids, Codes]:
+    """Return the rows whose stored code differs from that of the hasher, and their codes."""
+    rows, changed = [np.empty(0, np.int64)], [np.empty((0, codes.shape[1]), np.uint8)]
+    for part, different, block in differences(hasher, X, codes):
+        rows.append(part.start + np.flatnonzero(different))
+        changed.append(block[different])
+    return np.concatenate(rows), np.concatenate(changed)
+
+
+def update_index(index: HammingIndex, hasher: Hasher, X: Any, ids: Ids) -> int:
+    """Replace the codes in an index that differ from those of the rows of X; return their number."""
+    order = np.searchsorted(index.ids, ids)
+    rows, codes = new_codes(hasher, X, index.codes[order])
+    index.update(codes, ids[rows])
+    index.made_by = hasher.lineage_["id"]
+    return len(rows)
+
+
+def update_store(store: Store, hasher: Hasher, X: Any, ids: Ids) -> int:
+    """Replace the codes in a store that differ or are missing, block by block; return their number."""
+    start = changed = 0
+    for block in hasher.encode_blocks(X):
+        numbers = ids[start : start + len(block)]
+        present = store.has(numbers)
+        different = ~present
+        different[present] = (store.get(numbers[present]) != block[present]).any(axis=1)
+        if (present & different).any():  # if it is interrupted here, these rows are missing in the next run
+            store.delete(numbers[present & different])
+        if different.any():
+            store.add(block[different], numbers[different])
+        changed += int(different.sum())
+        start += len(block)
+    return changed

@@ -1,0 +1,168 @@
+"""What hashers do with rows that arrive after ``fit``: drift, update and refit."""
+
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+
+from manihash import checks
+from manihash.estimator import RowEstimator
+from manihash.files.lineage import new_lineage
+from manihash.living.drift import LEAST_ROWS, Drift, compare
+from manihash.living.refit import Refit, some_rows
+from manihash.living.statistics import Observed, Statistics, checked_statistics, training_statistics
+from manihash.living.update import Update
+from manihash.rows import Rows
+from manihash.scikit import check_is_fitted, clone
+
+
+class LivingEstimator(RowEstimator):
+    """An estimator of codes that keeps statistics of its training rows, and can be updated and refitted."""
+
+    n_bits_: int
+    statistics_: Statistics
+
+    def transform(self, X: Any) -> Any:
+        """Compute the bits of rows."""
+        raise TypeError(f"{type(self).__name__} does not implement transform")
+
+    def drift(self, X: Any, *, level: float = 0.01) -> Drift:
+        """Test whether rows come from the distribution that the hasher was fitted to.
+
+        The rows are compared with statistics of the training rows, which the model keeps: the distance to the
+        nearest base point, the use of the base points and the mean of each bit. For rows of the training
+        distribution, drift is reported with probability at most ``level``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            New rows, at least 30: a batch as it arrives, not training rows.
+        level : float, default=0.01
+            Probability of a false alarm.
+
+        Returns
+        -------
+        Drift
+            Whether the rows differ, how, and what to do.
+        """
+        if not 0 < checks.positive_number(level, "level") < 1:
+            raise ValueError(f"level={level} is not between 0 and 1: give a probability such as 0.01")
+        rows = self._rows_to_map(X)
+        if len(rows) < LEAST_ROWS:
+            raise ValueError(f"drift needs at least {LEAST_ROWS} rows, got {len(rows)}: give a larger batch")
+        return self._drift(rows, level)
+
+    def _drift(self, rows: Rows, level: float) -> Drift:
+        points = getattr(self, "base_points_", ())
+        known = checked_statistics(getattr(self, "statistics_", None), len(points), self.n_bits_)
+        return compare(known, Observed.of(self, rows), level)
+
+    def update(
+        self, X: Any, X_old: Any = None, *, max_new_points: int | None = None, max_changed: float = 0.02
+    ) -> Update:
+        """Add base points for new rows; most old rows keep their codes.
+
+        Base points are added where the new rows are far from the old base points. They are embedded by the
+        loss of the embedding while the old base points stay fixed. Old rows whose nearest base points stay
+        the same keep their codes. The hasher itself is changed; ``lineage_`` names the old one as its parent.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            New rows.
+        X_old : array-like of shape (n, d), default=None
+            Rows that were encoded before, or a sample of them. They are used to count the codes that change,
+            and base points that would change too many are not added. Without them, the result does not say
+            how many change.
+        max_new_points : int, default=None
+            Largest number of base points to add. None for as many per row as ``fit`` chose.
+        max_changed : float, default=0.02
+            Largest share of the old rows that may get another code.
+
+        Returns
+        -------
+        Update
+            How many base points were added, and the share of old rows whose codes change.
+
+        Raises
+        ------
+        ValueError
+            If the hasher has no base points to add to, or was fitted by an embedding without a loss.
+        """
+        most = None if max_new_points is None else checks.positive_int(max_new_points, "max_new_points")
+        if not 0 < checks.positive_number(max_changed, "max_changed") <= 1:
+            raise ValueError(f"max_changed={max_changed} is not between 0 and 1: give a share such as 0.02")
+        parent = self.lineage_
+        result = self._update(X, X_old, most, float(max_changed))
+        self.lineage_ = new_lineage(self, parent, keeps_codes=True) if result.n_added else parent
+        return result
+
+    def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
+        check_is_fitted(self)
+        raise ValueError(
+            f"{type(self).__name__} cannot be updated: only hashers with base points that a loss embeds can, "
+            "such as IMH with TSNE(). Use hasher.refit(X) or fit a new model"
+        )
+
+    def refit(self, X: Any) -> Refit:
+        """Train anew on all rows, so that most bits stay as they are.
+
+        The base set is chosen anew. The embedding starts from the old values of the rows and is aligned to
+        them, so that bits keep their meaning. Codes of the old model should not be mixed with new ones:
+        encode all rows again. The hasher itself is changed; ``lineage_`` names the old one as its parent.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            All rows, old and new.
+
+        Returns
+        -------
+        Refit
+            The share of bits and of codes that changed.
+
+        Raises
+        ------
+        ValueError
+            If the method has nothing to start from or to align: fit a new model then.
+        """
+        check_is_fitted(self)
+        old, new = copy(self), clone(self)
+        new._fit_from(old, X)
+        some = some_rows(new._rows_to_map(X)).X
+        different = old.transform(some) != new.transform(some)
+        new.lineage_ = new_lineage(new, old.lineage_)
+        self.__dict__.update(new.__dict__)
+        return Refit(
+            len(new._rows_to_map(X)),
+            float(np.mean(different)),
+            float(np.mean(np.any(different, axis=1))),
+        )
+
+    def _fit_from(self, old: Self, X: Any) -> None:
+        """Fit to X, with bits as similar to those of a fitted hasher as possible."""
+        raise ValueError(
+            f"{type(self).__name__} cannot be refitted, because its bits cannot be aligned with old ones: "
+            "fit a new model, and encode all rows again"
+        )
+
+    def record_statistics(self, X: Any) -> Self:
+        """Compute the training statistics that ``drift`` needs, as ``fit`` does.
+
+        Use it for a model of an earlier version that has none. Codes and the id of the model do not change.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows that the hasher was fitted to.
+
+        Returns
+        -------
+        Hasher
+            The hasher itself, with new ``statistics_``.
+        """
+        self._summarize(self._rows_to_map(X))
+        return self
+
+    def _summarize(self, rows: Rows) -> None:
+        self.statistics_ = training_statistics(self, rows)

@@ -1,0 +1,206 @@
+"""Updates keep the codes of old rows and give new rows codes of their own; refits keep most bits."""
+
+import numpy as np
+import pytest
+
+from manihash import (
+    AGH,
+    IMH,
+    ITQ,
+    LSH,
+    PCA,
+    TSNE,
+    CoarseNeighbors,
+    ElasticEmbedding,
+    ExactNeighbors,
+    GraphAffinity,
+    Hybrid,
+    ITQRotation,
+    KMeansBase,
+    LargeBase,
+    ListedNeighbors,
+    ReducedBase,
+    load,
+)
+from manihash.base.graph import nearest
+from manihash.codes import hamming
+from manihash.embeddings._descent import Start
+from manihash.files.lineage import accepts_codes_of
+from manihash.living.finders import inserted
+
+
+def clusters(n, seed, classes):
+    """n rows (n, 12) of some of eight clusters, and their labels."""
+    rng = np.random.default_rng(seed)
+    centers = 3 * np.random.default_rng(99).normal(size=(8, 12))
+    y = rng.choice(list(classes), n)
+    return centers[y] + rng.normal(size=(n, 12)), y
+
+
+OLD, Y_OLD = clusters(1200, 0, range(6))
+NEW, Y_NEW = clusters(400, 1, [6, 7])
+SHORT = {"n_iter": 250, "perplexity": 5}
+HASHERS = {
+    "k-means": lambda: IMH(16, KMeansBase(60), TSNE(**SHORT), random_state=0),
+    "rotated": lambda: IMH(16, KMeansBase(60), TSNE(**SHORT), rotation=ITQRotation(), random_state=0),
+    "elastic": lambda: IMH(16, KMeansBase(60), ElasticEmbedding(**SHORT), random_state=0),
+    "cells": lambda: IMH(
+        16,
+        ReducedBase(LargeBase(100, neighbors=CoarseNeighbors()), 8),
+        TSNE(affinity=GraphAffinity(), **SHORT),
+        normalize=True,
+        random_state=0,
+    ),
+    "exact": lambda: IMH(16, LargeBase(100, neighbors=ExactNeighbors()), TSNE(**SHORT), random_state=0),
+    "hybrid": lambda: Hybrid(IMH(16, KMeansBase(60), TSNE(**SHORT)), ITQ(8), random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", HASHERS)
+def test_old_rows_keep_their_codes_and_new_clusters_get_their_own(name):
+    hasher = HASHERS[name]().fit(OLD)
+    before = hasher.encode(OLD)
+    parent = hasher.lineage_
+    mixed_before = _share_of_own_cluster(hasher)
+    result = hasher.update(NEW, OLD)
+    changed = (hasher.encode(OLD) != before).any(axis=1)
+    assert result.n_added > 0
+    assert changed.mean() == pytest.approx(result.changed, abs=1e-9)
+    assert changed.mean() <= 0.02
+    assert _share_of_own_cluster(hasher) >= max(0.9, mixed_before - 0.02)
+    assert hasher.lineage_["parent"] == parent["id"] != hasher.lineage_["id"]
+    assert accepts_codes_of(hasher.lineage_, parent["id"])
+
+
+def _share_of_own_cluster(hasher, X=NEW, y=Y_NEW):
+    """Share of the 20 rows nearest by code to each of 100 rows that are of its cluster."""
+    codes, labels = hasher.encode(np.vstack([OLD, NEW])), np.concatenate([Y_OLD, Y_NEW])
+    order = np.argsort(hamming(hasher.encode(X[:100]), codes), axis=1, kind="stable")[:, :20]
+    return (labels[order] == y[:100, None]).mean()
+
+
+def test_old_base_points_and_sigma_stay_and_rows_without_new_neighbors_keep_their_values():
+    hasher = HASHERS["rotated"]().fit(OLD)
+    B, Y, sigma, values = hasher.base_points_, hasher.base_embedding_, hasher.bandwidth_, hasher.embed(OLD)
+    hasher.update(NEW, OLD)
+    np.testing.assert_array_equal(hasher.base_points_[: len(B)], B)
+    np.testing.assert_array_equal(hasher.base_embedding_[: len(B)], Y)
+    assert hasher.bandwidth_ == sigma
+    index = nearest(OLD, hasher.base_points_, 5)[1]
+    kept = (index < len(B)).all(axis=1)
+    assert kept.mean() > 0.9
+    np.testing.assert_array_equal(hasher.embed(OLD)[kept], values[kept])
+
+
+def test_an_update_is_reproducible_and_can_be_saved(tmp_path):
+    hasher = HASHERS["cells"]().fit(OLD)
+    hasher.save(tmp_path / "m.mhash")
+    again = load(tmp_path / "m.mhash")
+    assert hasher.update(NEW, OLD) == again.update(NEW, OLD)
+    assert hasher.lineage_ == again.lineage_
+    hasher.save(tmp_path / "m2.mhash")
+    np.testing.assert_array_equal(load(tmp_path / "m2.mhash").encode(NEW), hasher.encode(NEW))
+
+
+def test_an_updated_model_knows_the_new_rows():
+    hasher = HASHERS["k-means"]().fit(OLD)
+    both = np.vstack([OLD[:900], NEW[:300]])
+    assert hasher.drift(both).drifted
+    hasher.update(NEW, OLD)
+    assert not hasher.drift(both).drifted
+
+
+def test_rows_that_are_near_add_nothing_and_the_model_stays_the_same():
+    hasher = HASHERS["k-means"]().fit(OLD)
+    before = hasher.lineage_
+    result = hasher.update(hasher.base_points_, OLD)
+    assert (result.n_added, result.changed) == (0, 0)
+    assert hasher.lineage_ == before
+
+
+def test_limits_are_kept_and_without_old_rows_the_change_is_not_known():
+    hasher = HASHERS["k-means"]().fit(OLD)
+    result = hasher.update(NEW, max_new_points=5)
+    assert (result.n_added, result.changed) == (5, None)
+    assert len(hasher.base_points_) == 65
+
+
+@pytest.mark.parametrize(
+    ("hasher", "text"),
+    [
+        (ITQ(8), "ITQ cannot be updated.*refit"),
+        (AGH(8, base=KMeansBase(60)), "AGH cannot be updated.*refit"),
+        (IMH(8, KMeansBase(60), PCA()), "with PCA cannot be updated.*refit"),
+        (
+            IMH(8, LargeBase(100, neighbors=ListedNeighbors()), TSNE(**SHORT)),
+            "ListedNeighbors cannot be updated",
+        ),
+    ],
+)
+def test_a_hasher_that_cannot_be_updated_says_so_and_stays_as_it_is(hasher, text):
+    hasher.set_params(random_state=0).fit(OLD)
+    before = hasher.lineage_, hasher.encode(NEW)
+    with pytest.raises(ValueError, match=text):
+        hasher.update(NEW, OLD)
+    assert hasher.lineage_ == before[0]
+    np.testing.assert_array_equal(hasher.encode(NEW), before[1])
+
+
+def test_a_finder_with_more_points_finds_the_same_as_all_comparisons():
+    rng = np.random.default_rng(0)
+    B, more, X = rng.normal(size=(200, 4)), rng.normal(size=(50, 4)), rng.normal(size=(100, 4))
+    finder = CoarseNeighbors(probes=14, cells=14, random_state=0).fit(B)
+    B = B[finder.order_]
+    larger, order = inserted(finder, len(B), more)
+    points = np.vstack([B, more])[order]
+    np.testing.assert_array_equal(larger.k_nearest(X, points, 5)[1], nearest(X, points, 5)[1])
+
+
+def test_fixed_points_do_not_move():
+    rng = np.random.default_rng(0)
+    B, Y = rng.normal(size=(60, 5)), rng.normal(size=(60, 3))
+    for embedding in (TSNE(3, n_iter=20), ElasticEmbedding(3, n_iter=20)):
+        moved = embedding.fit_transform(B, start=Start(Y, fixed=40))
+        np.testing.assert_array_equal(moved[:40], Y[:40])
+        assert (moved[40:] != Y[40:]).all()
+
+
+@pytest.mark.parametrize("name", ["k-means", "rotated", "cells", "hybrid", "itq"])
+def test_a_refit_with_another_seed_keeps_most_bits(name):
+    hasher = (ITQ(8, random_state=0) if name == "itq" else HASHERS[name]()).fit(OLD)
+    before, parent = hasher.transform(OLD), hasher.lineage_
+    fresh = (ITQ(8) if name == "itq" else HASHERS[name]()).set_params(random_state=1).fit(OLD)
+    from_nothing = (fresh.transform(OLD) != before).mean()
+    result = hasher.set_params(random_state=1).refit(OLD)
+    changed = hasher.transform(OLD) != before
+    assert result.changed_bits == pytest.approx(changed.mean())
+    assert changed.mean() < 0.1 < from_nothing
+    assert hasher.lineage_["parent"] == parent["id"]
+    assert not accepts_codes_of(hasher.lineage_, parent["id"])
+    assert _share_of_own_cluster(hasher, OLD, Y_OLD) >= _share_of_own_cluster(fresh, OLD, Y_OLD) - 0.05
+
+
+def test_a_refit_on_more_rows_knows_them():
+    hasher = HASHERS["rotated"]().fit(OLD)
+    before = hasher.transform(OLD)
+    hasher.refit(np.vstack([OLD, NEW]))
+    assert (hasher.transform(OLD) != before).mean() < 0.1
+    assert _share_of_own_cluster(hasher) > 0.9
+    assert not hasher.drift(np.vstack([clusters(300, 5, range(6))[0], clusters(100, 5, [6, 7])[0]])).drifted
+
+
+@pytest.mark.parametrize("hasher", [LSH(8), IMH(8, KMeansBase(60), PCA())])
+def test_a_hasher_that_cannot_be_refitted_says_so(hasher):
+    hasher.set_params(random_state=0).fit(OLD)
+    with pytest.raises(ValueError, match=r"cannot be refitted.*fit a new model"):
+        hasher.refit(OLD)
+
+
+def test_invalid_options_are_named():
+    hasher = HASHERS["k-means"]().fit(OLD)
+    with pytest.raises(ValueError, match="max_new_points"):
+        hasher.update(NEW, max_new_points=0)
+    with pytest.raises(ValueError, match="max_changed=2 is not between 0 and 1"):
+        hasher.update(NEW, max_changed=2)
+    with pytest.raises(ValueError, match="12 features"):
+        hasher.update(NEW[:, :5])
