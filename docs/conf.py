@@ -25,6 +25,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "api_reference",
+    "repository_links",
 ]
 exclude_patterns = ["_ext", "_templates", "results", "gallery/*.ipynb", "gallery/*.py"]
 templates_path = ["_templates"]
@@ -38,7 +39,6 @@ myst_dmath_double_inline = True
 html_math_renderer = "mathml"  # no JavaScript, so no host that serves it
 
 # API reference: signatures without types, because numpydoc lists the types.
-autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -52,6 +52,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(DOCS.parent / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "ignore_pattern": r"/(?!plot_)\w+\.py$",
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
     "download_all_examples": False,

@@ -1,6 +1,7 @@
 """Writes one page per subject of the API reference, so that each public name is listed and has a page."""
 
 import inspect
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -148,9 +149,10 @@ def page(title: str, text: str, names: list[str]) -> str:
     return f"{mark}\n{title}\n{mark}\n\n{text}\n\n.. autosummary::\n   :toctree: generated\n\n{rows}\n"
 
 
-def write_pages(_app: Sphinx, _config: Config) -> None:
+def write_pages(_app: Sphinx, config: Config) -> None:
     """Write the pages; a page that did not change keeps its time stamp, so that it is not built again."""
     listed = subjects()
+    config.autosummary_generate = [f"api/{file}.rst" for file, names in listed.items() if names]
     for file, title, text, *_ in SUBJECTS:
         source = page(title, text, listed[file])
         path = FOLDER / f"{file}.rst"
@@ -165,14 +167,16 @@ def of_another_package(_app: Sphinx, _what: str, _name: str, member: object, *_:
     return None if module.startswith("manihash") else True
 
 
-def keep_bars(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
-    """Escape ``|`` outside of code, because |x| is a length in our docstrings and a substitution in rst."""
+def escape_formulas(
+    _app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]
+) -> None:
+    """Escape |x| and names_ outside of code: lengths and attributes for us, references in rst."""
     in_example = False
     for number, line in enumerate(lines):
         in_example = bool(line.strip()) and (in_example or line.lstrip().startswith(">>>"))
-        if not in_example:
+        if not in_example and not line.startswith(".. "):
             parts = line.split("``")
-            parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
+            parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
             lines[number] = "``".join(parts)
 
 
@@ -180,7 +184,9 @@ def keep_lists(_app: Sphinx, _what: str, name: str, _obj: object, _options: obje
     """Show the notes of ``recipe`` as they are printed: lists of recipes and of their options."""
     if name == "manihash.recipe":
         start, stop = (lines.index(f".. rubric:: {title}") for title in ("Notes", "Examples"))
-        notes = [f"    {line}".rstrip().replace("\\|", "|") for line in lines[start + 1 : stop]]
+        notes = [
+            f"    {line}".rstrip().replace("\\|", "|").replace("\\_", "_") for line in lines[start + 1 : stop]
+        ]
         lines[start + 1 : stop] = ["", "::", "", *notes, ""]
 
 
@@ -188,6 +194,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Write the pages before Sphinx collects the files."""
     app.connect("config-inited", write_pages)
     app.connect("autodoc-skip-member", of_another_package)
-    app.connect("autodoc-process-docstring", keep_bars, priority=900)
+    app.connect("autodoc-process-docstring", escape_formulas, priority=900)
     app.connect("autodoc-process-docstring", keep_lists, priority=901)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,7 +10,7 @@ from manihash.hashers.recipes import recipe
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A recommended encoder, and what it was compared with: the result of :func:`choose`.
+    """A recommended encoder, and what it was compared with: the result of ``choose``.
 
     Parameters
     ----------

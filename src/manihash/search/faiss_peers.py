@@ -163,7 +163,7 @@ class FaissQuantizer:
 
 
 class FaissIndex:
-    """Compressed rows of a :class:`FaissQuantizer` that can be searched; made by its ``index``.
+    """Compressed rows of a ``FaissQuantizer`` that can be searched; made by its ``index``.
 
     Parameters
     ----------
