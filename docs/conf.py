@@ -52,7 +52,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(DOCS.parent / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"/(?!plot_)\w+\.py$",
+    "ignore_pattern": r"^(?!.*plot_)",  # other programs in the folder of examples
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
     "download_all_examples": False,
