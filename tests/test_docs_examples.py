@@ -53,6 +53,7 @@ def made_up(tmp_path_factory):
     HammingIndex(codes, 64).save(folder / "codes.mhx")
     files = {"vectors": X[:1100], "queries": X[1100:], "labels": y[:1100], "codes": codes, "new": X[1050:]}
     files |= {"phash": codes, "phashes": codes, "ids": np.arange(1100)}
+    files |= {"images": rng.integers(256, size=(1100, 8, 8), dtype=np.uint8)}
     files |= {"embeddings": embeddings[:600], "questions": embeddings[600:]}
     for name, array in files.items():
         np.save(folder / f"{name}.npy", array)
