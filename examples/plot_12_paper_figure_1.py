@@ -44,15 +44,16 @@ queries = [max(np.flatnonzero(y_query == digit), key=lambda q: gain[q]) for digi
 fig = plt.figure(figsize=(10, 7.6))
 grids = fig.subfigures(4, 1)
 for grid, query in zip(grids, queries, strict=True):
-    axes = grid.subplots(2, 22, gridspec_kw={"wspace": 0.05, "hspace": 0.35})
+    axes = grid.subplots(2, 24, gridspec_kw={"wspace": 0.05, "hspace": 0.35})
     for axis in axes.flat:
         axis.axis("off")
-    axes[0, 0].imshow(Q[query].reshape(8, 8), cmap="gray_r")
+    axes[0, 0].imshow(Q[query].reshape(8, 8), cmap="Blues")
+    axes[0, 0].set_title("query", fontsize=8)
     for number, (name, ids) in enumerate(answers.items()):
-        row, start = number // 2, 1 + 11 * (number % 2)
+        row, start = number // 2, 2 + 11 * (number % 2)
         right = (y[ids[query]] == y_query[query]).sum()
         axes[row, start].set_title(f"{name}: {right} of 100 right", loc="left", fontsize=8)
-        for axis, answer in zip(axes[row, start:], ids[query][::10], strict=False):
+        for axis, answer in zip(axes[row, start : start + 10], ids[query][::10], strict=False):
             good = y[answer] == y_query[query]
             axis.imshow(X[answer].reshape(8, 8), cmap="gray_r" if good else "Reds")
 plt.show()
