@@ -44,7 +44,7 @@ def write_parquet(path, X):
 def made_up(tmp_path_factory):
     """The folder with the files, and the variables, that the pages take as given."""
     rng = np.random.default_rng(0)
-    X, y = clusters(rng, 1120, 64)
+    X, y = clusters(rng, 1120, 128)
     embeddings, _ = clusters(rng, 620, 256)
     hasher = recipe("imh-tsne", n_bits=64, random_state=0).fit(X[:1100])
     codes = hasher.encode(X[:1100])
