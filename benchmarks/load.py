@@ -104,12 +104,18 @@ class _Drive:
         if self.sent < self.total and time.perf_counter() < self.deadline:
             asyncio.get_running_loop().create_task(self.connect())
         else:
-            self.open -= 1
-            if not self.open:
-                self.ended.set()
+            self.end_client()
+
+    def end_client(self) -> None:
+        self.open -= 1
+        if not self.open:
+            self.ended.set()
 
     async def connect(self) -> None:
-        await asyncio.get_running_loop().create_connection(lambda: _Client(self), "127.0.0.1", self.port)
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: _Client(self), "127.0.0.1", self.port)
+        except OSError:  # the server has ended
+            self.end_client()
 
     async def run(self, clients: int) -> Load:
         self.ended, self.open = asyncio.Event(), clients

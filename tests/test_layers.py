@@ -52,7 +52,7 @@ NOT_NUMPY = {"sklearn", "scipy", "threadpoolctl", "safetensors"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite", "onnx", "onnxruntime"}
 # Imported by the files of web/, which are imported inside functions.
-WEB = {"starlette", "uvicorn", "orjson", "msgspec"}
+WEB = {"starlette", "uvicorn", "orjson", "msgspec", "simdjson"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # The files that compute with tensors; all others call a backend.

@@ -404,3 +404,45 @@ def test_metrics_count_requests_in_the_format_of_prometheus(client, rows):
     assert len(names) == len(set(names))
     for line in lines:
         assert line.startswith("#") or float(line.rsplit(" ", 1)[1]) >= 0
+
+
+@pytest.mark.parametrize("has_simdjson", [True, False])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('{"vectors": [[1, 2.5], [3, -4e-1]], "k": 3}', [[1, 2.5], [3, -0.4]]),
+        ('{"k": 3, "filter": [1, 2], "vectors": [[1, 2]]}', [[1, 2]]),
+        ('{"vectors": [[1, 2]], "dtype": "float64"}', [[1, 2]]),
+        ('{"vectors": [[[], [1, 2]]]}', None),
+        ('{"vectors": [[[1], 2]]}', None),
+        ('{"vectors": [[1, 2], [[1, 2], []]]}', None),
+        ('{"vectors": [[1, 2]], "k": "["}', None),
+        ('{"vectors": [[1]], "vectors": [[1, 2]]}', [[1, 2]]),
+        ('{"vectors": [[1, true]]}', None),
+        ('{"vectors": [[1, 18446744073709551616]]}', [[1, 2.0**64]]),
+        ('{"vectors": [[1, 2]], "k": 0}', None),
+        ('{"vectors": [[1, 2]]} x', None),
+        ('{"codes": ["00"]}', "no vectors"),
+    ],
+)
+def test_both_parsers_read_the_same_vectors(body, expected, has_simdjson, monkeypatch):
+    import msgspec
+
+    from manihash.web.api import numbers
+    from manihash.web.api.messages import SearchRequest
+    from manihash.web.application import RequestError
+
+    if not has_simdjson:
+        monkeypatch.setattr(numbers, "_simdjson", None)
+    decoder = msgspec.json.Decoder(SearchRequest)
+    if expected is None:
+        with pytest.raises(RequestError, match="400"):
+            numbers.read_request(body.encode(), decoder, 2)
+        return
+    request, found = numbers.read_request(body.encode(), decoder, 2)
+    if expected == "no vectors":
+        assert found is None
+        return
+    assert found.dtype == ("float64" if "float64" in body else "float32")
+    assert np.array_equal(found, np.array(expected, found.dtype))
+    assert request.k == (3 if "k" in body else msgspec.UNSET)

@@ -67,6 +67,7 @@ class Batcher(Generic[Job, Result]):
         loop = asyncio.get_running_loop()
         try:
             while self._waiting:
+                await asyncio.sleep(0)  # requests that have arrived with this one join it
                 jobs, futures = self._next_batch()
                 if not jobs:
                     continue

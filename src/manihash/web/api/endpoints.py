@@ -18,7 +18,8 @@ from manihash.codes import n_bytes
 from manihash.web.api import bodies, metrics
 from manihash.web.api.batching import Batcher
 from manihash.web.api.keys import ApiKeys
-from manihash.web.api.messages import EncodeRequest, SearchOptions, SearchRequest, from_query, parsed
+from manihash.web.api.messages import EncodeRequest, SearchOptions, SearchRequest, from_query
+from manihash.web.api.numbers import read_request
 from manihash.web.api.service import Answers, Job, Service
 from manihash.web.application import RequestError, json_answer
 
@@ -96,11 +97,11 @@ class Api:
         """Answer ``POST /v1/search``."""
         kind = bodies.content_type(request)
         body = await bodies.read_body(request, self.limits.body_bytes)
-        options: SearchOptions
+        options: Any
         if kind == bodies.JSON:
             _no_query(request)
-            options = asked = parsed(body, _SEARCH)
-            job = self._query(asked)
+            options, rows = read_request(body, _SEARCH, self.service.width)
+            job = self._query(options, rows)
         else:
             options = from_query(dict(request.query_params), SearchOptions)
             job = Job(bodies.rows_of_bytes(body, kind, self.service.width), options=options)
@@ -144,21 +145,19 @@ class Api:
         kind = bodies.content_type(request)
         body = await bodies.read_body(request, self.limits.body_bytes)
         _no_query(request)
-        asked = None
+        asked, rows = None, None
         if kind == bodies.JSON:
-            asked = parsed(body, decoder)
-            rows = bodies.rows_of_lists(asked.vectors, self.service.width, asked.dtype)
-        else:
+            asked, rows = read_request(body, decoder, self.service.width)
+        if rows is None:
             rows = bodies.rows_of_bytes(body, kind, self.service.width)
         self.check_count(len(rows))
         return rows, asked
 
-    def _query(self, asked: SearchRequest) -> Job:
-        """The job of a search request in JSON."""
-        if asked.vectors is not UNSET and asked.codes is UNSET:
-            rows = bodies.rows_of_lists(asked.vectors, self.service.width, asked.dtype)
+    def _query(self, asked: SearchRequest, rows: NDArray[Any] | None) -> Job:
+        """The job of a search request in JSON with these vectors."""
+        if rows is not None and asked.codes is UNSET:
             return Job(rows, options=asked)
-        if asked.codes is UNSET or asked.vectors is not UNSET:
+        if asked.codes is UNSET or rows is not None:
             raise RequestError(400, "give the queries either as vectors or as codes")
         n_bits = self.service.hasher.n_bits_
         codes = bodies.codes_of_hex(asked.codes, n_bytes(n_bits))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,39 +18,44 @@ from manihash.web.application import RequestError
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Rows near queries: those of query i are entries ``lims[i]`` to ``lims[i + 1]``, nearest first."""
+    """Rows near queries, nearest first.
 
-    lims: Ints
+    ``distances`` and ``ids`` have shape (q, k) or, with ``lims``, hold the rows of all queries one after the
+    other: those of query i are entries ``lims[i]`` to ``lims[i + 1]``.
+    """
+
     distances: NDArray[Any]
     ids: Ids
-
-    def __len__(self) -> int:
-        return len(self.lims) - 1
+    lims: Ints | None = None
 
     def lists(self) -> dict[str, Any]:
         """The ids and the distances, a list per query."""
-        limits = self.lims.tolist()
-        return {
-            name: [values[start:stop] for start, stop in pairwise(limits)]
-            for name, values in (("ids", self.ids.tolist()), ("distances", self.distances.tolist()))
-        }
+        ids, distances = self.ids.tolist(), self.distances.tolist()
+        if self.lims is not None:
+            limits = list(pairwise(self.lims.tolist()))
+            ids, distances = ([values[i:j] for i, j in limits] for values in (ids, distances))
+        return {"ids": ids, "distances": distances}
 
     def table(self) -> NDArray[Any]:
         """One record per row found, with the fields query, id and distance."""
-        kind = [("query", "<u4"), ("id", "<i8"), ("distance", "<f4")]
-        table = np.empty(len(self.ids), kind)
-        table["query"] = np.repeat(np.arange(len(self), dtype=np.uint32), np.diff(self.lims))
-        table["id"], table["distance"] = self.ids, self.distances
+        q, k = (len(self.lims) - 1, np.diff(self.lims)) if self.lims is not None else self.ids.shape
+        table = np.empty(self.ids.size, [("query", "<u4"), ("id", "<i8"), ("distance", "<f4")])
+        table["query"] = np.repeat(np.arange(q, dtype=np.uint32), k)
+        table["id"], table["distance"] = self.ids.ravel(), self.distances.ravel()
         return table
 
     def split(self, counts: Sequence[int]) -> list["Answers"]:
         """The answers of the first queries, of the next ones, and so on."""
         parts, first = [], 0
         for count in counts:
-            lims = self.lims[first : first + count + 1]
-            found = slice(lims[0], lims[-1])
-            parts.append(Answers(lims - lims[0], self.distances[found], self.ids[found]))
-            first += count
+            last = first + count
+            if self.lims is None:
+                parts.append(Answers(self.distances[first:last], self.ids[first:last]))
+            else:
+                lims = self.lims[first : last + 1]
+                found = slice(lims[0], lims[-1])
+                parts.append(Answers(self.distances[found], self.ids[found], lims - lims[0]))
+            first = last
         return parts
 
 
@@ -145,7 +150,7 @@ class Service:
         n = len(index) if kept is None else len(kept)
         k = min(DEFAULT_K if options.k is UNSET else options.k, n)
         if not k:
-            return Answers(np.zeros(len(codes) + 1, np.int64), np.empty(0), np.empty(0, np.int64))
+            return Answers(np.empty((len(codes), 0)), np.empty((len(codes), 0), np.int64))
         rescore = None
         if options.rescore and job is not None:
             if self.vectors is None:
@@ -153,9 +158,7 @@ class Service:
             shortlist = None if options.shortlist is UNSET else options.shortlist
             rescore = Rescore(job.vectors, self.vectors, shortlist)
         values = None if job is None else job.values
-        distances, ids = index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
-        q, columns = ids.shape
-        return Answers(np.arange(q + 1) * columns, distances.ravel(), ids.ravel())
+        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
 
     def _within(self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None) -> Answers:
         part = None if index.first_bits is None else "first"
@@ -166,7 +169,8 @@ class Service:
                 raise RequestError(
                     400, f"{text} {self.limits.answers:,}: lower the radius, or ask less at once"
                 )
-        return Answers(*index.within(codes, radius, filter=kept, part=part))
+        lims, distances, ids = index.within(codes, radius, filter=kept, part=part)
+        return Answers(distances, ids, lims)
 
 
 def _known(ids: list[int], index: HammingIndex) -> Ids:
@@ -185,4 +189,5 @@ def _stacked(parts: list[Any]) -> NDArray[Any]:
 
 def _split(rows: NDArray[Any], counts: list[int]) -> list[NDArray[Any]]:
     """The parts of an array with these numbers of rows."""
-    return [rows] if len(counts) == 1 else np.split(rows, np.cumsum(counts[:-1]))
+    ends = list(accumulate(counts, initial=0))
+    return [rows[first:last] for first, last in pairwise(ends)]
