@@ -111,6 +111,9 @@ bench-search: setup ## compare the Hamming index with FAISS (its last parts need
 bench-scale: .venv/.extras-ready ## measure 20M rows out of core, a cluster, and kill -9 (needs photo-sift1m, 4 GB of disk; ten minutes)
 	$(BIN)/python benchmarks/scale.py
 
+bench-serve: setup ## load-test manihash serve beside a constant answer and FAISS, with malformed requests and kill -9 (needs MNIST; ten minutes)
+	$(BIN)/python benchmarks/serve.py
+
 bench-gpu: ## time encode, fit and search on a GPU and compare with lower bounds (needs torch with CUDA; fits need MNIST)
 	$(BIN)/python benchmarks/gpu.py
 

@@ -36,6 +36,8 @@ KILLS = 20
 def prepare(folder: Path) -> np.ndarray:
     """Write model, index and vectors of MNIST into a folder; return the queries."""
     data = load_dataset("mnist")
+    if (folder / "vectors.npy").exists():
+        return data.X_test
     hasher = recipe("imh-tsne", n_bits=64, random_state=0).fit(data.X_train)
     hasher.save(folder / "model.mhash")
     index = HammingIndex(hasher.encode(data.X_train), 64)
@@ -246,7 +248,7 @@ def kill_test(folder: Path, queries: np.ndarray) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", default="load,malformed,kill")
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--folder", type=Path, help="keep model and index here, and use them again")
     parser.add_argument("--server", choices=["constant", "faiss"])
     options = parser.parse_args()
     if options.server:
@@ -255,7 +257,7 @@ def main() -> None:
     results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     tests = {"load": load_test, "malformed": malformed_test, "kill": kill_test}
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+        folder = options.folder or Path(temporary)
         queries = prepare(folder)
         for part in options.parts.split(","):
             found = tests[part](folder, queries)
