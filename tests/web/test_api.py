@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -446,3 +447,27 @@ def test_both_parsers_read_the_same_vectors(body, expected, has_simdjson, monkey
     assert found.dtype == ("float64" if "float64" in body else "float32")
     assert np.array_equal(found, np.array(expected, found.dtype))
     assert request.k == (3 if "k" in body else msgspec.UNSET)
+
+
+def test_only_short_quick_batches_are_computed_in_the_event_loop():
+    import asyncio
+
+    from manihash.web.api.batching import Batcher
+
+    threads = []
+
+    def compute(jobs):
+        threads.append(threading.current_thread() is threading.main_thread())
+        deadline = time.thread_time() + 1e-4 * sum(map(len, jobs))
+        while time.thread_time() < deadline:
+            pass
+        return jobs
+
+    async def results():
+        batcher = Batcher(compute, 1000, 10, is_quick=lambda job: "slow" not in job)
+        for job in ("a", "b", "slow", "c", "d" * 100):
+            assert await batcher.result(job) == job
+        batcher.close()
+
+    asyncio.run(results())
+    assert threads == [False, True, False, True, False]

@@ -199,6 +199,7 @@ def test_a_new_index_file_is_used_without_losing_a_request(files, rows):
     with serving(model, path) as server:
         thread = threading.Thread(target=ask, args=(server.url,))
         thread.start()
+        wait_for(lambda: seen)
         old = HammingIndex.load(path)
         new = HammingIndex(old.codes, 20, ids=old.ids + 1000)
         new.made_by = old.made_by

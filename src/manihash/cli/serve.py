@@ -92,7 +92,7 @@ def serve(
     from manihash.web.api.application import search_application
     from manihash.web.api.messages import Limits
     from manihash.web.api.service import Service
-    from manihash.web.api.watcher import Watcher
+    from manihash.web.api.watcher import Watcher, identity_of
     from manihash.web.server import run
 
     limits = Limits(
@@ -108,10 +108,11 @@ def serve(
     keys = _keys(key_file, host)
     hasher = _inputs.load_hasher(model)
     rows = None if vectors is None else _vectors(vectors, hasher)
+    seen = identity_of(codes)
     load = partial(_opened, codes, hasher, model, vectors, rows)
     durable = DurableIndex(codes, load) if writable else None
     service = Service(hasher, load() if durable is None else durable.index, limits, rows)
-    watcher = None if writable else Watcher(service, codes, load)
+    watcher = None if writable else Watcher(service, codes, load, seen)
     app = search_application(
         service, keys=keys, durable=durable, watcher=watcher, host=host, allowed_hosts=allow_host or ()
     )

@@ -1,6 +1,7 @@
-"""Requests that arrive while others are computed are computed together, in a thread beside the event loop."""
+"""Requests that arrive while others are computed are computed together, beside the event loop."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +19,16 @@ class Sized(Protocol):
 Job = TypeVar("Job", bound=Sized)
 Result = TypeVar("Result")
 
+_SHORT_SECONDS = 0.002  # a computation that the event loop can wait for: a thread would cost as much
+
 
 class Batcher(Generic[Job, Result]):
     """Passes jobs to a function that computes several at once, in the order of their arrival.
 
     A job that arrives while nothing is computed starts at once, alone. Jobs that arrive meanwhile form the
-    next batch. So nothing waits while the machine is idle, and batches grow with the load.
+    next batch. So nothing waits while the machine is idle, and batches grow with the load. Batches are
+    computed in a thread, so that the event loop can answer others, unless all their jobs are quick and take
+    less than 2 ms together.
 
     Parameters
     ----------
@@ -33,12 +38,20 @@ class Batcher(Generic[Job, Result]):
         Number of rows of a batch; a larger job is a batch of its own.
     most_waiting : int
         Number of jobs that may wait; further ones are refused with status 503.
+    is_quick : callable, default=None
+        Whether the time of a job is in proportion to its rows. By default that of no job is.
     """
 
     def __init__(
-        self, compute: Callable[[list[Job]], list[Result | Exception]], most_rows: int, most_waiting: int
+        self,
+        compute: Callable[[list[Job]], list[Result | Exception]],
+        most_rows: int,
+        most_waiting: int,
+        is_quick: Callable[[Job], bool] | None = None,
     ) -> None:
         self._compute, self._most_rows, self._most_waiting = compute, most_rows, most_waiting
+        self._is_quick, self._seconds_per_row = is_quick, 1.0  # until it is measured
+        self._cpu_seconds = 0.0
         self._waiting: deque[tuple[Job, asyncio.Future[Result]]] = deque()
         self._thread = ThreadPoolExecutor(1, "manihash-compute")
         self._running: asyncio.Task[None] | None = None
@@ -71,7 +84,14 @@ class Batcher(Generic[Job, Result]):
                 jobs, futures = self._next_batch()
                 if not jobs:
                     continue
-                results = await loop.run_in_executor(self._thread, self._results, jobs)
+                quick = self._is_quick is not None and all(map(self._is_quick, jobs))
+                n = sum(map(len, jobs))
+                if quick and n * self._seconds_per_row < _SHORT_SECONDS:
+                    results = self._results(jobs)
+                else:
+                    results = await loop.run_in_executor(self._thread, self._results, jobs)
+                if quick:
+                    self._seconds_per_row = self._cpu_seconds / n
                 for future, result in zip(futures, results, strict=True):
                     if future.done():  # its client has given up
                         continue
@@ -95,7 +115,10 @@ class Batcher(Generic[Job, Result]):
         return jobs, futures
 
     def _results(self, jobs: list[Job]) -> list[Result | Exception]:
+        start = time.thread_time()
         try:
             return self._compute(jobs)
         except Exception as error:
             return [error] * len(jobs)
+        finally:
+            self._cpu_seconds = time.thread_time() - start

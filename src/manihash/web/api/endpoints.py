@@ -45,7 +45,9 @@ class Api:
     def __init__(self, service: Service, keys: ApiKeys | None = None, *, writable: bool = False) -> None:
         self.service, self.keys, self.limits, self.writable = service, keys, service.limits, writable
         self.metrics = metrics.Metrics()
-        self.batcher: Batcher[Job, Any] = Batcher(self._compute, service.limits.rows, service.limits.waiting)
+        self.batcher: Batcher[Job, Any] = Batcher(
+            self._compute, service.limits.rows, service.limits.waiting, Job.is_quick
+        )
         self.metrics.gauge("manihash_index_rows", "Rows of the index.", lambda: len(service.index))
         self.metrics.gauge("manihash_waiting_requests", "Requests that wait.", lambda: self.batcher.n_waiting)
         started = time.time()

@@ -15,6 +15,8 @@ from manihash.types import Codes, Ids, Ints
 from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions
 from manihash.web.application import RequestError
 
+_FEW = 100  # answers per query whose search takes hardly longer than that of one
+
 
 @dataclass(frozen=True, eq=False)
 class Answers:
@@ -67,6 +69,16 @@ class Job:
     codes: Codes | None = None
     options: SearchOptions | None = None
     values: NDArray[Any] | None = field(default=None, repr=False)  # real values, for asymmetric ranking
+
+    def is_quick(self) -> bool:
+        """Whether the time to compute it depends on the number of rows only, not on what is found."""
+        options = self.options
+        return options is None or not (
+            options.radius is not UNSET
+            or options.filter is not UNSET
+            or options.rescore
+            or (options.k is not UNSET and options.k > _FEW)
+        )
 
     def __len__(self) -> int:
         return len(self.codes if self.vectors is None else self.vectors)  # type: ignore[arg-type]

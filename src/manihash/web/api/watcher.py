@@ -5,7 +5,10 @@ import logging
 import os
 from collections.abc import Callable
 
+import numpy as np
+
 from manihash import HammingIndex
+from manihash.codes import n_bytes
 from manihash.web.api.service import Service
 
 _log = logging.getLogger("manihash.web")
@@ -25,14 +28,20 @@ class Watcher:
         The file.
     load : callable
         Returns the index of the file; raises if it is damaged, or if it does not belong to the model.
+    seen : tuple or None
+        Result of ``identity_of`` from before the service's index was loaded.
     """
 
     def __init__(
-        self, service: Service, path: str | os.PathLike[str], load: Callable[[], HammingIndex]
+        self,
+        service: Service,
+        path: str | os.PathLike[str],
+        load: Callable[[], HammingIndex],
+        seen: tuple[int, int, int] | None,
     ) -> None:
         self.service, self.path, self.load = service, path, load
         self.n_replaced = self.n_refused = 0
-        self._seen = self._identity()
+        self._seen = seen
 
     async def run(self) -> None:
         """Look for a new file every second, until the task is canceled."""
@@ -42,12 +51,12 @@ class Watcher:
 
     def look(self) -> None:
         """Replace the index if there is a new file."""
-        found = self._identity()
+        found = identity_of(self.path)
         if found is None or found == self._seen:
             return
         try:
             index = self.load()
-            index.search(index.codes[:1], 1)  # so that the first request does not wait for tables
+            index.search(np.zeros((1, n_bytes(index.n_bits)), np.uint8), 1)  # prepares what queries need
         except Exception as error:
             self.n_refused += 1
             _log.error("the new index file is not used: %s", error)
@@ -57,10 +66,11 @@ class Watcher:
             _log.warning("a new index file is in use, with %d rows", len(index))
         self._seen = found
 
-    def _identity(self) -> tuple[int, int, int] | None:
-        """What changes if the file is replaced; None while there is no file."""
-        try:
-            info = os.stat(self.path)
-        except OSError:
-            return None
-        return info.st_ino, info.st_mtime_ns, info.st_size
+
+def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """What changes if a file is replaced; None if there is no file."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns, info.st_size
