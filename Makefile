@@ -92,6 +92,9 @@ bench-duplicates: setup ## find planted copies by codes and vectors, beside FAIS
 bench-quality: setup ## measure MAP and SVM accuracy of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)
 	$(BIN)/python benchmarks/quality.py
 
+bench-onnx: .venv/.extras-ready ## compare ONNX files with encode, and time one row (needs MNIST; five minutes)
+	$(BIN)/python benchmarks/onnx_files.py
+
 bench-seeds: setup ## measure how MAP varies between seeds, and between two kinds of processors (needs MNIST; an hour)
 	$(BIN)/python benchmarks/seeds.py
 	OPENBLAS_CORETYPE=Haswell $(BIN)/python benchmarks/seeds.py --recipe imh-tsne --bits 64

@@ -1,5 +1,6 @@
 """ONNX files: what onnxruntime computes from them, in a process without manihash, equals ``encode``."""
 
+import json
 import subprocess
 import sys
 
@@ -282,8 +283,6 @@ def test_the_command_writes_and_compares(model_file):
 
 
 def test_the_command_reports_json_of_a_given_sample(model_file):
-    import json
-
     found = json.loads(
         run("onnx", model_file, "-o", "e.onnx", "--double", "--sample", "X.npy", "--json").stdout
     )
@@ -297,3 +296,25 @@ def test_the_command_reports_bad_input(model_file):
     assert "no model file" in stderr_line(run("onnx", "none.mhash", "-o", "e.onnx", code=2))
     assert "is also an input file" in stderr_line(run("onnx", model_file, "-o", model_file, code=2))
     assert "features" in stderr_line(run("onnx", model_file, "-o", "e.onnx", "--sample", "wrong.npy", code=2))
+
+
+def test_info_describes_an_onnx_file(model_file):
+    run("onnx", model_file, "-o", "e.onnx", "--sample", "X.npy")
+    text = run("info", "e.onnx").stdout
+    assert "codes of 16 bits" in text
+    assert load(model_file).lineage_["id"] in text
+    found = json.loads(run("info", "e.onnx", "--json").stdout)
+    assert (found["class"], found["n_bits"], found["precision"]) == ("IMH", "16", "float32")
+
+
+def test_a_damaged_or_foreign_onnx_file_is_named_as_such(model_file, tmp_path):
+    run("onnx", model_file, "-o", "e.onnx", "--sample", "X.npy")
+    content = (tmp_path / "e.onnx").read_bytes()
+    (tmp_path / "cut.onnx").write_bytes(content[: len(content) // 2])
+    foreign = onnx.load("e.onnx")
+    foreign.producer_name = "pytorch"
+    onnx.save(foreign, "foreign.onnx")
+    assert "it is damaged" in stderr_line(run("info", "cut.onnx", code=2))
+    assert "an ONNX file of pytorch, not of manihash" in stderr_line(run("info", "foreign.onnx", code=2))
+    with pytest.raises(manihash.ModelFileError, match="it is damaged"):
+        compare_onnx("cut.onnx", load(model_file), DIGITS)

@@ -37,26 +37,31 @@ def info(
         Path | None,
         typer.Argument(
             metavar="FILE",
-            help="Model file or index file; omit it to describe this installation.",
+            help="Model, index or ONNX file; omit it to describe this installation.",
             show_default=False,
         ),
     ] = None,
     as_json: _options.Json = False,
 ) -> None:
-    """Describe a model or index file; without a file, list the recipes and the installed libraries.
+    """Describe a model, index or ONNX file; without a file, list the recipes and the installed libraries.
 
     A model file is verified first. No code in it is executed. An index file,
-    named *.mhx, holds codes to be searched.
+    named *.mhx, holds codes to be searched. An ONNX file, named *.onnx, was
+    written by manihash onnx.
 
     Examples:
 
       manihash info model.mhash
       manihash info codes.mhx
+      manihash info encoder.onnx
       manihash info
     """
     if file is not None and is_index(str(file)):
         found = _index(file)
         print_json(found) if as_json else print_result(key_values(_index_as_text(found)))
+    elif file is not None and file.suffix == ".onnx":
+        found = _onnx(file)
+        print_json(found) if as_json else print_result(key_values(_onnx_as_text(found)))
     elif file is not None:
         facts = _model(file)
         print_json(facts) if as_json else print_result(key_values(_as_text(facts)))
@@ -85,6 +90,24 @@ def _index_as_text(found: dict[str, Any]) -> dict[str, str]:
         "rows": f"{found['rows']:,} codes of {found['bits']} bits, {found['distinct_codes']:,} distinct",
         "made by": "model not recorded" if found["model"] is None else f"model {found['model']}",
         "more": f"manihash stats {found['file']} shows statistics of the codes",
+    }
+
+
+def _onnx(file: Path) -> dict[str, Any]:
+    """Return the description of an ONNX file."""
+    from manihash.export.graph import read_metadata
+
+    facts = read_metadata(file)
+    return {"file": str(file), "file_bytes": file.stat().st_size, **facts}
+
+
+def _onnx_as_text(found: dict[str, Any]) -> dict[str, str]:
+    name = f"{found['class']}, recipe {found['recipe']}" if "recipe" in found else found["class"]
+    return {
+        "file": f"{found['file']} ({file_size(found['file_bytes'])}): ONNX file",
+        "model": f"{name}, codes of {found['n_bits']} bits, id {found.get('model_id', 'not recorded')}",
+        "input": f"vectors of length {int(found['n_features']):,}, computed in {found['precision']}",
+        "written by": f"manihash {found['manihash_version']}",
     }
 
 

@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import checks
+from manihash.files.errors import ModelFileError
 from manihash.types import Floats
 
 # The oldest opset with all operators that are used, and the oldest file version that may hold it.
 OPSET, IR_VERSION = 18, 8
 # A protobuf message, and so an ONNX file, holds less than 2^31 bytes; the rest is for the nodes.
 MOST_BYTES = 2**31 - 2**20
-BATCH = "batch"
+BATCH, PRODUCER = "batch", "manihash"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Graph:
             self._constants,
         )
         opsets = [make.make_opsetid("", OPSET)]
-        model = make.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="manihash")
+        model = make.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name=PRODUCER)
         model.producer_version = facts["manihash_version"]
         make.set_model_props(model, facts)
         self._onnx.checker.check_model(model)
@@ -107,9 +108,23 @@ class Graph:
 
 
 def read_metadata(path: Any) -> dict[str, str]:
-    """The metadata of an ONNX file."""
-    model = checks.extra("onnx", "onnx").load(path)
-    return {entry.key: entry.value for entry in model.metadata_props}
+    """The metadata of an ONNX file that manihash wrote."""
+    onnx = checks.extra("onnx", "onnx")
+    try:
+        model = onnx.load(path)
+    except OSError:
+        raise
+    except Exception as error:  # protobuf's class of errors depends on its version
+        raise ModelFileError(
+            f"{path} is not an ONNX file, or it is damaged ({error}): write it again"
+        ) from error
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    if model.producer_name != PRODUCER or "n_bits" not in facts:
+        raise ModelFileError(
+            f"{path} is an ONNX file of {model.producer_name or 'an unknown program'}, not of manihash: "
+            "give a file that to_onnx() wrote"
+        )
+    return facts
 
 
 def squared_norms(g: Graph, X: Value) -> Value:
