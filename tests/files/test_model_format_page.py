@@ -35,7 +35,7 @@ def fields(value):
     """The names in the fitted values of a document, of its parts too."""
     if not isinstance(value, dict):
         return set()
-    inner = value.get("fitted", {}).get("dict", {})
+    inner = value.get("fitted", value).get("dict", {})
     return set(inner).union(*(fields(item) for item in inner.values()))
 
 
