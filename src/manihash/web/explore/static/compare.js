@@ -37,9 +37,9 @@ export class ComparePanel {
     const { query, summary } = session;
     const share = (ids, holds) => (ids.length ? ids.filter(holds).length / ids.length : NaN);
     const lines = [];
-    if (query.label !== NO_LABEL) lines.push(["label of the query, among the answers", ...found.map(({ ids }) => percent(share(ids, (row) => !session.isWrong(row))))]);
-    if (byVectors) lines.push(["also among the nearest vectors", ...found.map(({ ids }) => percent(share(ids, (row) => byVectors.has(row))))]);
-    lines.push(["found by both models", ...found.map(({ ids }, i) => percent(share(ids, (row) => others[i].has(row))))]);
+    if (query.label !== NO_LABEL) lines.push(["answers with the label of the query", ...found.map(({ ids }) => percent(share(ids, (row) => !session.isWrong(row))))]);
+    if (byVectors) lines.push(["answers among the nearest vectors", ...found.map(({ ids }) => percent(share(ids, (row) => byVectors.has(row))))]);
+    lines.push(["answers found by both models", ...found.map(({ ids }, i) => percent(share(ids, (row) => others[i].has(row))))]);
     for (const radius of [0, 2]) {
       lines.push([`answers within radius ${radius}`, ...session.tables.map((table, i) =>
         grouped(withinCounts(query.hamming[i], table.nBits, null, query.row).found[Math.min(radius, table.nBits)]))]);

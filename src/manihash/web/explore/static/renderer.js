@@ -36,9 +36,19 @@ void main() {
  */
 export function makeRenderer(canvas) {
   const asked = new URLSearchParams(window.location.search).get("renderer");
-  const options = { antialias: false, alpha: true, preserveDrawingBuffer: true, failIfMajorPerformanceCaveat: asked !== "webgl" };
-  const gl = asked === "flat" ? null : canvas.getContext("webgl2", options);
+  const flat = asked === "flat" || (asked !== "webgl" && isSoftware());
+  const gl = flat ? null : canvas.getContext("webgl2", { antialias: false, preserveDrawingBuffer: true });
   return gl === null ? new FlatRenderer(canvas) : new GlRenderer(gl);
+}
+
+/** Whether WebGL is missing, or runs in software by its name. */
+function isSoftware() {
+  const gl = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  if (gl === null) return true;
+  const named = gl.getExtension("WEBGL_debug_renderer_info");
+  const name = gl.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : gl.RENDERER);
+  gl.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);
 }
 
 class GlRenderer {
