@@ -82,6 +82,7 @@ bench: setup ## time fit and encode as multiples of the bare product, and compar
 
 bench-choose: setup ## compare what choose recommends with the best candidate on the full sets (needs MNIST, CIFAR-10 GIST, photo-sift1m)
 	$(BIN)/python benchmarks/choose.py
+	$(BIN)/python benchmarks/choose_without_labels.py
 
 bench-living: setup ## drift, update and refit on MNIST, and updates that are killed (needs MNIST)
 	$(BIN)/python benchmarks/living.py

@@ -61,7 +61,7 @@ def recommended(X: Any, y: Any) -> dict[str, dict[str, Candidate]]:
         part = sample if labels is not None else Sample(sample.X, sample.Q, None, None, sample.n_rows)
         relevances[kind] = relevance_of(part, np.random.default_rng(SEED))
     truths = {kind: relevance.truths for kind, relevance in relevances.items()}
-    tried = candidates((BITS // 2, BITS), len(sample.X))
+    tried = [c for c in candidates((BITS // 2, BITS), len(sample.X)) if not c.is_peer]
     found = [measured(candidate, sample, truths) for candidate in tried]
     chosen: dict[str, dict[str, Candidate]] = {}
     for kind, relevance in relevances.items():
@@ -88,7 +88,10 @@ def full_set(name: str, n_rows: int | None) -> dict[str, Any]:
     )
     truths = Truths(relevant, NeighborTruth(sample.Q, sample.X, 10), NeighborTruth(sample.Q, sample.X, 100))
     wanted = {c for goals in chosen.values() for c in goals.values()}
-    tried = sorted({*candidates((BITS,), len(X)), *wanted}, key=lambda c: (c.n_bits, c.recipe))
+    tried = sorted(
+        {*(c for c in candidates((BITS,), len(X)) if not c.is_peer), *wanted},
+        key=lambda c: (c.n_bits, c.recipe),
+    )
     found = {c: measured(c, sample, {"full": truths})["full"] for c in tried}
     rows = []
     for kind, goals in chosen.items():

@@ -103,7 +103,18 @@ def _documents(*, fine: bool) -> Vectors:
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    packages = ("numpy", "scipy", "sklearn", "matplotlib", "networkx", "sphinx", "rich", "PIL", "dask")
+    packages = (
+        "numpy",
+        "scipy",
+        "sklearn",
+        "matplotlib",
+        "networkx",
+        "sphinx",
+        "rich",
+        "PIL",
+        "dask",
+        "distributed",
+    )
     texts, labels = [], []
     for package in packages:
         folder = Path(np.__file__).parents[1] / package

@@ -16,6 +16,7 @@ from manihash.advice.scores import Purpose
 def few_candidates(monkeypatch):
     monkeypatch.setattr(candidates, "MANIFOLD", ("imh-graph",))
     monkeypatch.setattr(candidates, "OTHER", ("itq", "sign"))
+    monkeypatch.setattr(candidates, "PEERS", {})
 
 
 def clustered(n=700, columns=32):
@@ -61,6 +62,20 @@ def test_the_same_seed_gives_the_same_table():
 def test_copies_are_found_within_the_radius_of_the_goal_duplicates():
     choice = choose(clustered(400)[0], 32, "duplicates")
     assert choice.best["copies_found"] > 0.9
+
+
+def test_a_quantizer_of_faiss_is_named_if_it_serves_the_goal_better(monkeypatch):
+    monkeypatch.setattr(candidates, "PEERS", {"faiss-pq": "pq"})
+    monkeypatch.setattr(candidates, "MANIFOLD", ())
+    X = np.random.default_rng(0).normal(size=(800, 8)) @ np.random.default_rng(1).normal(size=(8, 24))
+    choice = choose(X, 16, "neighbors")
+    assert choice.peer == "faiss-pq"
+    assert choice.recipe in ("itq", "sign")
+    assert "use PQ in FAISS with 2 bytes per row" in choice.reasons[0]
+    rows = [row for row in choice.table if row["recipe"] == "faiss-pq"]
+    assert {row["bytes_per_row"] for row in rows} == {1, 2, 4}
+    assert "radius" not in rows[0]
+    assert choose(X, 16, "lookup").peer is None
 
 
 def test_more_rows_than_the_sample_are_drawn_at_random():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manihash import EuclideanTruth, LabelTruth, evaluate, pack
-from manihash.advice.quality import Truths, quality_of_codes
+from manihash.advice.quality import Truths, quality_of_codes, quality_of_ranking
 from manihash.code_layout import CodeLayout
 from manihash.codes import hamming
 from manihash.evaluation import NeighborTruth
@@ -51,6 +51,29 @@ def test_rescoring_finds_the_neighbors_in_a_shortlist_of_ten_times_as_many(case)
         order = np.argsort(hamming(queries, codes) + rng.random((40, 400)), axis=1)[:, :100]
         shares.append(np.take_along_axis(near, order, axis=1).sum(axis=1).mean() / 10)
     assert found.recall_at_10_rescored == pytest.approx(np.mean(shares), abs=0.01)
+
+
+def test_a_ranking_by_real_distances_has_the_same_quality_as_its_codes(case):
+    queries, codes, truths = case
+    # Small random numbers break the ties, so means over many of them are the expectations.
+    expected = quality_of_codes(queries, codes, truths, BITS)
+    rng = np.random.default_rng(0)
+    found = [
+        quality_of_ranking(
+            lambda start, stop: hamming(queries[start:stop], codes) + rng.random((stop - start, 400)), truths
+        )
+        for _ in range(100)
+    ]
+    for name in (
+        "map",
+        "precision_at_10",
+        "recall_at_10",
+        "recall_at_10_rescored",
+        "recall_at_100",
+        "nearest_map",
+    ):
+        mean = np.mean([getattr(each, name) for each in found])
+        assert mean == pytest.approx(getattr(expected, name), abs=0.005), name
 
 
 def test_look_up_counts_rows_and_empty_answers(case):

@@ -14,6 +14,7 @@ from manihash.advice import candidates
 def few_candidates(monkeypatch):
     monkeypatch.setattr(candidates, "MANIFOLD", ("imh-graph",))
     monkeypatch.setattr(candidates, "OTHER", ("itq", "sign"))
+    monkeypatch.setattr(candidates, "PEERS", {})
 
 
 def test_the_recommendation_can_be_fitted(folder):

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from manihash.advice.quality import Quality, Truths, quality_of_codes
+from manihash.advice.quality import Quality, Truths, quality_of_codes, quality_of_ranking
 from manihash.advice.sample import Sample
 from manihash.code_layout import layout_of, layout_options
 from manihash.codes import hamming, n_bytes
 from manihash.hashers.recipes import recipe
 from manihash.progress import without_notes
+from manihash.search.faiss_peers import PEERS, FaissQuantizer
 from manihash.search.index import HammingIndex
+from manihash.search.scanners import faiss_library
 from manihash.types import Floats
 
 MANIFOLD = ("imh-tsne-rotated", "imh-graph-small", "imh-graph", "imh-hybrid", "imh-large-ee", "agh2")
@@ -24,10 +26,15 @@ _SAME_BASE_ROWS = 6 * 2000
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe at one code length."""
+    """A recipe, or a quantizer of FAISS, at one code length."""
 
     recipe: str
     n_bits: int
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is a quantizer of FAISS, which has no Hamming distance and no radius."""
+        return self.recipe in PEERS
 
     def __str__(self) -> str:
         return f"{self.recipe}, {self.n_bits} bits"
@@ -56,9 +63,10 @@ class CopiesFound:
 
 
 def candidates(lengths: Sequence[int], n_rows: int) -> list[Candidate]:
-    """All candidates for a sample of some rows, short codes first."""
+    """All candidates for a sample of some rows, short codes first; those of FAISS if it is installed."""
     same = {"imh-graph-small"} if n_rows <= _SAME_BASE_ROWS else set()
-    names = [name for name in (*OTHER, *MANIFOLD) if name not in same]
+    peers = PEERS if faiss_library() is not None else {}
+    names = [name for name in (*OTHER, *peers, *MANIFOLD) if name not in same]
     return [Candidate(name, bits) for bits in sorted(set(lengths)) for name in names]
 
 
@@ -66,6 +74,8 @@ def measure(
     candidate: Candidate, sample: Sample, truths: Truths, seed: int, copies: "Copies | None" = None
 ) -> Measured:
     """Fit a candidate to the sample and measure it; a method that refuses the rows gives a reason."""
+    if candidate.is_peer:
+        return _measure_peer(candidate, sample, truths, seed)
     times = [perf_counter()]
     try:
         with without_notes():
@@ -93,6 +103,32 @@ def measure(
         1e6 * float(encode) / len(codes),
         1e6 * search / len(queries),
         None if copies is None else _found(hasher, codes, copies),
+    )
+
+
+def _measure_peer(candidate: Candidate, sample: Sample, truths: Truths, seed: int) -> Measured:
+    """The measures of a quantizer of FAISS; its distances are real numbers."""
+    times = [perf_counter()]
+    try:
+        peer = FaissQuantizer(PEERS[candidate.recipe], candidate.n_bits, random_state=seed).fit(sample.X)
+    except (ValueError, ImportError) as error:
+        return Measured(candidate, reason=str(error))
+    times.append(perf_counter())
+    codes = peer.encode(sample.X)
+    times.append(perf_counter())
+    index = peer.index(codes)
+    quality = quality_of_ranking(lambda start, stop: index.distances(sample.Q[start:stop]), truths)
+    start = perf_counter()
+    index.search(sample.Q, k=min(10, len(codes)))
+    search = perf_counter() - start
+    fit, encode = np.diff(times)
+    return Measured(
+        candidate,
+        quality,
+        peer.bytes_per_row_,
+        float(fit),
+        1e6 * float(encode) / len(codes),
+        1e6 * search / len(sample.Q),
     )
 
 

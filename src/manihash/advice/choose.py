@@ -13,9 +13,12 @@ from manihash.advice.reasons import reasons, record
 from manihash.advice.relevance import Relevance, relevance_of
 from manihash.advice.sample import FEWEST_ROWS, Sample, draw_sample
 from manihash.advice.scores import GOALS, Purpose
+from manihash.codes import n_bytes
 
 # A shorter code is preferred if its score is at least this share of the best one.
 _AS_GOOD = 0.99
+# A quantizer of FAISS is named if its score is this many times that of the best recipe.
+_CLEARLY_BETTER = 1.02
 _COPIES = 1000
 
 
@@ -186,6 +189,7 @@ def recommend(
         (score, m)
         for m in found
         if m.candidate.n_bits <= n_bits
+        and not m.candidate.is_peer
         and (score := purpose.score(m)) is not None
         and (limit is None or _estimated_fit(m, sample) <= limit)
     ]
@@ -203,6 +207,7 @@ def recommend(
     table.sort(key=lambda row: (row["score"] is None, -(row["score"] or 0)))
     radius = purpose.radius(best)
     assert radius is not None
+    peer = _better_peer(found, most, purpose, n_bytes(n_bits))
     return Choice(
         best.candidate.recipe,
         best.candidate.n_bits,
@@ -210,8 +215,19 @@ def recommend(
         purpose.goal,
         "labels" if relevance.by_labels else "clusters and neighbors",
         table,
-        reasons(best, found, purpose, sample, relevance, n_bits),
+        reasons(best, found, purpose, sample, relevance, peer),
         sample.text,
-        None,
+        None if peer is None else peer.candidate.recipe,
         seed,
     )
+
+
+def _better_peer(found: Sequence[Measured], most: float, purpose: Purpose, n_bytes: int) -> Measured | None:
+    """The best quantizer of FAISS of at most some bytes per row, if it is clearly better than all recipes."""
+    peers = [
+        (score, m)
+        for m in found
+        if m.candidate.is_peer and m.bytes_per_row <= n_bytes and (score := purpose.score(m)) is not None
+    ]
+    score, best = max(peers, key=lambda pair: pair[0], default=(0.0, None))
+    return best if score > _CLEARLY_BETTER * most else None

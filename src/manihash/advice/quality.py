@@ -4,6 +4,7 @@ Everything follows from the number of rows at each distance. Ties are in random 
 expectations, as in ``manihash.evaluation``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from manihash.code_layout import CodeLayout
 from manihash.codes import hamming
 from manihash.evaluation import metrics
-from manihash.evaluation.first_answers import NeighborTruth, expected_hits
+from manihash.evaluation.first_answers import NeighborTruth, expected_hits, expected_hits_ranked
 from manihash.evaluation.truth import Truth, query_block
 from manihash.types import Codes, Floats, Ints, Mask
 
@@ -82,6 +83,21 @@ def quality_of_codes(
             first = hamming(layout.first(queries[start:stop]), layout.first(codes))
             radii.add(_Histograms(first, masks, layout.first_bits))
     return Quality(radii.means(q), *ranks.means(q))
+
+
+def quality_of_ranking(distances: Callable[[int, int], Floats], truths: Truths) -> Quality:
+    """Quality of a ranking by real distances (stop - start, n) to the queries from start to stop."""
+    (q, n), sums = truths.ten.shape, np.zeros(6 if truths.nearest is None else 8)
+    ten, hundred = min(10, n), min(100, n)
+    for start in range(0, q, query_block(n)):
+        stop = min(start + query_block(n), q)
+        distance, (relevant, near, nearer, *nearest) = distances(start, stop), truths.masks(start, stop)
+        depths = [(near, ten), (near, SHORTLIST * ten), (nearer, hundred), (nearer, SHORTLIST * hundred)]
+        found = [expected_hits_ranked(distance, mask, min(k, n)) / mask.sum(axis=1) for mask, k in depths]
+        first = [expected_hits_ranked(distance, mask, ten) / ten for mask in (relevant, *nearest)]
+        ap = [metrics.average_precision(distance, mask) for mask in (relevant, *nearest)]
+        sums += [each.sum() for each in (ap[0], first[0], *found, *ap[1:], *first[1:])]
+    return Quality(None, *(min(1.0, value) for value in (sums / q).tolist()))
 
 
 class _Histograms:

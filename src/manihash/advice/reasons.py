@@ -59,12 +59,14 @@ def reasons(
     purpose: Purpose,
     sample: Sample,
     relevance: Relevance,
-    n_bits: int,
+    peer: Measured | None,
 ) -> list[str]:
     """The advice: one sentence per fact."""
     score = purpose.score(best) or 0.0
-    scored = [(purpose.score(m) or 0.0, m) for m in found if purpose.score(m) is not None]
-    texts = [
+    ours = [m for m in found if not m.candidate.is_peer]
+    scored = [(purpose.score(m) or 0.0, m) for m in ours if purpose.score(m) is not None]
+    texts = [] if peer is None else [_peer_text(peer, purpose)]
+    texts += [
         f"Use {best.candidate.recipe} with {best.candidate.n_bits} bits ({best.bytes_per_row} bytes per "
         f"row): its {purpose.measure} is {score:.3f} on the sample."
     ]
@@ -85,6 +87,16 @@ def reasons(
         texts += [f"With {m.candidate.n_bits} bits the same recipe has {s:.3f}." for s, m in longer[-1:]]
     texts.append(f"The sample was {sample.text}.")
     return texts
+
+
+def _peer_text(peer: Measured, purpose: Purpose) -> str:
+    """Why a quantizer of FAISS serves the goal better."""
+    return (
+        f"For this goal alone, use {peer.candidate.recipe.removeprefix('faiss-').upper()} in FAISS with "
+        f"{peer.bytes_per_row} bytes per row: its {purpose.measure} is {purpose.score(peer):.3f}. It ranks "
+        "by estimated distances, so it has no look-up within a radius, and databases of bits cannot store "
+        "it. For codes of bits:"
+    )
 
 
 def _radius_text(best: Measured, purpose: Purpose, sample: Sample) -> str:

@@ -36,7 +36,7 @@ def relevance_of(sample: Sample, rng: np.random.Generator) -> Relevance:
         text = "A row is relevant to a query if both have the same label."
         return Relevance(truths, True, text, _spacing(sample))
     rows, q = np.concatenate([sample.Q, sample.X]), len(sample.Q)
-    others = _without_self(nearest_euclidean(rows, rows, _NEIGHBORS + 1))
+    others = without_self(nearest_euclidean(rows, rows, _NEIGHBORS + 1))
     found = communities(neighbor_graph(others), rng)
     truth = LabelTruth(found.label[:q], found.label[q:])
     text = (
@@ -54,7 +54,7 @@ def _spacing(sample: Sample) -> float:
     return float(np.median(np.linalg.norm(np.asarray(sample.Q, np.float64) - sample.X[near], axis=1)))
 
 
-def _without_self(nearest: Ids) -> Ids:
+def without_self(nearest: Ids) -> Ids:
     """The nearest rows (n, k + 1) without the row itself: (n, k)."""
     other = nearest != np.arange(len(nearest))[:, None]
     other[other.all(axis=1), -1] = False  # among many equal rows a row may miss itself

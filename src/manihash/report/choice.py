@@ -85,13 +85,11 @@ def _plot(
     names = list(dict.fromkeys(row["recipe"] for row in measured))
     drawn = []
     for name in names:
-        points = sorted((row[key], row["n_bits"], row["score"]) for row in measured if row["recipe"] == name)
+        points = sorted((row["n_bits"], row[key], row["score"]) for row in measured if row["recipe"] == name)
         drawn.append(
-            Curve(name, name, tuple(x for x, _, _ in points), tuple(Value(score) for _, _, score in points))
+            Curve(name, name, tuple(x for _, x, _ in points), tuple(Value(score) for _, _, score in points))
         )
     plot = Plot(key, "", x_label, y_label, tuple(drawn), log_x=log_x)
-    caption = (
-        f"One curve per recipe, one point per code length. Higher is better, and {x_label} should be low."
-    )
+    caption = "One curve per candidate, one point per code length. Up and to the left is better."
     alt = f"{y_label} against {x_label}; the numbers are in the table below"
     return {"svg": curves.draw(plot).svg, "alt": alt, "caption": caption}
