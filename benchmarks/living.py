@@ -161,12 +161,12 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--recipe", default="imh-tsne-rotated")
     given = parser.parse_args()
-    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    held |= {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "date": str(date.today())}
     for part in given.parts.split(","):
-        key = part if part == "kills" else f"{part}, {given.recipe}"
-        held[key] = PARTS[part](given.recipe)
-        print(key, json.dumps(held[key]), flush=True)
+        key, found = part if part == "kills" else f"{part}, {given.recipe}", PARTS[part](given.recipe)
+        held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        held |= {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "date": str(date.today())}
+        held[key] = found
+        print(key, json.dumps(found), flush=True)
         RESULTS.write_text(json.dumps(held, indent=1) + "\n")
 
 

@@ -161,8 +161,12 @@ class LivingEstimator(RowEstimator):
         Hasher
             The hasher itself, with new ``statistics_``.
         """
-        self._summarize(self._rows_to_map(X))
+        check_is_fitted(self)
+        self._record(X)
         return self
+
+    def _record(self, X: Any) -> None:
+        self._summarize(self._rows_to_map(X))
 
     def _summarize(self, rows: Rows) -> None:
         self.statistics_ = training_statistics(self, rows)

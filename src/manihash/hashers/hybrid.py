@@ -1,7 +1,7 @@
 """Two hashers in one code: bits for look-up, and bits that rank what was found."""
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -161,11 +161,9 @@ class Hybrid(Hasher):
     def _summarize(self, rows: Rows) -> None:
         pass  # each part has statistics of its own
 
-    def record_statistics(self, X: Any) -> Self:
-        check_is_fitted(self)
+    def _record(self, X: Any) -> None:
         for part in (self.first_, self.second_):
             part.record_statistics(X)
-        return self
 
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
         """Update the parts that can be updated: usually the first, while ITQ stays as it is."""

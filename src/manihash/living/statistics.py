@@ -23,7 +23,7 @@ from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
 N_QUANTILES = 257
-_ROWS = 20_000
+_ROWS = 10_000
 _LEAST_RANK = 5
 _MOST_IN_SAMPLE = 2**16 - 1
 
@@ -39,7 +39,7 @@ class Statistics(TypedDict):
 
 
 def training_statistics(hasher: Any, rows: Rows) -> Statistics:
-    """Return the statistics of the rows that a hasher was fitted to; at most 20,000 rows are visited."""
+    """Return the statistics of the rows that a hasher was fitted to; at most 10,000 rows are visited."""
     n = len(rows)
     some = rows if n <= _ROWS else rows.sample(_ROWS, np.random.default_rng(0))
     seen = Observed.of(hasher, some)
