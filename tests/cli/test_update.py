@@ -114,6 +114,20 @@ def test_codes_of_other_vectors_or_models_are_not_changed() -> None:
 
 
 @pytest.mark.usefixtures("living")
+def test_a_store_of_other_codes_is_not_changed() -> None:
+    pytest.importorskip("faiss")
+    np.save("other.npy", np.load("codes.npy")[::-1])
+    run("export", "other.npy", "--bits", "16", "--to", "codes.faiss")
+    content = Path("codes.faiss").read_bytes()
+    message = stderr_line(run(*UPDATE, *LOOSE, "--store", "codes.faiss", code=2))
+    assert "is not that of the model" in message
+    np.save("ids.npy", np.arange(5000, 5400))
+    message = stderr_line(run(*UPDATE, *LOOSE, "--store", "codes.faiss", "--ids", "ids.npy", code=2))
+    assert "none of the ids of the old vectors" in message
+    assert Path("codes.faiss").read_bytes() == content
+
+
+@pytest.mark.usefixtures("living")
 def test_options_that_do_not_go_together_are_named() -> None:
     command = ["update", "model.mhash", "new.npy", "-o", "model2.mhash"]
     assert "give --vectors OLD" in stderr_line(run(*command, "--codes", "codes.npy", code=2))

@@ -24,8 +24,34 @@ def check_origin(codes: Any, X: Any, old: Hasher, new: Hasher, name: str) -> Non
         raise ValueError(
             f"{name} holds {len(codes):,} codes, but there are {n:,} old vectors: give one per code"
         )
-    rows = np.unique(np.linspace(0, n - 1, min(n, _CHECKED)).astype(np.intp))
-    some, stored = np.stack([np.asarray(X[int(i) : int(i) + 1])[0] for i in rows]), np.asarray(codes[rows])
+    rows = _some_rows(n)
+    _compare(np.asarray(codes[rows]), rows, X, old, new, name)
+
+
+def check_store(store: Store, ids: Ids, X: Any, old: Hasher, new: Hasher) -> None:
+    """Raise unless the codes of ids in a store are codes of the rows of X by the old or the new model.
+
+    Rows may be missing, as after an interrupted update, but not all of them.
+    """
+    if store.n_bits != new.n_bits_:
+        raise ValueError(
+            f"{store.url} holds codes of {store.n_bits} bits, but the model makes {new.n_bits_} bits: "
+            "give the store of this model"
+        )
+    rows = _some_rows(X.shape[0])
+    rows = rows[store.has(ids[rows])]
+    if not len(rows):
+        raise ValueError(f"{store.url} has none of the ids of the old vectors: give their ids")
+    _compare(store.get(ids[rows]), rows, X, old, new, store.url)
+
+
+def _some_rows(n: int) -> Ids:
+    return np.unique(np.linspace(0, n - 1, min(n, _CHECKED)).astype(np.int64))
+
+
+def _compare(stored: Codes, rows: Ids, X: Any, old: Hasher, new: Hasher, name: str) -> None:
+    """Raise unless stored codes are those of some rows of X by one of two models."""
+    some = np.stack([np.asarray(X[int(i) : int(i) + 1])[0] for i in rows])
     known = (stored == old.encode(some)).all(axis=1) | (stored == new.encode(some)).all(axis=1)
     if not known.all():
         raise ValueError(

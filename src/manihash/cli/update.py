@@ -162,13 +162,13 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
 
 
 def _replace_in_store(store: str, before: "Hasher", after: "Hasher", X: Any, ids: str | None) -> int:
-    from manihash.advice.stored_codes import update_store
+    from manihash.advice.stored_codes import check_store, update_store
     from manihash.stores import open_store
 
+    numbers = _row_ids(ids, len(X))
     with open_store(store) as opened:
-        if opened.n_bits != after.n_bits_:
-            raise ValueError(f"{opened.url} holds codes of {opened.n_bits} bits, the model {after.n_bits_}")
-        return update_store(opened, after, X, _row_ids(ids, len(X)))
+        check_store(opened, numbers, X, before, after)
+        return update_store(opened, after, X, numbers)
 
 
 def _as_text(result: dict[str, Any]) -> dict[str, str]:
