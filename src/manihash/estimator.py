@@ -2,17 +2,23 @@
 
 import logging
 import os
+from collections.abc import Callable
+from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from manihash import checks
+from manihash import checks, codes
+from manihash.compute import backend
 from manihash.compute.threads import single_blas_thread
 from manihash.files.lineage import Lineage, new_lineage
 from manihash.files.model import save_model
 from manihash.rows import Rows, kind_of, rows_of, rows_to_fit
 from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable
+from manihash.rows.mapping import EmbeddedMap, Mapping, Result, RowMap, forget_map, kept_map, logged_repeats
+from manihash.rows.raw import Preparation
 from manihash.rows.torch import TorchRows, without_torch
 from manihash.scikit import BaseEstimator, check_can_fit, check_is_fitted, validated
 from manihash.types import Floats
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 _log = logging.getLogger(__name__)
+
+# Up to this many rows are mapped without blocks and threads.
+_FEW_ROWS = 64
 
 
 def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) -> Any:
@@ -90,6 +99,7 @@ class RowEstimator(BaseEstimator):
     origin_: Floats | None
     in_float64_: bool = False
     lineage_: Lineage
+    _n_features_out: Any
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to the rows of X.
@@ -112,6 +122,7 @@ class RowEstimator(BaseEstimator):
             If a row holds NaN, infinity or values whose squares overflow.
         """
         self._check()
+        forget_map(self)
         X = checked(self, X, fitting=True, least=2)
         self.normalize_ = self._scales_rows()
         rows = rows_to_fit(X, normalize=self.normalize_, by_distance=self._by_distance)
@@ -151,6 +162,67 @@ class RowEstimator(BaseEstimator):
         rows = rows_of(X, normalize=self.normalize_, origin=self.origin_, dtype=dtype)
         # Base points in cells are found faster for many rows at once: more of them share a cell.
         rows.blocks_at_once = 1 if getattr(self, "finder_", None) is None else 4
+        return rows
+
+    def _map(self, X: Any, result: Result, stage: str) -> Any:
+        """The rows of X mapped to values, bits or codes, in the form that users expect for X."""
+        if self._is_small(X):
+            return getattr(self._row_map(self._type_of(X)), result)(X, range(len(X)))
+        rows, f = self._mapping(X, result)
+        width = codes.n_bytes(self._n_features_out) if result == "codes" else self._n_features_out
+        with logged_repeats(None if rows.lazy else getattr(f, "row_map", None), len(rows)):
+            return rows.map_blocks(f, width, rows.dtype if result == "values" else np.uint8, stage)
+
+    def _mapping(self, X: Any, result: Result) -> tuple[Rows, Callable[[Any], Any]]:
+        """The rows of X, and a function that maps a block of them and is not changed by another ``fit``."""
+        rows, model = self._rows_to_map(X), copy(self)
+        if rows.device is not None and rows.device.type != "cpu":
+            return self._by_kernel(rows, result), partial(model._map_tensor, result=result)
+        rows.raw = True
+        return rows, Mapping(model, rows.dtype, result, self._row_map(rows.dtype))
+
+    def _is_small(self, X: Any) -> bool:
+        """Whether X is an array of a few rows that need no further checks."""
+        if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW_ROWS:
+            return False
+        fitted = vars(self)
+        return (
+            X.shape[1] == fitted.get("n_features_in_")
+            and X.dtype.kind in "fiub"
+            and "feature_names_in_" not in fitted
+            and self.__sklearn_is_fitted__()
+        )
+
+    def _type_of(self, X: Any) -> np.dtype[Any]:
+        return np.dtype(np.float64) if self.in_float64_ else backend(X).float_type(X)
+
+    def _row_map(self, dtype: Any) -> RowMap:
+        """The map of rows of a type, made once for the fitted model."""
+
+        def make() -> RowMap:
+            preparation = Preparation(np.dtype(dtype), self.normalize_, self.origin_)
+            # A subclass that defines ``_embed`` alone is computed by it.
+            owner = next(kind for kind in type(self).__mro__ if {"_embed", "_make_map"} & vars(kind).keys())
+            if "_make_map" in vars(owner) and "_embed" not in vars(self):
+                return self._make_map(preparation)
+            return EmbeddedMap(copy(self)._embed, preparation)
+
+        return kept_map(self, dtype, make)
+
+    def _make_map(self, preparation: Preparation) -> RowMap:
+        raise TypeError(f"{type(self).__name__} does not implement _make_map")
+
+    def _embed(self, X: Floats) -> Floats:
+        """Real values (b, r) of a block of prepared rows (b, d)."""
+        raise TypeError(f"{type(self).__name__} does not implement _embed")
+
+    def _map_tensor(self, X: Any, result: Result) -> Any:
+        """A block of prepared rows, a tensor on a GPU, mapped to values, bits or codes."""
+        Y = self._embed(X)
+        return Y if result == "values" else Y > 0 if result == "bits" else backend(X).pack(Y > 0)
+
+    def _by_kernel(self, rows: Rows, result: Result) -> Rows:
+        """The rows, to be mapped by one fused kernel of a GPU if a subclass has one."""
         return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:

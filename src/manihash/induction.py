@@ -5,7 +5,7 @@ y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), the paper's equations for a new poin
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
+from manihash.rows.mapping import Result, RowMap
+from manihash.rows.raw import Preparation
 from manihash.rows.torch import FusedRows, TorchRows
 from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from manihash.types import Floats
@@ -102,7 +104,15 @@ class OnBaseGraph:
         """The function that maps a block of rows (b, d) to values (b, r): step 3 of Algorithm 1."""
         return partial(self._graph.induce, Y_B=getattr(self, self._base_values))
 
-    def _by_kernel(self, rows: Rows, result: Literal["values", "bits", "codes"]) -> Rows:
+    def _embed(self, X: Floats) -> Floats:
+        """Return the values (b, r) of prepared rows (b, d), as ``fit`` and a GPU compute them."""
+        return self._induction(X)
+
+    def _make_map(self, preparation: Preparation) -> RowMap:
+        """Return the map with certain bits: see ``InducedMap``."""
+        return self._graph.map(getattr(self, self._base_values), preparation)
+
+    def _by_kernel(self, rows: Rows, result: Result) -> Rows:
         """Return rows that are mapped on a GPU by one fused kernel, if there is one for them."""
         if not isinstance(rows, TorchRows) or rows.dtype == np.float64:
             return rows
@@ -264,8 +274,7 @@ class InductiveEmbedding(OnBaseGraph, ClassNamePrefixFeaturesOutMixin, Transform
         ndarray of shape (n, r)
             Coordinates of the rows; a dask array or a tensor if X is one.
         """
-        rows = self._by_kernel(self._rows_to_map(X), "values")
-        return rows.map_blocks(self._induction, self._n_features_out, rows.dtype, "transform")
+        return self._map(X, "values", "transform")
 
     @property
     def _n_features_out(self) -> int:

@@ -25,7 +25,7 @@ from manihash import (
     load_dataset,
     recipe,
 )
-from manihash.base.cells import CellLists
+from manihash.base.cell_search import ListedSearch
 from manihash.compute import numpy as numpy_backend
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
@@ -158,13 +158,13 @@ def test_a_model_comes_back_from_its_file_with_its_codes_and_recall(digits, tmp_
 
 def test_lists_are_made_once_for_rows_of_each_type(digits, monkeypatch):
     hasher, made = small_large(ListedNeighbors(), random_state=0).fit(digits), []
-    gather = CellLists.__init__
-    monkeypatch.setattr(CellLists, "__init__", lambda *given: (made.append(1), gather(*given))[1])
+    gather = ListedSearch.__init__
+    monkeypatch.setattr(ListedSearch, "__init__", lambda *given: (made.append(1), gather(*given))[1])
     with threadpool_limits(1, user_api="blas"):
         for _ in range(2):
             for rows in (digits, digits.astype(np.float64), np.tile(digits, (12, 1)).astype(np.float64)):
                 hasher.encode(rows)
-    assert len(made) == 1
+    assert len(made) == 2
 
 
 def test_the_parts_serve_other_methods_too(digits):

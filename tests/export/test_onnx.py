@@ -188,7 +188,7 @@ def test_rows_are_drawn_where_codes_vary(name, tmp_path, monkeypatch):
     hasher = fitted(name)
     hasher.to_onnx(tmp_path / "e.onnx")
     found = compare_onnx(tmp_path / "e.onnx", hasher)
-    assert found.acceptable
+    assert found.different_rows <= 2  # encode is exact, the graph computes in float32
     assert found.bits >= 50_000 or found.rows >= 1000
     bits = hasher.transform(compare.sample_near(hasher, np.random.default_rng(0)))
     assert (bits.mean(axis=0) > 0.02).mean() > 0.7

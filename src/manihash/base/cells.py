@@ -1,5 +1,7 @@
 """Coarse cells of base points: grouping points into cells, and searching the points of some cells."""
 
+from typing import Any
+
 import numpy as np
 
 from manihash import sparse as sp
@@ -67,6 +69,26 @@ def grouped(cell: Ints, c: int) -> tuple[Ints, Ints]:
     return order, np.concatenate([[0], np.bincount(cell, minlength=c).cumsum()])
 
 
+def nearest_in_cells(
+    X: Floats, B: Floats, k: int, cells: Floats, bounds: Ints, probes: int
+) -> tuple[Floats, Ints]:
+    """Return squared distances and indices (b, k) of the nearest points in the ``probes`` nearest cells."""
+    B = numpy_backend.like(B, X)
+    scores = numpy_backend.closeness(X, numpy_backend.like(cells, X))
+    probed = numpy_backend.k_largest(scores, probes)[1]  # (b, p)
+    pairs, ends = grouped(probed.ravel(), len(cells))
+    row_of, best = pairs // probed.shape[1], np.empty(len(pairs), X.dtype)
+    half, found = numpy_backend.squared_norms(B) / 2, []
+    for c in np.flatnonzero(np.diff(ends)):
+        part, points = slice(ends[c], ends[c + 1]), slice(bounds[c], bounds[c + 1])
+        scores = numpy_backend.product(X[row_of[part]], B[points])
+        scores -= half[points]
+        best[pairs[part]] = scores.max(axis=1)
+        found.append((row_of[part], bounds[c], scores))
+    least = kth_largest(best.reshape(probed.shape), k)
+    return merged(X, k, [above(*in_cell, least) for in_cell in found])
+
+
 def check_ends(ends: Ints, c: int, total: int, name: str, least: int = 0) -> None:
     """Raise unless ``ends`` (c + 1,) divide 0 ... total into c parts of at least ``least`` entries."""
     if ends.shape != (c + 1,) or ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != total:
@@ -106,3 +128,11 @@ def merged(X: Floats, k: int, parts: list[tuple[Ints, Ints, Floats]]) -> tuple[F
     best, index = numpy_backend.k_largest(scores, k)
     squared = np.maximum(numpy_backend.squared_norms(X)[:, None] - 2 * best, 0)
     return squared, np.take_along_axis(points, index, axis=1)
+
+
+def recall(finder: Any, X: Floats, B: Floats, k: int) -> float:
+    """Return the share of the k nearest points of B to the rows of X that the finder finds."""
+    rows = LocalRows(X)
+    found = rows.stack(lambda block: finder.k_nearest(block, B, k)[1], k, np.intp)
+    nearest = rows.stack(lambda block: numpy_backend.k_nearest(block, B, k)[1], k, np.intp)
+    return float((nearest[:, :, None] == found[:, None, :]).any(axis=2).mean())

@@ -11,11 +11,14 @@ import numpy as np
 
 from manihash import checks
 from manihash import sparse as sp
+from manihash.base.closest import search_of
+from manihash.base.induced import InducedMap
 from manihash.base.kmeans import KMeansBase
 from manihash.base.weights import MANY, normalized_weights, weights
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
+from manihash.rows.raw import Preparation
 from manihash.scikit import clone
 from manihash.types import Floats, Ints
 
@@ -42,6 +45,11 @@ class BaseGraph:
             return cls(B, k, mean_distance(rows, B, k, finder), finder)
         rows.check_all()
         return cls(B, k, checks.positive_number(bandwidth, "bandwidth"), finder)
+
+    def map(self, Y_B: Floats, preparation: Preparation, **options: Any) -> InducedMap:
+        """Return the map of rows by induction from values Y_B (m, r) at the base points."""
+        search = search_of(self.finder, self.B, self.k)
+        return InducedMap(search, self.k, self.sigma, Y_B, preparation, **options)
 
     def induce(self, X: Floats, Y_B: Floats) -> Floats:
         """Return Y = W̄_XB Y_B (b, r) of a block of rows (b, d), for values Y_B (m, r) at the base points."""

@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from manihash.base.cells import CellLists, check_ends, members_near, nearest_cell
-from manihash.base.neighbors import RECALL_ROWS, CoarseNeighbors, recall
+from manihash.base.cell_search import ListedSearch
+from manihash.base.cells import CellLists, check_ends, members_near, nearest_cell, recall
+from manihash.base.closest import Search
+from manihash.base.neighbors import RECALL_ROWS, CoarseNeighbors
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
@@ -121,6 +123,9 @@ class ListedNeighbors(CoarseNeighbors):
             )
             self._lists = held | {X.dtype: (B, lists)}
         return lists.k_nearest(X, k)
+
+    def _search(self, B: Floats, k: int) -> Search:
+        return ListedSearch(B, self.cells_, self.members_, self.ends_)
 
     def check_points(self, m: int, k: int) -> None:
         """Raise unless the lists hold indices of m base points, as they must in a model from a file.

@@ -1,7 +1,7 @@
 """How the nearest base points of a row are found: among all of them, or through coarse cells.
 
 A finder belongs to a base set. ``arrange`` returns the order in which the base points B must be stored, and
-``k_nearest(X, B, k)`` finds the k nearest of them. The result of a row does not depend on its batch.
+``k_nearest(X, B, k)`` finds the k nearest of them.
 """
 
 from typing import Any, Self
@@ -9,7 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from manihash import checks
-from manihash.base.cells import above, check_ends, coarse_cells, grouped, kth_largest, merged, nearest_cell
+from manihash.base.cell_search import CoarseSearch
+from manihash.base.cells import check_ends, coarse_cells, nearest_cell, nearest_in_cells, recall
+from manihash.base.closest import AllPoints, Search
 from manihash.compute import numpy as numpy_backend
 from manihash.estimator import checked
 from manihash.rows import Rows
@@ -90,6 +92,9 @@ class ExactNeighbors(BaseEstimator):
             Source of random numbers.
         """
         self.recall_ = 1.0
+
+    def _search(self, B: Floats, k: int) -> Search:
+        return AllPoints(B)
 
     def check_points(self, m: int, k: int) -> None:
         """Accept any base points: nothing was learned.
@@ -248,20 +253,10 @@ class CoarseNeighbors(BaseEstimator):
         index : ndarray of shape (b, k)
             Indices of the base points.
         """
-        B = numpy_backend.like(B, X)
-        scores = numpy_backend.closeness(X, numpy_backend.like(self.cells_, X))
-        probed = numpy_backend.k_largest(scores, self._probes(k))[1]  # (b, p)
-        pairs, ends = grouped(probed.ravel(), len(self.cells_))
-        row_of, best = pairs // probed.shape[1], np.empty(len(pairs), X.dtype)
-        half, found = numpy_backend.squared_norms(B) / 2, []
-        for c in np.flatnonzero(np.diff(ends)):
-            part, points = slice(ends[c], ends[c + 1]), slice(self.bounds_[c], self.bounds_[c + 1])
-            scores = numpy_backend.product(X[row_of[part]], B[points])
-            scores -= half[points]
-            best[pairs[part]] = scores.max(axis=1)
-            found.append((row_of[part], self.bounds_[c], scores))
-        least = kth_largest(best.reshape(probed.shape), k)
-        return merged(X, k, [above(*in_cell, least) for in_cell in found])
+        return nearest_in_cells(X, B, k, self.cells_, self.bounds_, self._probes(k))
+
+    def _search(self, B: Floats, k: int) -> Search:
+        return CoarseSearch(B, self.cells_, self._probes(k), self.bounds_)
 
     def check_points(self, m: int, k: int) -> None:
         """Raise unless the cells divide m base points, as they must in a model from a file.
@@ -279,14 +274,6 @@ class CoarseNeighbors(BaseEstimator):
         """Return the number of cells to search: ``probes``, or enough for any of them to hold k points."""
         enough = int(np.searchsorted(np.sort(np.diff(self.bounds_)).cumsum(), k)) + 1
         return min(max(self.probes, enough), len(self.cells_))
-
-
-def recall(finder: Any, X: Floats, B: Floats, k: int) -> float:
-    """Return the share of the k nearest points of B to the rows of X that the finder finds."""
-    rows = LocalRows(X)
-    found = rows.stack(lambda block: finder.k_nearest(block, B, k)[1], k, np.intp)
-    nearest = rows.stack(lambda block: numpy_backend.k_nearest(block, B, k)[1], k, np.intp)
-    return float((nearest[:, :, None] == found[:, None, :]).any(axis=2).mean())
 
 
 def _points(part: BaseEstimator, X: Any) -> Floats:

@@ -5,6 +5,8 @@ from typing import Any, Self
 import numpy as np
 
 from manihash import checks
+from manihash.base.cell_search import ReducedSearch
+from manihash.base.closest import Search, search_of
 from manihash.base.kmeans import BaseSet, KMeansBase
 from manihash.base.principal import principal_directions
 from manihash.compute import numpy as numpy_backend
@@ -120,7 +122,7 @@ class ReducedNeighbors(BaseEstimator):
         ndarray of shape (b, p)
             Their principal components.
         """
-        return numpy_backend.product(X, self.directions_.astype(X.dtype, copy=False))
+        return numpy_backend.rowwise_product(X, self.directions_)
 
     def projected(self, rows: Rows) -> Rows:
         """Return the projected rows, to be visited like any other rows.
@@ -162,6 +164,9 @@ class ReducedNeighbors(BaseEstimator):
         if self.neighbors_ is None:
             return numpy_backend.k_nearest(self.project(X), numpy_backend.like(B, X), k)
         return self.neighbors_.k_nearest(self.project(X), B, k)
+
+    def _search(self, B: Floats, k: int) -> Search:
+        return ReducedSearch(self.directions_, search_of(self.neighbors_, B, k))
 
 
 class _Projected:

@@ -1,16 +1,14 @@
 """The numpy backend: operations on a block of rows held in a numpy array.
 
-The result for a row does not depend on its batch. BLAS alone does not guarantee this: for one column, for the
-last few rows, for small products and on several threads it uses other kernels, which add in another order.
-``product`` always uses the same kernel (see ``_padded_rows``), and computes in float64 where the float32
-kernel depends on the position of a row. ``single_blas_thread`` limits BLAS to one thread while blocks of rows
-are computed on several threads.
+Products are those of BLAS. Its rounding depends on the position of a row in its batch, on the number of
+threads and on the CPU. ``fit`` computes with fixed blocks and ``single_blas_thread``: it is reproducible on
+one machine. ``encode`` computes with bounds: see ``manihash.compute.rounding``. Methods without bounds use
+``rowwise_product``, in which a row has the same bits in every batch.
 
 ``__all__`` is the interface that ``manihash.compute.torch`` has too; what is not in it is for numpy alone.
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 
 from manihash import codes
 from manihash.compute.largest import k_largest
-from manihash.compute.threads import single_blas_thread
 from manihash.types import Floats, Ints
 
 __all__ = [
@@ -57,9 +54,9 @@ SHARED = frozenset({"amin", "clip", "hstack", "isfinite", "log", "ones_like", "w
 CACHE_ROWS = 1_000
 # OpenBLAS uses its small-matrix kernels up to this many multiplications.
 _SMALL_PRODUCT = 1_000_000
-# A kernel computes a fixed number of rows at once, a divisor of this (by bytes per number); a remainder of
-# rows goes to another kernel.
-_KERNEL_ROWS = {4: 16, 8: 48}
+# A kernel for float64 computes a fixed number of rows at once, a divisor of this; a remainder of rows goes to
+# another kernel.
+_KERNEL_ROWS = 48
 # Up to 10,000 numbers OpenBLAS computes an inner product on one thread.
 _DOT_NUMBERS = 8_192
 # Scores in memory at once while the largest are selected.
@@ -83,35 +80,37 @@ def block_rows(width: int) -> int:
     return max(64, min(2048, 2**23 // max(width, 1) // 16 * 16))
 
 
-def _padded_rows(b: int, d: int, m: int, itemsize: int) -> int:
-    """The number of rows to which b rows are padded: no small product, and no remainder of a kernel."""
-    least, kernel = min(block_rows(d), _SMALL_PRODUCT // (d * m) + 1), _KERNEL_ROWS[itemsize]
-    return -(-max(b, least) // kernel) * kernel
-
-
-@cache
-def _rows_alike(dtype: np.dtype[Any]) -> bool:
-    """Whether equal rows have equal products at any position: this fails for float32 with AVX2."""
-    rng = np.random.default_rng(0)
-    x, C = (rng.standard_normal((rows, 64)).astype(dtype) for rows in (1, 1000))
-    with single_blas_thread():
-        Y = np.repeat(x, 96, axis=0) @ C.T
-    return dtype == np.float64 or np.array_equal(Y[:-1], Y[1:])
-
-
 def product(X: Floats, C: Floats) -> Floats:
-    """X (b, d) times the transpose of C (m, d): (b, m); each row is the same for any b."""
+    """X (b, d) times the transpose of C (m, d): (b, m)."""
+    return X @ C.T
+
+
+def rowwise_product(X: Floats, C: Floats) -> Floats:
+    """As ``product``, computed in float64; each row is the same for any b, if BLAS has one thread.
+
+    BLAS uses other kernels for one column, for small products and for the last rows. So few rows are padded,
+    up to one block: the usual kernel for float64 does not depend on the position of a row.
+    """
     (b, d), m = X.shape, len(C)
     if m == 1:
-        return product(X, np.repeat(C, 2, axis=0))[:, :1]
-    if not _rows_alike(X.dtype):
-        return product(X.astype(np.float64), C.astype(np.float64)).astype(X.dtype)
-    rows = _padded_rows(b, d, m, X.dtype.itemsize)
+        return rowwise_product(X, np.repeat(C, 2, axis=0))[:, :1]
+    least = max(b, min(block_rows(d), _SMALL_PRODUCT // (d * m) + 1))
+    rows = -(-least // _KERNEL_ROWS) * _KERNEL_ROWS
+    padded = X.astype(np.float64, copy=False)
     if b < rows:
-        padded = np.zeros((rows, d), X.dtype)
+        padded = np.zeros((rows, d))
         padded[:b] = X
-        return (padded @ C.T)[:b]
-    return X @ C.T
+    return (padded @ C.T.astype(np.float64, copy=False))[:b].astype(X.dtype, copy=False)
+
+
+def rowwise_squared_distances(X: Floats, C: Floats) -> Floats:
+    """As ``squared_distances``, by ``rowwise_product``."""
+    Z, points = X.astype(np.float64, copy=False), C.astype(np.float64, copy=False)
+    distances = rowwise_product(Z, points)
+    distances *= -2
+    distances += squared_norms(points)
+    distances += squared_norms(Z)[:, None]
+    return np.maximum(distances, 0, out=distances).astype(X.dtype, copy=False)
 
 
 def squared_norms(X: Floats) -> Floats:

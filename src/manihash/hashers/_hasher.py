@@ -2,16 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from copy import copy
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash import checks, codes
-from manihash.compute import backend
+from manihash import checks
 from manihash.hashers._living import LivingEstimator
-from manihash.rows import Rows
 from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from manihash.types import Codes, Floats
 
@@ -99,10 +96,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         """The length of the codes, after ``_fit``."""
         return int(self.n_bits)
 
-    def _embed(self, X: Floats) -> Floats:
-        """Real values (b, r) of a block of prepared rows (b, d)."""
-        raise TypeError(f"{type(self).__name__} does not implement _embed")
-
     def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
@@ -121,8 +114,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         ndarray of shape (n, n_bits)
             Real values; bit j of a row is 1 where column j is positive.
         """
-        rows = self._by_kernel(self._rows_to_map(X), "values")
-        return rows.map_blocks(self._snapshot()._embed, self._n_features_out, rows.dtype, "embed")
+        return self._map(X, "values", "embed")
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Compute the bits of rows, one per column.
@@ -137,10 +129,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         ndarray of shape (n, n_bits) and dtype uint8
             The bits, 0 or 1.
         """
-        rows, model = self._by_kernel(self._rows_to_map(X), "bits"), self._snapshot()
-        return rows.map_blocks(
-            lambda block: model._embed(block) > 0, self._n_features_out, np.uint8, "transform"
-        )
+        return self._map(X, "bits", "transform")
 
     def encode(self, X: Any) -> Codes:
         """Compute the packed codes of rows.
@@ -156,8 +145,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
             The codes. One byte holds eight bits in the order of ``numpy.packbits``; unused bits of the last
             byte are 0.
         """
-        rows, width = self._by_kernel(self._rows_to_map(X), "codes"), codes.n_bytes(self._n_features_out)
-        return rows.map_blocks(self._snapshot()._encode_block, width, np.uint8, "encode")
+        return self._map(X, "codes", "encode")
 
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
         """Compute the packed codes of rows block by block, so that not all of them are in memory.
@@ -174,8 +162,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         iterator of ndarray
             Codes of consecutive rows; together they equal ``encode(X)[start:]``.
         """
-        rows = self._by_kernel(self._rows_to_map(X), "codes")
-        return rows.stream(self._snapshot()._encode_block, "encode", start=start)
+        rows, f = self._mapping(X, "codes")
+        return rows.stream(f, "encode", start=start)
 
     def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
         """Write the fitted hasher as an ONNX file, which other programs run without manihash.
@@ -194,18 +182,6 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         import manihash
 
         manihash.export_onnx(self, path, double=double)
-
-    def _snapshot(self) -> Self:
-        """A shallow copy: what is computed later is not changed by another ``fit``."""
-        return copy(self)
-
-    def _encode_block(self, X: Floats) -> Codes:
-        """Packed codes (b, ceil(r / 8)) of a block of prepared rows (b, d)."""
-        return backend(X).pack(self._embed(X) > 0)
-
-    def _by_kernel(self, rows: Rows, result: Literal["values", "bits", "codes"]) -> Rows:
-        """The rows, to be mapped to values, bits or codes by one fused kernel if a subclass has one."""
-        return rows
 
     def _check(self) -> None:
         checks.positive_int(self.n_bits, "n_bits")

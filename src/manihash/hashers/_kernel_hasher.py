@@ -61,9 +61,9 @@ class KernelHasher(Hasher):
     def _kernel(self, X: Floats, Z: Floats) -> Floats:
         """κ(x, z) for every pair of X (b, d) and Z (s, d), as (b, s)."""
         if self.kernel == "linear":
-            return numpy_backend.product(X, Z)
+            return numpy_backend.rowwise_product(X, Z)
         if self.kernel == "rbf":
-            return gaussian(numpy_backend.squared_distances(X, Z), self.gamma_)
+            return gaussian(numpy_backend.rowwise_squared_distances(X, Z), self.gamma_)
         if not callable(self.kernel):
             raise MissingFunctionError(
                 f"the kernel of this model is the function {self.kernel!r}, and model files do not contain "
@@ -79,7 +79,7 @@ class KernelHasher(Hasher):
 
     def _embed(self, X: Floats) -> Floats:
         K = X if self.points_ is None else self._kernel(X, self.points_.astype(X.dtype, copy=False))
-        Y = numpy_backend.product(K, self.weights_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.rowwise_product(K, self.weights_.T.astype(X.dtype, copy=False))
         Y -= self.offset_.astype(X.dtype, copy=False)
         return Y
 

@@ -6,7 +6,10 @@ import numpy as np
 
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
+from manihash.hashers._linear_map import LinearMap
 from manihash.rows import Rows
+from manihash.rows.mapping import RowMap
+from manihash.rows.raw import Preparation
 from manihash.types import Floats
 
 
@@ -17,9 +20,12 @@ class LinearHasher(Hasher):
     offset_: Floats
 
     def _embed(self, X: Floats) -> Floats:
-        Y = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.rowwise_product(X, self.projection_.T.astype(X.dtype, copy=False))
         Y -= self.offset_.astype(X.dtype, copy=False)
         return Y
+
+    def _make_map(self, preparation: Preparation) -> RowMap:
+        return LinearMap(self.projection_, self.offset_, preparation)
 
 
 @dataclass(frozen=True)

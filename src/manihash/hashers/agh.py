@@ -1,6 +1,6 @@
 """Anchor graph hashing, with one or two layers."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph, base_size
 from manihash.linalg import fix_signs
 from manihash.rows import Rows
+from manihash.rows.mapping import Result, RowMap
+from manihash.rows.raw import Preparation
 from manihash.types import Floats
 
 
@@ -139,7 +141,20 @@ class AGH(OnBaseGraph, Hasher):
         halved = Y[:, : len(above)]
         return xp.hstack([Y, xp.where(halved > 0, halved - above, below - halved)])
 
-    def _by_kernel(self, rows: Rows, result: Literal["values", "bits", "codes"]) -> Rows:
+    def _make_map(self, preparation: Preparation) -> RowMap:
+        if not self.thresholds_.size:
+            return super()._make_map(preparation)
+        r, (above, below) = self.projection_.shape[1], self.thresholds_
+        s = len(above)
+        halved = self.projection_[:, :s]
+        W = np.hstack([self.projection_, halved - above, below - halved])
+
+        def combine(Y: Any) -> Any:
+            return np.hstack([Y[:, :r], np.where(Y[:, :s] > 0, Y[:, r : r + s], Y[:, r + s :])])
+
+        return self._graph.map(W, preparation, combine=combine)
+
+    def _by_kernel(self, rows: Rows, result: Result) -> Rows:
         """Return rows for the fused kernel, which computes the first layer only."""
         return rows if self.thresholds_.size else super()._by_kernel(rows, result)
 

@@ -1,5 +1,6 @@
 """Locality-sensitive hashing by p-stable distributions (Datar, Immorlica, Indyk and Mirrokni, 2004)."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -115,12 +116,12 @@ class E2LSH(Hasher):
         ndarray of shape (n, n_bits)
             ⌊(a_jᵀ x + b_j) / w⌋, integers stored as floating-point numbers.
         """
-        rows, model = self._rows_to_map(X), self._snapshot()
+        rows, model = self._rows_to_map(X), copy(self)
         return rows.map_blocks(lambda block: np.floor(model._scaled(block)), self.n_bits_, rows.dtype, "bins")
 
     def _scaled(self, X: Floats) -> Floats:
         """(a_jᵀ x + b_j) / w of a block of rows, (b, r)."""
-        Y = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.rowwise_product(X, self.projection_.T.astype(X.dtype, copy=False))
         Y += self.offset_.astype(X.dtype, copy=False)
         Y /= X.dtype.type(self.width_)
         return Y

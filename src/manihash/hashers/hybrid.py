@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manihash import checks
+from manihash import checks, codes
 from manihash.base.graph import set_seed
 from manihash.code_layout import CodeLayout, check_weight
 from manihash.compute import backend
@@ -15,8 +15,10 @@ from manihash.hashers.itq import ITQ
 from manihash.living.drift import Drift, combined
 from manihash.living.update import Update
 from manihash.rows import Rows
+from manihash.rows.mapping import RowMap
+from manihash.rows.raw import Preparation
 from manihash.scikit import check_is_fitted, clone
-from manihash.types import Floats
+from manihash.types import Codes, Floats
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -188,10 +190,44 @@ class Hybrid(Hasher):
     def _drift(self, rows: Rows, level: float) -> Drift:
         return combined([part.drift(rows.X, level=level) for part in (self.first_, self.second_)])
 
+    def _make_map(self, preparation: Preparation) -> RowMap:
+        return _PartsMap(
+            [
+                part._row_map(np.dtype(np.float64) if part.in_float64_ else preparation.dtype)
+                for part in (self.first_, self.second_)
+            ],
+            preparation,
+        )
+
     def _rows_to_map(self, X: Any) -> Rows:
         rows = super()._rows_to_map(X)
         rows.blocks_at_once = _blocks_at_once(self)
         return rows
+
+
+class _PartsMap:
+    """The maps of both parts side by side."""
+
+    def __init__(self, parts: list[RowMap], preparation: Preparation) -> None:
+        self.parts, self.preparation = parts, preparation
+
+    @property
+    def repeated(self) -> int:
+        """Rows that the parts computed again in float64."""
+        return sum(getattr(each, "repeated", 0) for each in self.parts)
+
+    def values(self, part: Any, row_numbers: Any) -> Floats:
+        """As ``RowMap.values``."""
+        values = [each.values(part, row_numbers) for each in self.parts]
+        return np.hstack(values).astype(self.preparation.dtype, copy=False)
+
+    def bits(self, part: Any, row_numbers: Any) -> Any:
+        """As ``RowMap.bits``."""
+        return np.hstack([each.bits(part, row_numbers) for each in self.parts])
+
+    def codes(self, part: Any, row_numbers: Any) -> Codes:
+        """As ``RowMap.codes``."""
+        return codes.pack(self.bits(part, row_numbers))
 
 
 def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:

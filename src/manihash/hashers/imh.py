@@ -189,7 +189,3 @@ class IMH(OnBaseGraph, Hasher):
             known = {**known, "usage": np.concatenate([known["usage"], more])[made.order]}
             self.statistics_ = merged(known, summary(Observed.of(self, rows), len(rows)))
         return made.result
-
-    def _embed(self, X: Floats) -> Floats:
-        """Return the induced values (b, r): step 3; ``Hasher`` takes the sign."""
-        return self._induction(X)

@@ -83,7 +83,7 @@ class SH(Hasher):
         self.offset_ = low[component]
 
     def _embed(self, X: Floats) -> Floats:
-        Z = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Z = numpy_backend.rowwise_product(X, self.projection_.T.astype(X.dtype, copy=False))
         Z -= self.offset_.astype(X.dtype)
         Z *= self.frequencies_.astype(X.dtype)
         Z += X.dtype.type(np.pi / 2)

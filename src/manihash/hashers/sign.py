@@ -85,7 +85,7 @@ class SignQuantizer(Hasher):
         Z = X - self.mean_.astype(X.dtype)
         if self.rotation_ is None:
             return Z
-        return numpy_backend.product(Z, self.rotation_.T.astype(X.dtype, copy=False))
+        return numpy_backend.rowwise_product(Z, self.rotation_.T.astype(X.dtype, copy=False))
 
 
 def random_directions(d: int, r: int, rng: np.random.Generator) -> Floats:

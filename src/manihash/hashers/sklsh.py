@@ -92,7 +92,7 @@ class SKLSH(Hasher):
         self.projection_ = np.sqrt(2 * self.gamma_) * w
 
     def _embed(self, X: Floats) -> Floats:
-        Y = numpy_backend.product(X, self.projection_.T.astype(X.dtype, copy=False))
+        Y = numpy_backend.rowwise_product(X, self.projection_.T.astype(X.dtype, copy=False))
         Y += self.phases_.astype(X.dtype, copy=False)
         np.cos(Y, out=Y)
         Y += self.thresholds_.astype(X.dtype, copy=False)

@@ -153,7 +153,7 @@ class SpH(Hasher):
         return A
 
     def _embed(self, X: Floats) -> Floats:
-        squared = numpy_backend.squared_distances(X, self.centers_.astype(X.dtype, copy=False))
+        squared = numpy_backend.rowwise_squared_distances(X, self.centers_.astype(X.dtype, copy=False))
         return self.radii_.astype(X.dtype, copy=False) - np.sqrt(squared)
 
 

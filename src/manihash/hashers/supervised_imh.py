@@ -137,9 +137,6 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
         embedded = embed_base(self.embedding, graph, rows, self.n_bits, checks.seed(rng), points=B)
         self._graph, (self.base_embedding_, self.loss_), self.base_labels_ = graph, embedded, L
 
-    def _embed(self, X: Floats) -> Floats:
-        return self._induction(X)
-
 
 def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
     """Return L (m, c) that minimizes |W L - G|² + tr(Lᵀ T L), where W (l, m) are weights of labeled rows.

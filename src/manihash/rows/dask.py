@@ -112,11 +112,13 @@ class DaskRows(Rows):
         return self
 
     def _like(self, X: Any, row_numbers: int | Ints) -> "DaskRows":
-        return DaskRows(X, **self.prepared_as, row_numbers=row_numbers)
+        rows = DaskRows(X, **self.prepared_as, row_numbers=row_numbers)
+        rows.raw = self.raw
+        return rows
 
     def _job(self, visit: Callable[[Rows], Any]) -> Any:
         """The work on each chunk as one value of the graph, so that it is sent to a worker once."""
-        job = _Job(visit, self.prepared_as)
+        job = _Job(visit, self.prepared_as, self.raw)
         return extra("dask", "dask").delayed(job, name=f"manihash-{uuid.uuid4().hex}", traverse=False)
 
     def _visit(self, visit: Callable[[Rows], Result], stage: str = "", first: int = 0) -> Iterator[Result]:
@@ -145,9 +147,12 @@ class _Job:
 
     visit: Callable[[Rows], Any]
     prepared_as: dict[str, Any]
+    raw: bool
 
     def __call__(self, chunk: Any, row_numbers: int | Ints) -> Any:
-        return self.visit(LocalRows(chunk, **self.prepared_as, row_numbers=row_numbers))
+        rows = LocalRows(chunk, **self.prepared_as, row_numbers=row_numbers)
+        rows.raw = self.raw
+        return self.visit(rows)
 
 
 def _run(job: _Job, chunk: Any, row_numbers: int | Ints) -> Any:

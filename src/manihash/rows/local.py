@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.progress import advance
+from manihash.rows.raw import Preparation, check_squares
 from manihash.rows.rows import (
     CACHE_BYTES,
     Arrays,
@@ -26,7 +26,6 @@ from manihash.rows.rows import (
     Rows,
     combine,
     largest_square,
-    overflow_error,
     span_rows,
 )
 from manihash.types import Floats, Ints
@@ -113,6 +112,9 @@ class LocalRows(Rows):
         """f(reader(a, b)()) of all blocks; after the time ``until`` no more blocks are started."""
         size, n = self._rows_at_once(), len(self)
         starts = range(start, n, size)
+        if len(starts) == 1 and self.raw:  # what is computed with raw blocks does not depend on threads
+            yield f(reader(start, n)())
+            return
         with single_blas_thread() as threads:
             if len(starts) == 1:
                 yield f(reader(start, n)())
@@ -140,14 +142,16 @@ class LocalRows(Rows):
     def _rows_at_once(self) -> int:
         return self.blocks_at_once * numpy_backend.block_rows(self.width)
 
-    def _reader(self, start: int, stop: int, out: Floats | None = None) -> Callable[[], Floats]:
+    def _reader(self, start: int, stop: int, out: Floats | None = None) -> Callable[[], Any]:
         """Read rows start to stop now; the function returned prepares them, in ``out`` if given."""
         if self._cache is not None:
             return partial(_identity, self._cache[start:stop])
+        if self.raw:
+            return partial(_dense, self.X[start:stop], self._numbers_at(np.arange(start, stop)))
         return partial(prepare, self, self.X[start:stop], self._numbers_at(np.arange(start, stop)), out)
 
 
-def prepare(rows: Rows, part: Any, row_numbers: Ints, out: Floats | None = None) -> Floats:
+def prepare(rows: Rows | Preparation, part: Any, row_numbers: Ints, out: Floats | None = None) -> Floats:
     """A part of X as read, dense or sparse (b, d), prepared as ``rows`` says, in ``out`` if given."""
     part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
     if rows.exact_until_shifted:
@@ -158,23 +162,16 @@ def prepare(rows: Rows, part: Any, row_numbers: Ints, out: Floats | None = None)
         np.copyto(block := out, part, casting="unsafe")
     if rows.normalize:
         squared = numpy_backend.squared_norms(block)
-        _check_squares(part, squared, row_numbers)
+        check_squares(part, squared, row_numbers)
         block = numpy_backend.unit_rows(
             block, squared, out=None if np.may_share_memory(block, part) else block
         )
     elif not numpy_backend.sum_of_squares(block) <= largest_square(rows.dtype):
-        _check_squares(part, numpy_backend.squared_norms(block), row_numbers)
+        check_squares(part, numpy_backend.squared_norms(block), row_numbers)
     if rows.origin is None:
         return block
     shifted = np.subtract(block, rows.origin.astype(block.dtype, copy=False), out=out, casting="same_kind")
     return shifted.astype(rows.dtype, copy=False)
-
-
-def _check_squares(part: Any, squared: Floats, row_numbers: Ints) -> None:
-    """Raise for NaN, infinity, or distances that would overflow."""
-    if not (squared <= largest_square(squared.dtype)).all():
-        checks.finite_block(np.asarray(part), row_numbers=row_numbers)
-        raise overflow_error(squared.dtype, int(row_numbers[int(squared.argmax())]))
 
 
 def is_sliceable(X: Any) -> bool:
@@ -222,6 +219,10 @@ def read_rows(X: Any, ordered: Ints) -> Any:
 
 def _apply(f: Callable[[Floats], Result], read: Callable[[], Floats]) -> Result:
     return f(read())
+
+
+def _dense(part: Any, row_numbers: Ints) -> tuple[Any, Ints]:
+    return part.toarray() if hasattr(part, "toarray") else np.asarray(part), row_numbers
 
 
 def _identity(block: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +34,7 @@ class Rows(ABC):
     lazy = False  # whether ``map_blocks`` returns a result that is computed later
     device: Any = None  # the torch device of the blocks, None for numpy arrays
     needs_float64 = False  # whether squared distances of these rows lose precision in float32
+    raw = False  # whether ``map`` passes blocks as they were given, each with the numbers of its rows
     blocks_at_once = 1  # blocks that ``map`` passes to f together; for functions that treat rows one by one
 
     def __init__(
@@ -150,6 +152,7 @@ def combine(parts: Iterable[tuple[Arrays, Arrays]]) -> tuple[Arrays, Arrays]:
     return tuple(np.concatenate(column) for column in zip(*per_row, strict=True)), sums
 
 
+@cache
 def largest_square(dtype: np.dtype[Any]) -> float:
     """The largest |x|² of a valid row: |x - c|² is up to 4 max(|x|², |c|²), and must not overflow."""
     return float(np.finfo(dtype).max / 8)

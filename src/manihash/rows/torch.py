@@ -186,6 +186,11 @@ class TorchRows(Rows):
         self, f: Callable[[Tensor], Result], start: int, part: Tensor, positions: Any
     ) -> Iterator[tuple[int, Result]]:
         """f of a part after preparing it; if the GPU has too little memory, f of its halves."""
+        if self.raw:
+            numbers = self._numbers_at(np.asarray(positions))
+            array = torch_backend.to_numpy(part.to(torch_backend.tensor_type(self.dtype)))
+            yield start, torch_backend.on(self.device, f((array, numbers)))
+            return
         full = False
         try:
             result = f(part if self._cache is not None else self._prepare(part, positions))

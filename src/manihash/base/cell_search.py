@@ -1,0 +1,164 @@
+"""The search of base points through coarse cells or principal components, with bounds: see ``closest``."""
+
+from typing import Any
+
+import numpy as np
+
+from manihash.base.cells import above, grouped, kth_largest
+from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
+from manihash.compute import numpy as numpy_backend
+from manihash.compute.rounding import sum_error
+from manihash.compute.threads import single_blas_thread
+from manihash.rows.raw import ScaledBlock, as_block
+from manihash.types import Floats, Ints
+
+# Columns that are added before they are added to the others: the error of a sum grows with their number.
+_COLUMNS = 128
+
+
+class _ThroughCells:
+    """A search among the points listed for the cells nearest to a row."""
+
+    in_cells = True
+
+    def __init__(self, B: Floats, cells: Floats, probes: int) -> None:
+        self.points, self.cells, self.probes = Points(B), AllPoints(cells), probes
+
+    def place(self, Z: Floats) -> Floats:
+        """The rows as they are."""
+        return Z
+
+    def listed(self, cells: Ints) -> Ints:
+        """The points of some cells, in ascending order."""
+        raise NotImplementedError
+
+    def closest(self, block: ScaledBlock, k: int) -> Closest:
+        """As ``Search.closest``."""
+        raise NotImplementedError
+
+    def index(self, Z: Floats, k: int) -> Ints:
+        """As ``Search.index``."""
+        found = self.closest(as_block(Z, np.float64), k)
+        for row in np.flatnonzero(~found.certain):
+            z = Z[row : row + 1]
+            nearest = self.cells.index(z, self.probes)[0]
+            able = self.listed(nearest)
+            order = np.argsort(-self.points.exact_scores(z, able[None])[0], kind="stable")
+            found.index[row] = able[order[:k]]
+        return found.index
+
+
+class CoarseSearch(_ThroughCells):
+    """A search among the points of the ``probes`` nearest cells; cell i holds points bounds[i] to [i + 1]."""
+
+    def __init__(self, B: Floats, cells: Floats, probes: int, bounds: Ints) -> None:
+        super().__init__(B, cells, probes)
+        self.bounds = bounds
+
+    def listed(self, cells: Ints) -> Ints:
+        """The points of some cells, in ascending order."""
+        return np.concatenate([np.arange(self.bounds[c], self.bounds[c + 1]) for c in np.sort(cells)])
+
+    def closest(self, block: ScaledBlock, k: int) -> Closest:
+        """As ``Search.closest``: pairs of a row and a cell are grouped by cell."""
+        probed = self.cells.closest(block, self.probes)
+        error = self.points.error(block)
+        (ct, h), p = self.points.typed(block.rows.dtype), self.probes
+        pairs, ends = grouped(probed.index.ravel(), len(self.bounds) - 1)
+        row_of, best, scored = pairs // p, np.empty(len(pairs), h.dtype), []
+        for c in np.flatnonzero(np.diff(ends)):
+            rows, points = row_of[ends[c] : ends[c + 1]], slice(self.bounds[c], self.bounds[c + 1])
+            scores = block.rows[rows] @ ct[:, points]
+            scores -= block.scale[rows, None] * h[points]
+            best[pairs[ends[c] : ends[c + 1]]] = scores[np.arange(len(rows)), scores.argmax(axis=1)]
+            scored.append((rows, self.bounds[c], scores))
+        # No score below these is among the k best, or so close to them that rounding matters.
+        least = kth_largest(best.reshape(-1, p), k) - 2 * error
+        found = _merged(len(block), k, error, [above(*of_cell, least) for of_cell in scored])
+        found.certain[:] &= probed.certain
+        found.one_more[:] &= probed.certain
+        return found
+
+
+class ListedSearch(_ThroughCells):
+    """A search among the points that are listed for the nearest cell: members[ends[i]:ends[i + 1]]."""
+
+    def __init__(self, B: Floats, cells: Floats, members: Ints, ends: Ints) -> None:
+        super().__init__(B, cells, 1)
+        self.members = np.split(members, ends[1:-1])
+        self._typed: dict[Any, list[tuple[Floats, Floats]]] = {}
+
+    def listed(self, cells: Ints) -> Ints:
+        """The points of the only cell, in ascending order."""
+        return np.sort(self.members[cells[0]])
+
+    def closest(self, block: ScaledBlock, k: int) -> Closest:
+        """As ``Search.closest``: rows are grouped by their nearest cell."""
+        nearest = self.cells.closest(block, 1)
+        found = empty_closest(len(block), k, self.points.error(block))
+        order, ends = grouped(nearest.index[:, 0], len(self.members))
+        lists = self._lists(block.rows.dtype)
+        for c in np.flatnonzero(np.diff(ends)):
+            rows, (ct, h) = order[ends[c] : ends[c + 1]], lists[c]
+            scores = block.rows[rows] @ ct
+            scores -= block.scale[rows, None] * h
+            set_largest(found, rows, scores)
+            found.index[rows] = self.members[c][found.index[rows]]
+            found.next[rows] = self.members[c][found.next[rows]]
+        found.certain[:] &= nearest.certain
+        found.one_more[:] &= nearest.certain
+        return found
+
+    def _lists(self, dtype: Any) -> list[tuple[Floats, Floats]]:
+        """The points of each list and half their squared lengths, contiguous."""
+        if dtype not in self._typed:
+            ct, h = self.points.typed(dtype)
+            self._typed[dtype] = [(ct.T[listed].T, h[listed]) for listed in self.members]
+        return self._typed[dtype]
+
+
+class ReducedSearch:
+    """A search among points given in the components along ``directions`` (p, d), by an inner search."""
+
+    def __init__(self, directions: Floats, inner: Search) -> None:
+        self.inner, self.points, self.in_cells = inner, inner.points, inner.in_cells
+        self._exact = directions.astype(np.float64)
+        self._length = float(np.linalg.norm(self._exact))
+        self._typed = {np.dtype(kind): directions.astype(kind) for kind in (np.float32, np.float64)}
+
+    def place(self, Z: Floats) -> Floats:
+        """The components (b, p) of rows in float64; those of a row do not depend on the batch."""
+        with single_blas_thread():
+            return self.inner.place(numpy_backend.rowwise_product(Z, self._exact))
+
+    def closest(self, block: ScaledBlock, k: int) -> Closest:
+        """As ``Search.closest``."""
+        dtype = block.rows.dtype
+        D, d = self._typed[dtype], block.rows.shape[1]
+        parts = [slice(start, start + _COLUMNS) for start in range(0, d, _COLUMNS)]
+        rows = sum(block.rows[:, part] @ D[:, part].T for part in parts)
+        error = block.length * (sum_error(min(d, _COLUMNS) + len(parts), dtype) * self._length)
+        error = error + block.error * self._length
+        length = np.sqrt(numpy_backend.squared_norms(rows))
+        return self.inner.closest(ScaledBlock(rows, block.scale, length, error), k)
+
+    def index(self, Z: Floats, k: int) -> Ints:
+        """As ``Search.index``, of rows that ``place`` returned."""
+        return self.inner.index(Z, k)
+
+
+def _merged(b: int, k: int, error: Floats, parts: list[tuple[Ints, Ints, Floats]]) -> Closest:
+    """The k best of the candidates found in several cells: rows, points and scores of each cell."""
+    row, point, score = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(row.astype(np.min_scalar_type(b)), kind="stable")
+    row, point, score = row[order], point[order], score[order]
+    counts = np.bincount(row, minlength=b)
+    place = np.arange(len(row)) - np.repeat(counts.cumsum() - counts, counts)
+    scores = np.full((b, max(int(counts.max()), k + 1)), -np.inf, score.dtype)
+    points = np.zeros(scores.shape, np.intp)
+    scores[row, place], points[row, place] = score, point
+    found = empty_closest(b, k, error)
+    set_largest(found, slice(None), scores)
+    found.index[:] = np.take_along_axis(points, found.index, axis=1)
+    found.next[:] = points[np.arange(b), found.next]
+    return found

@@ -1,0 +1,201 @@
+"""The nearest base points of rows, with a statement for each row whether rounding could have changed them.
+
+Scores t (z·c - |c|²/2) are largest where |z - c| is smallest. They are computed in the type of the rows, in
+any order, with a bound on their error. The k best are certain if the k-th and the next score differ by more
+than two errors. The other rows are computed again in float64, and where even that is not certain, in a fixed
+order: what is returned does not depend on the batch, the threads, BLAS or the CPU.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+
+from manihash.compute.largest import k_largest
+from manihash.compute.rounding import buffer, paired_squares, sum_error, underflow_error
+from manihash.rows.raw import ScaledBlock, as_block
+from manihash.types import Floats, Ints, Mask
+
+# Bits of the vector that is subtracted from base points: few, so that the differences are exact.
+_CENTER_BITS = 8
+# Scores in memory at once, and those that are searched at once for the largest: they fit into a cache.
+_HELD_SCORES, _SEARCHED_SCORES = 2**22, 2**16
+
+
+@dataclass(frozen=True)
+class Closest:
+    """The k best scores and their indices (b, k), best first, and the error (b,) of the scores.
+
+    ``certain`` says whether rounding could not have changed the indices, ``one_more`` whether the k nearest
+    are certainly among these and ``next`` (b,).
+    """
+
+    scores: Floats
+    index: Ints
+    error: Floats
+    certain: Mask
+    one_more: Mask
+    next: Ints
+
+    def take(self, which: Ints) -> "Closest":
+        """The same for some rows."""
+        return Closest(*(getattr(self, part.name)[which] for part in fields(self)))
+
+
+class Search(Protocol):
+    """Finds the nearest of fixed base points."""
+
+    points: "Points"
+    in_cells: bool
+
+    def closest(self, block: ScaledBlock, k: int) -> Closest:
+        """The k nearest points of each row of a block."""
+
+    def index(self, Z: Floats, k: int) -> Ints:
+        """The indices (b, k) of the k nearest points of rows (b, d) in float64, certain."""
+
+    def place(self, Z: Floats) -> Floats:
+        """Rows (b, d) in float64, in the space of the points."""
+
+
+class Points:
+    """Points c (m, d), relative to a vector near their middle, and numbers h: half their squared lengths.
+
+    z·c - h differs from that of the points themselves by a number that depends on z alone.
+    """
+
+    def __init__(self, B: Floats) -> None:
+        B = B.astype(np.float64)
+        self.B, (self.m, self.d) = B, B.shape
+        self.farthest = float(np.sqrt(np.square(B).sum(axis=1).max()))
+        middle = _coarse(B.mean(axis=0), float(np.abs(B).max(initial=0)))
+        self.c = B - middle
+        self.h = np.add.reduce(self.c * (self.c / 2 + middle), axis=1)
+        self.h -= _coarse((self.h.max() + self.h.min()) / 2, float(np.abs(self.h).max()))
+        self.longest = float(np.sqrt(np.square(self.c).sum(axis=1).max()))
+        self.highest = float(np.abs(self.h).max())
+        self._typed: dict[Any, tuple[Floats, Floats]] = {}
+
+    def typed(self, dtype: Any) -> tuple[Floats, Floats]:
+        """The transpose of c (d, m), and h (m,), in a type."""
+        if dtype not in self._typed:
+            with np.errstate(over="ignore"):
+                self._typed[dtype] = self.c.astype(dtype).T, self.h.astype(dtype)
+        return self._typed[dtype]
+
+    def error(self, block: ScaledBlock) -> Floats:
+        """A bound (b,) on the error of the scores of a block."""
+        dtype = block.rows.dtype
+        relative, least = sum_error(self.d, dtype), underflow_error(self.d, dtype)
+        error: Floats = block.length * (relative * self.longest) + block.scale * (relative * self.highest)
+        # The same scores in a fixed order have an error, too: it is part of the bound, so that both agree.
+        fixed = (
+            sum_error(self.d, np.float64) * (block.length + block.scale * self.farthest) ** 2 / block.scale
+        )
+        return error + (block.error * self.longest + least + fixed)
+
+    def exact_scores(self, Z: Floats, index: Ints) -> Floats:
+        """Scores (b, k) in float64 of some points, index (b, k), of each row of Z; in a fixed order.
+
+        They are -|z - c|² / 2, which does not depend on the other points.
+        """
+        return paired_squares(Z, self.B, index) / -2
+
+
+def _coarse(values: Any, largest: float) -> Any:
+    """The values rounded to multiples of a power of two that is small beside ``largest``."""
+    grid = np.ldexp(1.0, int(np.frexp(largest)[1]) - _CENTER_BITS)
+    return np.round(values / grid) * grid if grid > 0 else values
+
+
+class AllPoints:
+    """A search among all points."""
+
+    in_cells = False
+
+    def __init__(self, B: Floats) -> None:
+        self.points = Points(B)
+
+    def place(self, Z: Floats) -> Floats:
+        """The rows as they are."""
+        return Z
+
+    def closest(self, block: ScaledBlock, k: int) -> Closest:
+        """As ``Search.closest``: by one product."""
+        (ct, h), b, m = self.points.typed(block.rows.dtype), len(block), self.points.m
+        found = empty_closest(b, k, self.points.error(block))
+        largest = max(64, _HELD_SCORES // m)
+        for first in range(0, b, largest):
+            rows = block.rows[first : first + largest]
+            scores = np.matmul(rows, ct, out=buffer("scores", (len(rows), m), h.dtype))
+            step = max(16, _SEARCHED_SCORES // m)
+            for start in range(0, len(rows), step):
+                part, some = slice(first + start, first + start + step), scores[start : start + step]
+                some -= np.multiply(block.scale[part, None], h, out=buffer("heights", some.shape, h.dtype))
+                set_largest(found, part, some)
+        return found
+
+    def index(self, Z: Floats, k: int) -> Ints:
+        """As ``Search.index``."""
+        found = self.closest(as_block(Z, np.float64), k)
+        for row in np.flatnonzero(~found.certain):
+            scores = self.points.c @ Z[row] - self.points.h
+            least = np.partition(scores, self.points.m - k)[self.points.m - k] - 2 * found.error[row]
+            able = np.flatnonzero(scores >= least)
+            order = np.argsort(-self.points.exact_scores(Z[row : row + 1], able[None])[0], kind="stable")
+            found.index[row] = able[order[:k]]
+        return found.index
+
+
+class AskedFinder:
+    """A search by the ``k_nearest`` of a finder that has no search of its own, in float64."""
+
+    in_cells = True
+
+    def __init__(self, finder: Any, B: Floats) -> None:
+        self.finder, self.B, self.points = finder, B.astype(np.float64), Points(B)
+
+    def place(self, Z: Floats) -> Floats:
+        """The rows as they are."""
+        return Z
+
+    def closest(self, block: ScaledBlock, k: int) -> Closest:
+        """As ``Search.closest``: nothing is certain."""
+        b, never = len(block), np.zeros(len(block), bool)
+        scores, index = np.zeros((b, k), block.rows.dtype), np.zeros((b, k), np.intp)
+        return Closest(scores, index, np.zeros(b), never, never, index[:, 0])
+
+    def index(self, Z: Floats, k: int) -> Ints:
+        """As ``Search.index``."""
+        return self.finder.k_nearest(Z, self.B, k)[1]
+
+
+def search_of(finder: Any, B: Floats, k: int) -> Search:
+    """The search for the k nearest of base points B (m, d) by a finder; None compares with all of them."""
+    if finder is None:
+        return AllPoints(B)
+    return finder._search(B, k) if hasattr(finder, "_search") else AskedFinder(finder, B)
+
+
+def empty_closest(b: int, k: int, error: Floats) -> Closest:
+    """The result for b rows, to be filled by ``set_largest``."""
+    scores, index = np.empty((b, k), error.dtype), np.empty((b, k), np.intp)
+    return Closest(scores, index, error, np.ones(b, bool), np.ones(b, bool), np.zeros(b, np.intp))
+
+
+def set_largest(found: Closest, part: Any, scores: Floats) -> None:
+    """Set the part of ``found`` to the k largest of its scores (b, m); they are overwritten."""
+    m, k = scores.shape[1], found.index.shape[1]
+    best, index = k_largest(scores, min(k + 1, m))
+    found.scores[part], found.index[part] = best[:, :k], index[:, :k]
+    if m == k:
+        return
+    found.next[part] = index[:, k]
+    least = best[:, k - 1] - 2 * found.error[part]
+    certain = best[:, k] < least
+    one_more = certain.copy()
+    if not certain.all():
+        rest = np.flatnonzero(~certain)
+        others = scores[rest]
+        one_more[rest] = others[np.arange(len(rest)), others.argmax(axis=1)] < least[rest]
+    found.certain[part], found.one_more[part] = certain, one_more

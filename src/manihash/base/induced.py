@@ -1,0 +1,144 @@
+"""The map of rows by induction: bits that are certain, and values that do not depend on the batch.
+
+With scores s_i of the k nearest base points, value j is V_j = Σ_i w_i Y_ij, w_i = exp(2 (s_i - s_1) / σ²), up
+to a factor 1 / Σ w_i that does not change its sign. If each s_i has an error of at most δ, a weight is wrong
+by a factor of at most e^ε with ε = 2 δ / σ², and V_j by (e^ε - 1) Σ_i w_i |Y_ij|: a larger |V_j| has a
+certain sign. Rows with another V_j are computed again in float64.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash import codes
+from manihash.base.closest import Closest, Search
+from manihash.compute.rounding import buffer, sum_error
+from manihash.rows.mapping import DecidedMap
+from manihash.rows.raw import Preparation, ScaledBlock
+from manihash.types import Codes, Floats, Ints, Mask
+
+# Rows times columns of a part that is mapped at once; more with cells, since more rows then share a cell.
+_PART_NUMBERS, _PART_NUMBERS_IN_CELLS = 2**21, 2**23
+
+
+class InducedMap(DecidedMap):
+    """Maps rows to bits, codes or values, given values Y_B (m, r) at the base points that ``search`` finds.
+
+    ``combine`` turns the values V (b, r) into those of the method, and their signs into its bits.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        k: int,
+        sigma: float,
+        Y_B: Floats,
+        preparation: Preparation,
+        combine: Callable[[Any], Any] = lambda V: V,
+    ) -> None:
+        self.search, self.k, self.sigma, self.preparation = search, k, sigma, preparation
+        self.Y = Y_B.astype(np.float64)
+        self.combine = combine
+        largest = np.abs(self.Y).max(axis=0)
+        # A column of zeros gives bits of zero, like one of negative numbers.
+        scaled = np.where(largest > 0, self.Y / np.where(largest > 0, largest, 1), -1)
+        self._signed = scaled.astype(preparation.dtype)
+        self._size = np.abs(self._signed)
+        self._exponent = 2 / float(np.clip(sigma * sigma, np.finfo(float).tiny, np.finfo(float).max))
+
+    def bits(self, part: Any, row_numbers: Any) -> NDArray[np.uint8]:
+        """The bits (b, r) of a part of X."""
+        found = [self._part_bits(part[a:z], row_numbers[a:z]) for a, z in self._parts(part)]
+        return (found[0] if len(found) == 1 else np.concatenate(found)).view(np.uint8)
+
+    def codes(self, part: Any, row_numbers: Any) -> Codes:
+        """The packed codes of a part of X."""
+        found = [codes.pack(self._part_bits(part[a:z], row_numbers[a:z])) for a, z in self._parts(part)]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def values(self, part: Any, row_numbers: Any) -> Floats:
+        """The values (b, r) of a part of X, in the type of the rows; computed in float64."""
+        found = [self._part_values(part[a:z], row_numbers[a:z]) for a, z in self._parts(part)]
+        return (found[0] if len(found) == 1 else np.concatenate(found)).astype(self.preparation.dtype)
+
+    def _parts(self, part: Any) -> list[tuple[int, int]]:
+        b, d = part.shape
+        numbers = _PART_NUMBERS_IN_CELLS if self.search.in_cells else _PART_NUMBERS
+        step = max(64, numbers // d)
+        return [(start, min(start + step, b)) for start in range(0, b, step)]
+
+    def _part_bits(self, X: Any, row_numbers: Any) -> Mask:
+        with np.errstate(all="ignore"):  # what overflows is not certain
+            block = self.preparation.scaled(X, row_numbers)
+            closest = self.search.closest(block, self.k)
+            V, certain = self._signs(block, closest.scores, closest.index, closest.error)
+        V = V > 0
+        certain &= closest.certain
+        if not certain.all():
+            again = np.flatnonzero(~certain)
+            V[again] = self._exact_values(X[again], closest.take(again)) > 0
+            self.count(len(again), len(X))
+        return self.combine(V)
+
+    def _part_values(self, X: Any, row_numbers: Any) -> Floats:
+        with np.errstate(all="ignore"):
+            block = self.preparation.scaled(X, row_numbers)
+            closest = self.search.closest(block, self.k)
+        return self.combine(self._exact_values(X, closest))
+
+    def _signs(self, block: ScaledBlock, scores: Floats, index: Ints, error: Floats) -> tuple[Floats, Mask]:
+        """V (b, r), in units of the largest |Y_B| of each column, and the rows whose signs are certain."""
+        d, dtype = self.search.points.d, self._signed.dtype
+        factor = (self._exponent / block.scale).astype(dtype)
+        exponents = (scores - scores[:, :1]) * factor[:, None]
+        w = np.exp(exponents)
+        V = _sums(w, self._signed, index, buffer("values", (len(w), self._signed.shape[1]), dtype))
+        # Besides the error of the scores: that of the scale in the exponent, and that of w and of the sum.
+        relative = error * factor - exponents[:, -1] * sum_error(d, dtype) + sum_error(self.k, dtype)
+        relative = np.expm1(1.01 * relative)
+        size = np.abs(V, out=buffer("size", V.shape, dtype))
+        least = size[np.arange(len(V)), size.argmin(axis=1)]
+        certain = least > relative * w.sum(axis=1)
+        if not certain.all():
+            rest = np.flatnonzero(~certain)
+            sizes = _sums(w[rest], self._size, index[rest], np.empty((len(rest), V.shape[1]), dtype))
+            certain[rest] = (size[rest] > relative[rest, None] * sizes).all(axis=1)
+        return V, certain
+
+    def _exact_values(self, X: Any, closest: Closest) -> Floats:
+        """Values (b, r) in float64, in a fixed order, of rows whose nearest points may not be certain."""
+        Z = self.search.place(self.preparation.exact(X))
+        index = self._exact_index(Z, closest)
+        scores = self.search.points.exact_scores(Z, index)
+        w = np.exp((scores - scores.max(axis=1, keepdims=True)) * self._exponent)
+        w /= np.add.reduce(w, axis=1, keepdims=True)
+        values = np.zeros((len(Z), self.Y.shape[1]))
+        for j in range(self.k):
+            values += w[:, j : j + 1] * self.Y[index[:, j]]
+        return values
+
+    def _exact_index(self, Z: Floats, closest: Closest) -> Ints:
+        """The k nearest points (b, k) in ascending order of their indices."""
+        index = np.sort(closest.index, axis=1)
+        if closest.certain.all():
+            return index
+        one_more = np.flatnonzero(~closest.certain & closest.one_more)
+        if len(one_more):
+            able = np.sort(np.column_stack([closest.index, closest.next])[one_more], axis=1)
+            scores = self.search.points.exact_scores(Z[one_more], able)
+            worst = self.k - scores[:, ::-1].argmin(axis=1)  # the last of equal scores
+            kept = np.arange(self.k + 1) != worst[:, None]
+            index[one_more] = able[kept].reshape(-1, self.k)
+        if len(rest := np.flatnonzero(~closest.certain & ~closest.one_more)):
+            index[rest] = np.sort(self.search.index(Z[rest], self.k), axis=1)
+        return index
+
+
+def _sums(w: Floats, Y: Floats, index: Ints, out: Floats) -> Floats:
+    """Σ_i w_i Y[index_i], set in ``out`` (b, r)."""
+    (b, k), r = index.shape, Y.shape[1]
+    near = np.take(Y, index, axis=0, out=buffer("near", (b, k, r), Y.dtype), mode="clip")
+    np.matmul(w[:, None], near, out=out[:, None])
+    return out
