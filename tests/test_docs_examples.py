@@ -67,6 +67,7 @@ def made_up(tmp_path_factory):
         "vector": X[1100],
         "images": images,
         "X_new": X[1050:],
+        "X_old": X[:500],
     }
     return folder, names
 
