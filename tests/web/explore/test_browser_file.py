@@ -38,6 +38,18 @@ def test_the_file_works_without_a_server(visit, folder, tmp_path, exploration, d
     assert page.is_hidden("#new-query")
 
 
+def test_a_file_without_vectors_says_so(visit, folder, tmp_path, exploration, monkeypatch):
+    from manihash.web.explore import export
+
+    monkeypatch.setattr(export, "_MOST_NEIGHBOR_ROWS", 100)
+    notes = export.write_file(exploration, tmp_path / "explore.html")
+    assert notes == ["answers by vectors are left out (more than 100 rows)"]
+    page = visit((tmp_path / "explore.html").as_uri())
+    page.click("#random")
+    page.wait_for_selector("#by-vectors .empty:has-text('This file has no original vectors')")
+    page.wait_for_selector("#by-code .tile")
+
+
 def test_texts_are_shown_as_texts(visit, folder, tmp_path):
     arguments = [str(folder / "X.npy"), f"--model={folder / 'a.mhash'}", f"--texts={folder / 'texts.txt'}"]
     with running("-m", "manihash", "explore", *arguments, "--no-open", "--quiet") as server:

@@ -28,6 +28,9 @@ export const grouped = (number) => Math.round(number).toLocaleString("en-US");
 /** 0.1234 as 12.3 %; an undefined share as an en dash. */
 export const percent = (share) => (Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : "–");
 
+/** Something that this page does not have: no error, and asking again does not help. */
+export class NotHere extends Error {}
+
 /** Replace the content of a panel by what a function returns, with a loading and an error state. */
 export async function fill(panel, make) {
   const turn = (panel.turn = (panel.turn ?? 0) + 1);
@@ -40,7 +43,8 @@ export async function fill(panel, make) {
     if (panel.turn === turn) panel.replaceChildren(...[made].flat());
   } catch (error) {
     const again = element("button", { type: "button", class: "small", onclick: () => fill(panel, make) }, "Try again");
-    if (panel.turn === turn) panel.replaceChildren(message("error", error.message, again));
+    const said = error instanceof NotHere ? message("empty", error.message) : message("error", error.message, again);
+    if (panel.turn === turn) panel.replaceChildren(said);
   } finally {
     clearTimeout(slow);
     if (panel.turn === turn) panel.removeAttribute("aria-busy");

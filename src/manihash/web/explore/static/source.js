@@ -1,4 +1,5 @@
 // Where the page gets its data: from the server, or from the file that contains it.
+import { NotHere } from "./dom.js";
 
 /** The server that opened the page. */
 export class ServerSource {
@@ -92,14 +93,14 @@ export class FileSource {
 
   duplicates(model, radius) {
     const found = this.#content.duplicates[model].find((each) => each.radius === radius);
-    if (!found) throw new Error(`This file has no groups of radius ${radius}. Run manihash explore to find them.`);
+    if (!found) throw new NotHere(`This file has no groups of radius ${radius}. Run manihash explore to find them.`);
     return found;
   }
 
   nearest(row, k) {
     const table = this.#content.nearest;
     if (table === null) {
-      throw new Error("This file has no original vectors. Run manihash explore to search them.");
+      throw new NotHere("This file has no original vectors. Run manihash explore to search them.");
     }
     this.neighbors ??= new Uint32Array(this.array("neighbors").buffer);
     this.apart ??= new Float32Array(this.array("apart").buffer);
