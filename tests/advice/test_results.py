@@ -31,3 +31,14 @@ def test_the_table_of_full_sets_is_that_of_the_results():
         for row in found["goals"]:
             keys = ("labels", "goal", "recommended", "score", "best", "best score", "share")
             assert f"| {name} | {' | '.join(str(row[key]) for key in keys)} |" in lines()
+
+
+def test_the_table_of_duplicates_is_that_of_the_results():
+    page = (ROOT / "docs" / "guide" / "near-duplicates.md").read_text(encoding="utf-8").splitlines()
+    results = json.loads((ROOT / "docs" / "results" / "duplicates.json").read_text())
+    results.pop("machine")
+    for name, row in results.items():
+        keys = ("seconds", "seconds of FAISS range_search", "FAISS / ours")
+        found = [row["cosine"], row["radius"], f"{row['candidates']:,}", row["copies found"]]
+        values = [*found, round(row["precision"], 3), *(row[key] for key in keys)]
+        assert f"| {name} | {' | '.join(map(str, values))} |" in page
