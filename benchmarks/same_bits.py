@@ -45,7 +45,7 @@ def encoded(model: Any, X: np.ndarray, batch: int, library: str) -> np.ndarray:
     if library == "torch":
         import torch
 
-        return model.encode(torch.from_numpy(X)).numpy()
+        return np.asarray(model.encode(torch.from_numpy(X)))
     if library == "dask":
         import dask.array
 
