@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
     from manihash.hashers.cgh import CGH
+    from manihash.hashers.collapse import CollapsedCodesWarning
     from manihash.hashers.e2lsh import E2LSH
     from manihash.hashers.hybrid import Hybrid
     from manihash.hashers.imh import IMH
@@ -159,6 +160,7 @@ _HOMES = {
     "on_device": "manihash.rows.torch",
     "gpu_precision": "manihash.compute.fused",
     "BadRowsError": "manihash.checks",
+    "CollapsedCodesWarning": "manihash.hashers.collapse",
     "open_store": "manihash.stores",
     "create_store": "manihash.stores",
     "export_codes": "manihash.stores",

@@ -134,6 +134,7 @@ class RowEstimator(BaseEstimator):
             self._fit(rows, y, checks.generator(self.random_state))
             self._summarize(rows)
         self.lineage_ = new_lineage(self)
+        self._after_fit(rows)
         return self
 
     def __sklearn_tags__(self) -> "Tags":
@@ -153,6 +154,9 @@ class RowEstimator(BaseEstimator):
 
     def _summarize(self, rows: Rows) -> None:
         """Keep what is needed about the training rows, after ``_fit``."""
+
+    def _after_fit(self, rows: Rows) -> None:
+        """Work on the training rows when the model is fitted."""
 
     def _rows_to_map(self, X: Any) -> Rows:
         """The rows of X, checked, to be prepared as in ``fit``."""

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from manihash import checks
 from manihash.hashers._living import LivingEstimator
+from manihash.hashers.collapse import check_encoded, check_fitted, watched
+from manihash.rows import Rows
 from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from manihash.types import Codes, Floats
 
@@ -85,9 +87,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         Hasher
             The fitted hasher itself.
         """
-        super().fit(X, y)
+        return super().fit(X, y)
+
+    def _after_fit(self, rows: Rows) -> None:
         self.n_bits_ = self._fitted_length()
-        return self
+        check_fitted(self, rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_bits_")
@@ -145,7 +149,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
             The codes. One byte holds eight bits in the order of ``numpy.packbits``; unused bits of the last
             byte are 0.
         """
-        return self._map(X, "codes", "encode")
+        encoded = self._map(X, "codes", "encode")
+        check_encoded(self, X, encoded)
+        return encoded
 
     def encode_blocks(self, X: Any, start: int = 0) -> Iterator[Codes]:
         """Compute the packed codes of rows block by block, so that not all of them are in memory.
@@ -163,7 +169,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
             Codes of consecutive rows; together they equal ``encode(X)[start:]``.
         """
         rows, f = self._mapping(X, "codes")
-        return rows.stream(f, "encode", start=start)
+        return watched(self, X, rows.stream(f, "encode", start=start), range(start, len(rows)))
 
     def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
         """Write the fitted hasher as an ONNX file, which other programs run without manihash.

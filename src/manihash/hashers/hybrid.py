@@ -10,6 +10,7 @@ from manihash.base.graph import set_seed
 from manihash.code_layout import CodeLayout, check_weight
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
+from manihash.hashers.collapse import parts_not_checked
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.living.drift import Drift, combined
@@ -233,7 +234,8 @@ class _PartsMap:
 def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:
     """Fit a part; an error that is not about the rows says which part raised it."""
     try:
-        part.fit(X, y)
+        with parts_not_checked():
+            part.fit(X, y)
     except checks.BadRowsError:
         raise
     except ValueError as error:
