@@ -72,7 +72,7 @@ def test_hints_name_only_options_of_the_command():
     message = "n_neighbors=31 exceeds the 30 base points: lower n_neighbors or use a larger base"
     assert hints(message, {"--set"}) == [
         "--set n_neighbors=K sets n_neighbors",
-        "--set base__size=M sets the number of base points",
+        "--set base__size=M sets the number of base points (base__base__size for imh-large and imh-graph)",
     ]
     assert hints(message, {"--json"}) == []
 

@@ -23,6 +23,7 @@ from manihash import (
     ReducedBase,
     load,
     pack,
+    recipe,
     unpack,
 )
 
@@ -87,7 +88,7 @@ def test_the_parts_are_those_that_a_user_fits_on_their_own():
     assert not hasattr(hybrid.first, "n_bits_")
 
 
-@pytest.mark.parametrize(("n_bits", "first"), [(2, 1), (3, 1), (16, 8), (64, 32), (65, 32), (96, 32)])
+@pytest.mark.parametrize(("n_bits", "first"), [(2, 1), (3, 1), (16, 8), (64, 24), (65, 24), (96, 24)])
 def test_a_length_is_divided_between_the_parts(n_bits, first):
     hybrid = Hybrid(LSH(5), LSH(5), n_bits=n_bits, random_state=0).fit(X)
     assert (hybrid.first_bits_, hybrid.n_bits_) == (first, n_bits)
@@ -200,3 +201,23 @@ def test_without_arguments_it_is_imh_and_itq():
     hybrid = Hybrid(random_state=0).fit(X)
     assert isinstance(hybrid, Hasher)
     assert (type(hybrid.first_), type(hybrid.second_), hybrid.n_bits_) == (IMH, ITQ, 64)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "n_bits", "first"), [(300, 16, 64, 48), (100, 64, 64, 15), (40, 64, 16, 5), (300, 64, 64, 24)]
+)
+def test_the_bits_are_divided_as_few_rows_and_columns_allow(n, d, n_bits, first):
+    rows = np.random.default_rng(0).normal(size=(n, d))
+    hybrid = recipe("imh-hybrid", n_bits, 0).fit(rows)
+    assert (hybrid.first_bits_, hybrid.n_bits_) == (first, n_bits)
+
+
+def test_too_many_bits_are_refused_before_the_first_part_is_fitted():
+    class Unfittable(LSH):
+        def _fit(self, rows, y, rng):
+            raise AssertionError("fitted")
+
+    with pytest.raises(ValueError, match="the second part, ITQ: n_bits=50 exceeds the 9 bits"):
+        Hybrid(Unfittable(8), ITQ(50)).fit(X[:, :9])
+    with pytest.raises(ValueError, match="10 rows of 8 columns allow"):
+        recipe("imh-hybrid", 64, 0).fit(np.random.default_rng(0).normal(size=(10, 8)))

@@ -82,6 +82,21 @@ class LargeBase(BaseSet):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    def most_points(self, n: int) -> int:
+        """Return the largest number of base points that n rows allow.
+
+        Parameters
+        ----------
+        n : int
+            Number of training rows.
+
+        Returns
+        -------
+        int
+            ``size``, or a sixth of the rows if that is less.
+        """
+        return min(self.size, max(n // _ROWS_PER_POINT, 2))
+
     def _size(self, n: int) -> int:
         size, most = super()._size(n), max(n // _ROWS_PER_POINT, 2)
         if size > most:

@@ -17,11 +17,13 @@ from manihash.cli._output import messages, print_message, without_passwords
 
 INTERNAL_ERROR, INVALID_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
+_SIZE = "--set base__size=M sets the number of base points (base__base__size for imh-large and imh-graph)"
 # A pattern in a message of the library, the option it is about (None: any command), and the hint to add.
 _HINTS = (
     (r"\bn_bits\b", "--bits", "--bits sets n_bits"),
-    (r"\bn_neighbors\b", "--set", "--set n_neighbors=K sets n_neighbors"),
-    (r"\bbase (set|points)\b|Base\(", "--set", "--set base__size=M sets the number of base points"),
+    (r"^(?!the first part).*\bn_neighbors\b", "--set", "--set n_neighbors=K sets n_neighbors"),
+    (r"^the first part.*\bn_neighbors\b", "--set", "--set first__n_neighbors=K sets n_neighbors"),
+    (r"^(?!the (first|second) part).*(\bbase (set|points)\b|Base\()", "--set", _SIZE),
     (r"\bperplexity\b", "--set", "--set embedding__perplexity=P sets the perplexity"),
     (r"\by is None\b", "--labels", "--labels FILE gives the labels of the vectors"),
     (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),

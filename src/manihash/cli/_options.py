@@ -13,6 +13,7 @@ STORES = (
 )
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by [bold]manihash fit[/].")]
+DEFAULT_RECIPE = "imh-hybrid"  # good for look-up and for the first answers, with and without clear clusters
 Recipe = Annotated[
     str, typer.Option("--recipe", "-r", help="Method by name; [bold]manihash info[/] lists the recipes.")
 ]

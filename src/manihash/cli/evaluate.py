@@ -37,7 +37,7 @@ def evaluate(
             help="Recipes, separated by commas; [bold]manihash info[/] lists them. To compare with FAISS: "
             "faiss-pq, faiss-opq, faiss-rabitq.",
         ),
-    ] = "imh-tsne",
+    ] = _options.DEFAULT_RECIPE,
     bits: Annotated[
         str,
         typer.Option("--bits", "-b", metavar="N,N,...", help="Code lengths in bits, separated by commas."),

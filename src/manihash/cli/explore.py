@@ -28,7 +28,7 @@ def explore(
     images: _explored.Images = None,
     image_dir: _explored.ImageFolder = None,
     texts: _explored.Texts = None,
-    recipe: _options.Recipe = "imh-tsne",
+    recipe: _options.Recipe = _options.DEFAULT_RECIPE,
     bits: _options.Bits = 64,
     seed: _options.Seed = 0,
     export: Annotated[

@@ -44,7 +44,7 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    recipe: _options.Recipe = "imh-tsne",
+    recipe: _options.Recipe = _options.DEFAULT_RECIPE,
     bits: _options.Bits = 64,
     seed: _options.Seed = 0,
     settings: _options.Settings = None,

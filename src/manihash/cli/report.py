@@ -27,7 +27,7 @@ def report(
     images: _explored.Images = None,
     image_dir: _explored.ImageFolder = None,
     texts: _explored.Texts = None,
-    recipe: _options.Recipe = "imh-tsne",
+    recipe: _options.Recipe = _options.DEFAULT_RECIPE,
     bits: _options.Bits = 64,
     seed: _options.Seed = 0,
     quiet: _options.Quiet = False,

@@ -100,6 +100,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         """The length of the codes, after ``_fit``."""
         return int(self.n_bits)
 
+    def _most_bits(self, n: int, d: int) -> int | None:
+        """The most bits that this method can learn from n rows of d columns; None if there is no limit."""
+        return None
+
     def __sklearn_tags__(self) -> "Tags":
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []

@@ -15,6 +15,7 @@ from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.living.drift import Drift, combined
 from manihash.living.update import Update
+from manihash.progress import note
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 # With this many bits a manifold method has separated what it can; further bits are worth more as second part.
-_MOST_FIRST_BITS = 32
+_MOST_FIRST_BITS = 24
 
 
 class Hybrid(Hasher):
@@ -50,8 +51,9 @@ class Hybrid(Hasher):
     weight : float, default=0.5
         Weight of the second part in the distance, at least 0. It does not change the codes.
     n_bits : int or None, default=None
-        Length of the whole code, at least 2: the first part gets half of it, at most 32 bits, and the second
-        part gets the rest. If None, each part has the ``n_bits`` that are set on it.
+        Length of the whole code, at least 2: the first part gets half of it, at most 24 bits, and the second
+        part gets the rest. If the rows are too few for the first part, or have too few columns for the
+        second, the split is changed. If None, each part has the ``n_bits`` that are set on it.
     normalize : bool or None, default=None
         ``normalize`` of both parts. If None, each part has its own.
     random_state : int, Generator, RandomState or None, default=None
@@ -142,10 +144,12 @@ class Hybrid(Hasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         first, second = (clone(part) for part in self._given_parts())
+        limits = tuple(part._most_bits(len(rows), rows.width) for part in (first, second))
         if self.n_bits is not None:
-            first_bits = min(_MOST_FIRST_BITS, self.n_bits // 2)
+            first_bits = _first_bits(self.n_bits, *limits)
             first.set_params(n_bits=first_bits)
             second.set_params(n_bits=self.n_bits - first_bits)
+        _check_limits((first, second), limits, rows)
         for part, name in ((first, "first"), (second, "second")):
             set_seed(part, checks.seed(rng))
             if self.normalize is not None:
@@ -229,6 +233,28 @@ class _PartsMap:
     def codes(self, part: Any, row_numbers: Any) -> Codes:
         """As ``RowMap.codes``."""
         return codes.pack(self.bits(part, row_numbers))
+
+
+def _first_bits(n_bits: int, most_first: int | None, most_second: int | None) -> int:
+    """Return the length of the first part: half of the bits, at most 24, if the rows allow it."""
+    usual = first_bits = min(_MOST_FIRST_BITS, n_bits // 2)
+    if most_second is not None:
+        first_bits = max(first_bits, n_bits - most_second)
+    if most_first is not None:
+        first_bits = min(first_bits, max(most_first, 1))
+    if first_bits != usual:
+        note(f"the first part has {first_bits} bits instead of {usual}: the rows allow no other split")
+    return first_bits
+
+
+def _check_limits(parts: tuple[Hasher, Hasher], limits: tuple[int | None, ...], rows: Rows) -> None:
+    """Raise if a part has more bits than the rows allow, before the first one is fitted."""
+    for part, most, name in zip(parts, limits, ("first", "second"), strict=True):
+        if most is not None and part.n_bits > most:
+            raise ValueError(
+                f"the {name} part, {type(part).__name__}: n_bits={part.n_bits} exceeds the {most} bits that "
+                f"{len(rows)} rows of {rows.width} columns allow: lower n_bits, or give more rows"
+            )
 
 
 def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:

@@ -152,6 +152,10 @@ class IMH(OnBaseGraph, Hasher):
         self.base_embedding_ = (Y - self.mean_) @ self.rotation_ + shift
         self.neighbor_recall_ = getattr(graph.finder, "recall_", None)
 
+    def _most_bits(self, n: int, d: int) -> int | None:
+        base = getattr(self.base, "base", self.base)  # of a ReducedBase
+        return int(base.most_points(n)) - 1 if hasattr(base, "most_points") else None
+
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         if self._old is not None:
             self._fit_warm(rows, self._old, rng)

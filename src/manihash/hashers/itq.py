@@ -84,6 +84,9 @@ class ITQ(LinearHasher):
         self.normalize = normalize
         self.random_state = random_state
 
+    def _most_bits(self, n: int, d: int) -> int | None:
+        return d
+
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as LSH or IMH")
         rows = rows.cached()

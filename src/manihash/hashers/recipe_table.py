@@ -111,7 +111,7 @@ def _short_ee() -> ElasticEmbedding:
 
 def _hybrid() -> Hybrid:
     """The parts of imh-graph, and ITQ for the other bits."""
-    return Hybrid(RECIPES["imh-graph"].make(), ITQ(normalize=True))
+    return Hybrid(RECIPES["imh-graph"].make(), ITQ(normalize=True), weight=0.25)
 
 
 def _graph_tsne() -> TSNE:
@@ -166,7 +166,7 @@ RECIPES: dict[str, Recipe] = {
     "imh-hybrid": Recipe(
         _hybrid,
         "IMH-tSNE graph + ITQ",
-        "half of the bits, at most 32, from imh-graph for look-up, the rest from ITQ for the first answers",
+        "half of the bits, at most 24, from imh-graph for look-up, the rest from ITQ for the first answers",
     ),
     "imh-large-ee": _large(
         "IMH-EE large",
