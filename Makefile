@@ -103,6 +103,9 @@ bench-seeds: setup ## measure how MAP varies between seeds, and between two kind
 	$(BIN)/python benchmarks/seeds.py
 	OPENBLAS_CORETYPE=Haswell $(BIN)/python benchmarks/seeds.py --recipe imh-tsne --bits 64
 
+bench-hybrid: setup ## measure splits and weights of hybrid codes (needs MNIST and photo-sift1m; half an hour)
+	$(BIN)/python benchmarks/hybrid.py
+
 profile: setup ## show where fit and encode spend their time (needs MNIST)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[profile]'
 	$(BIN)/python benchmarks/profiling.py --recipe imh-tsne
