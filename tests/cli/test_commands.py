@@ -183,6 +183,13 @@ def test_evaluate_compares_with_quantizers_of_faiss(peer) -> None:
     assert document["l2_scan"]["recall_at_10"] == 1
 
 
+def test_evaluate_prints_a_note_once_below_the_table() -> None:
+    options = ["--bits=8,12", "--set=embedding__n_iter=20", "--seeds=2"]
+    result = CliRunner().invoke(app, ["evaluate", "--data=digits", "--recipe=imh-graph", *options])
+    assert result.stderr.count("the base set has 266 points") == 1
+    assert result.output.index("the base set has") > result.output.rindex("imh-graph")
+
+
 def test_evaluate_says_what_installs_faiss(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
     result = run("evaluate", "--data=digits", "--recipe=faiss-pq", code=2)

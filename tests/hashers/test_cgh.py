@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
+from sklearn.utils import get_tags
 
 from manihash import CGH, LSH, LabelTruth, evaluate
 from manihash.hashers._triplets import class_triplets, neighbor_triplets
@@ -104,3 +105,16 @@ def test_unusable_input_raises_an_error():
     bad[1234, 5] = np.nan
     with pytest.raises(ValueError, match="row is 1234"):
         CGH(4, n_train=10).fit(bad, y)
+
+
+def test_it_uses_labels_but_does_not_require_them():
+    assert CGH().uses_labels
+    assert not get_tags(CGH()).target_tags.required
+
+
+def test_codes_of_labeled_rows_do_not_depend_on_their_origin_and_scale():
+    rows = X[:300]
+    codes = CGH(8, random_state=0).fit(rows, y[:300]).encode(rows)
+    for other in (rows + 64, 4 * rows):
+        found = CGH(8, random_state=0).fit(other, y[:300]).encode(other)
+        assert (codes != found).mean() < 0.02

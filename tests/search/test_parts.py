@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import hamming, pack, unpack
-from manihash.search import HammingIndex, asymmetric_distances, parts, scanners
+from manihash.search import HammingIndex, Rescore, asymmetric_distances, parts, scanners
 
 WEIGHTS = [0, 0.25, 0.5, 0.75, 1, 2, 3, 0.1, 1 / 3, 0.7, 3.7, 1e-9, 1e9]
 RNG = np.random.default_rng(0)
@@ -330,3 +330,17 @@ def test_codes_of_one_part_have_no_first_part():
         ValueError, match=r"have one part: pass first_bits to HammingIndex, or call set_parts"
     ):
         HammingIndex(codes, 16).within(codes, 1, part="first")
+
+
+@pytest.mark.parametrize("weight", [0.25, 0.5, 0.7])
+def test_a_shortlist_by_weighted_distance_is_ranked_by_the_vectors(weight):
+    bits = np.unique(random_bits(400, 24, seed=5), axis=0)  # one row per bucket
+    X, Q = RNG.normal(size=(len(bits), 6)), RNG.normal(size=(8, 6))
+    index = HammingIndex(pack(bits), 24, first_bits=8, weight=weight)
+    found = index.search(pack(bits[:8]), k=4, rescore=Rescore(Q, X, shortlist=30))
+    first, second = part_distances(bits[:8], bits, 8)
+    for i, row in enumerate(first + weight * second):
+        short = np.argsort(row, kind="stable")[:30]
+        far = np.linalg.norm(X[short] - Q[i], axis=1)
+        assert found[1][i].tolist() == short[np.argsort(far)[:4]].tolist()
+        np.testing.assert_allclose(found[0][i], np.sort(far)[:4])

@@ -72,7 +72,17 @@ class ProgressLines(logging.Handler):
 
 
 class _Messages(logging.Handler):
+    """Print messages of the library; a note is kept in ``notes`` instead, once, if there is such a list."""
+
+    def __init__(self, level: int, notes: list[str] | None = None) -> None:
+        super().__init__(level)
+        self._notes = notes
+
     def emit(self, record: logging.LogRecord) -> None:
+        if self._notes is not None:
+            if record.getMessage() not in self._notes:
+                self._notes.append(record.getMessage())
+            return
         kind = "warning" if record.levelno >= logging.WARNING else "note"
         print_message(kind, record.getMessage(), "bold yellow" if kind == "note" else "yellow")
         if kind == "note" and re.search("taken as (a header|an index|features)", record.getMessage()):
@@ -80,10 +90,11 @@ class _Messages(logging.Handler):
 
 
 @contextmanager
-def progress_shown(quiet: bool) -> Iterator[ProgressBar]:
+def progress_shown(quiet: bool, notes: list[str] | None = None) -> Iterator[ProgressBar]:
     """Show progress inside the block unless `quiet`; always show warnings.
 
-    Progress is a bar if stderr is a terminal, and otherwise a line every 30 seconds.
+    Progress is a bar if stderr is a terminal, and otherwise a line every 30 seconds. Notes are printed at
+    once or, given the list ``notes``, appended to it without repetition, for a table that they would break.
     """
     shown = messages.is_terminal and not quiet
     bar = Progress(
@@ -96,13 +107,13 @@ def progress_shown(quiet: bool) -> Iterator[ProgressBar]:
         transient=True,
         disable=not shown,
     )
-    handler, warning, note = ProgressBar(bar), _Messages(logging.WARNING), _Messages(logging.INFO)
+    handler, warning, note = ProgressBar(bar), _Messages(logging.WARNING), _Messages(logging.INFO, notes)
     progress, library = logging.getLogger("manihash.progress"), logging.getLogger("manihash")
-    notes = logging.getLogger("manihash.note")
-    levels = progress.level, notes.level
+    noted = logging.getLogger("manihash.note")
+    levels = progress.level, noted.level
     library.addHandler(warning)
-    notes.addHandler(note)
-    notes.setLevel(logging.INFO)
+    noted.addHandler(note)
+    noted.setLevel(logging.INFO)
     shower = handler if shown else ProgressLines()
     if not quiet:
         progress.addHandler(shower)
@@ -112,7 +123,13 @@ def progress_shown(quiet: bool) -> Iterator[ProgressBar]:
             yield handler
     finally:
         progress.setLevel(levels[0])
-        notes.setLevel(levels[1])
-        notes.removeHandler(note)
+        noted.setLevel(levels[1])
+        noted.removeHandler(note)
         progress.removeHandler(shower)
         library.removeHandler(warning)
+
+
+def print_notes(notes: list[str]) -> None:
+    """Print notes that were kept while a table was printed."""
+    for text in notes:
+        print_message("note", text, "bold yellow")

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from manihash.cli import _inputs, _options, _settings
 from manihash.cli._output import print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._progress import print_notes, progress_shown
 
 if TYPE_CHECKING:
     from manihash.demo.measure import Demo, Scan, Score, Setup
@@ -93,8 +93,9 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
     if table:
         _show_head(setup, lengths, scan)
     scores: list[Score] = []
+    notes: list[str] = []
     for method in measure.METHODS:
-        with progress_shown(quiet) as bar:
+        with progress_shown(quiet, notes) as bar:
             line = []
             for n_bits in lengths:
                 bar.start(f"{method}, {n_bits} bits")
@@ -102,7 +103,8 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
         if table:
             print_result(_line(line[0].title, [score.map for score in line], [score.f1 for score in line]))
         scores += line
-    with progress_shown(quiet) as bar:
+    print_notes(notes)
+    with progress_shown(quiet, notes) as bar:
         bar.start("searching examples")
         return measure.finish(setup, lengths, scan, scores)
 

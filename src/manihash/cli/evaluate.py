@@ -10,7 +10,7 @@ from rich.text import Text
 from manihash.cli import _evaluation, _evaluation_table, _inputs, _options, _settings
 from manihash.cli._errors import INVALID_INPUT, hints
 from manihash.cli._output import print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._progress import print_notes, progress_shown
 
 if TYPE_CHECKING:
     from manihash.datasets import Dataset
@@ -149,7 +149,9 @@ def evaluate(
     if not as_json:
         _print(_evaluation_table.head([name for name, _ in plan], scan))
     measures = partial(_evaluation.measures, data=dataset, truth=truth, neighbors=neighbors, radius=radius)
-    rows = list(_measured_rows(plan, measures, quiet, shown=not as_json))
+    notes: list[str] = []
+    rows = list(_measured_rows(plan, measures, quiet, notes, shown=not as_json))
+    print_notes(notes)
     document: dict[str, Any] = {
         "data": dataset.note,
         "protocol": _evaluation.protocol(dataset, radius, seeds, rows),
@@ -247,6 +249,7 @@ def _measured_rows(
     plan: dict[tuple[str, int], list[Any]],
     measures: Callable[[Any], dict[str, float]],
     quiet: bool,
+    notes: list[str],
     *,
     shown: bool,
 ) -> Iterator[dict[str, Any]]:
@@ -254,7 +257,7 @@ def _measured_rows(
     width = _evaluation_table.name_width([name for name, _ in plan])
     for i, ((name, bits), hashers) in enumerate(plan.items(), 1):
         row: dict[str, Any] = {"recipe": name, "bits": bits}
-        with progress_shown(quiet) as bar:
+        with progress_shown(quiet, notes) as bar:
             bar.start(f"{name}, {bits} bits ({i} of {len(plan)})")
             try:
                 seeds = [measures(hasher) for hasher in hashers]
