@@ -170,7 +170,7 @@ def test_parts_that_were_fitted_on_other_widths_are_fitted_again():
         ({"second": LSH}, "second must be a hasher"),
         ({"second": KMeansBase(3)}, "second must be a hasher"),
         ({"first": LSH(0)}, "the first part, LSH: n_bits must be a whole number of at least 1, not 0"),
-        ({"second": ITQ(65)}, "the second part, ITQ: n_bits=65 exceeds the 64 columns"),
+        ({"second": ITQ(65)}, "the second part, ITQ: n_bits=65 exceeds the 64 bits"),
         ({"n_bits": 1}, "n_bits must be a whole number of at least 2, not 1"),
         ({"n_bits": 2.5}, "n_bits must be a whole number of at least 2, not 2.5"),
         ({"normalize": "yes"}, "normalize must be true or false"),
