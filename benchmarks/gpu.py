@@ -120,7 +120,7 @@ def encoding() -> dict[str, Any]:
         "bits off": bits_off(encode_in_torch(hasher, some), exact),
     }
     torch.backends.cuda.matmul.allow_tf32 = False
-    for name in ("tf32", "tf32x3", "float32"):
+    for name in ("tf32", "filtered", "float32"):
         with manihash.gpu_precision(name):
             found[f"encode, {name}"] = {
                 "ms": milliseconds(lambda: hasher.encode(X)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from manihash import checks, codes
-from manihash.compute import backend
+from manihash.compute import backend, fused
 from manihash.compute.threads import single_blas_thread
 from manihash.files.lineage import Lineage, new_lineage
 from manihash.files.model import save_model
@@ -59,7 +59,7 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
 
 def _checked_torch(estimator: BaseEstimator, X: Any, fitting: bool, least: int) -> Any:
     """As ``checked``, for rows of torch; they are copied to numpy if the estimator does not support torch."""
-    if not getattr(estimator, "takes_tensors", False):
+    if not (estimator.takes_tensors or (estimator.maps_tensors and not fitting)):
         _log.warning("%s computes with numpy: X was copied from torch", type(estimator).__name__)
         return checked(estimator, without_torch(X), fitting=fitting, least=least)
     checks.shape_of_rows(X.shape, least, None if fitting else getattr(estimator, "n_features_in_", None))
@@ -91,7 +91,8 @@ class RowEstimator(BaseEstimator):
     """
 
     _by_distance: Any = False
-    takes_tensors: Any = False  # whether it computes with torch if X is a tensor
+    takes_tensors: Any = False  # whether ``fit`` and ``encode`` compute with torch if X is a tensor
+    maps_tensors: Any = False  # whether ``encode`` does, even if ``fit`` does not
 
     random_state: Any
     n_features_in_: int
@@ -180,8 +181,9 @@ class RowEstimator(BaseEstimator):
     def _mapping(self, X: Any, result: Result) -> tuple[Rows, Callable[[Any], Any]]:
         """The rows of X, and a function that maps a block of them and is not changed by another ``fit``."""
         rows, model = self._rows_to_map(X), copy(self)
-        if rows.device is not None and rows.device.type != "cpu":
-            return self._by_kernel(rows, result), partial(model._map_tensor, result=result)
+        if isinstance(rows, TorchRows) and rows.device.type != "cpu":
+            exact = rows.in_float64() if result != "values" and fused.is_filtered() else rows
+            return self._by_kernel(rows, exact, result), partial(model._map_tensor, result=result)
         rows.raw = True
         return rows, Mapping(model, rows.dtype, result, self._row_map(rows.dtype))
 
@@ -225,9 +227,9 @@ class RowEstimator(BaseEstimator):
         Y = self._embed(X)
         return Y if result == "values" else Y > 0 if result == "bits" else backend(X).pack(Y > 0)
 
-    def _by_kernel(self, rows: Rows, result: Result) -> Rows:
-        """The rows, to be mapped by one fused kernel of a GPU if a subclass has one."""
-        return rows
+    def _by_kernel(self, rows: TorchRows, exact: TorchRows, result: Result) -> Rows:
+        """The rows, to be mapped by one fused kernel of a GPU if a subclass has one; otherwise ``exact``."""
+        return exact
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file; ``manihash.load`` reads it.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
+from manihash.base.closest import Points
 from manihash.base.graph import BaseGraph, parameters, set_seed
 from manihash.base.kmeans import KMeansBase
 from manihash.compute import backend, fused
@@ -45,8 +46,14 @@ class OnBaseGraph:
 
     @property
     def takes_tensors(self) -> bool:
-        """Whether tensors are computed with torch: not if a finder searches the base points in numpy."""
+        """Whether ``fit`` computes with torch: not if the base set is chosen in numpy."""
         return getattr(self, "finder_", None) is None and getattr(self.base, "takes_tensors", True)
+
+    @property
+    def maps_tensors(self) -> bool:
+        """Whether ``encode`` computes with torch: not if a finder searches the base points in numpy alone."""
+        finder = getattr(self, "finder_", None)
+        return finder is None or getattr(finder, "takes_tensors", False)
 
     def _check(self) -> None:
         """Raise before any work if the base set will be too small for the neighbors or the dimensions."""
@@ -112,16 +119,16 @@ class OnBaseGraph:
         """Return the map with certain bits: see ``InducedMap``."""
         return self._graph.map(getattr(self, self._base_values), preparation)
 
-    def _by_kernel(self, rows: Rows, result: Result) -> Rows:
+    def _by_kernel(self, rows: TorchRows, exact: TorchRows, result: Result) -> Rows:
         """Return rows that are mapped on a GPU by one fused kernel, if there is one for them."""
-        if not isinstance(rows, TorchRows) or rows.dtype == np.float64:
-            return rows
         graph = self._graph
+        if rows.dtype == np.float64 or graph.finder is not None:
+            return exact
         kernel = fused.kernel(
-            graph.B, getattr(self, self._base_values), graph.k, graph.sigma,
+            graph.B, getattr(self, self._base_values), graph.k, graph.sigma, centered=Points,
             origin=rows.origin, normalize=rows.normalize, device=rows.device,
         )  # fmt: skip
-        return rows if kernel is None else FusedRows(rows, kernel, result)
+        return exact if kernel is None else FusedRows(rows, exact, kernel, result)
 
 
 def base_size(base: Any) -> int | None:

@@ -27,7 +27,7 @@ class _Normal:
 
 
 @on_a_gpu
-@pytest.mark.parametrize("name", ["tf32", "tf32x3"])
+@pytest.mark.parametrize("name", ["tf32", "filtered"])
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize(
     ("n", "d", "m", "k", "r"),
@@ -48,13 +48,17 @@ def test_the_kernel_gives_what_torch_gives(name, normalize, n, d, m, k, r):
     with manihash.gpu_precision("float32"):
         exact, codes = hasher.embed(T.double()), hasher.encode(T.double())
     with manihash.gpu_precision(name):
-        assert isinstance(hasher._by_kernel(hasher._rows_to_map(T), "codes"), FusedRows)
+        assert isinstance(hasher._mapping(T, "codes")[0], FusedRows)
         Y, found = hasher.embed(T), hasher.encode(T)
-    rounding = {"tf32": 0.05, "tf32x3": 1e-3}[name]
+    rounding = {"tf32": 0.05, "filtered": 1e-3}[name]
     off = ((Y - exact).abs().amax(1) > rounding).double().mean()
-    assert float(off) <= {"tf32": 0.05, "tf32x3": 0.002}[name] + 0.5 / n
-    assert share_off(found, codes) < {"tf32": 0.02, "tf32x3": 1e-3}[name] + 0.5 / n
-    assert torch.equal(torch_backend.pack(Y > 0), found)
+    assert float(off) <= {"tf32": 0.05, "filtered": 0.002}[name] + 0.5 / n
+    if name == "filtered":
+        assert torch.equal(found, codes)
+        assert np.array_equal(hasher.encode(X), codes.cpu())
+        assert torch.equal(torch_backend.pack(hasher.transform(T)), codes)
+    else:
+        assert share_off(found, codes) < 0.02 + 0.5 / n
 
 
 @on_a_gpu
@@ -75,9 +79,9 @@ def test_copying_a_model_to_a_device_is_logged(caplog):
 def test_a_gpu_with_little_shared_memory_uses_fewer_stages_or_plain_torch(monkeypatch, stages):
     X = points()
     hasher = IMH(16, base=KMeansBase(60), random_state=0).fit(X)
-    monkeypatch.setitem(fused._STAGES, "tf32x3", stages)
+    monkeypatch.setitem(fused._STAGES, "filtered", stages)
     monkeypatch.setattr(fused, "_cache", type(fused._cache)())
-    rows = hasher._by_kernel(hasher._rows_to_map(torch.as_tensor(X, device="cuda")), "codes")
+    rows = hasher._mapping(torch.as_tensor(X, device="cuda"), "codes")[0]
     assert isinstance(rows, FusedRows) == (stages > 0)
     assert share_off(hasher.encode(torch.as_tensor(X, device="cuda")), hasher.encode(X)) < 1e-4
 
@@ -92,5 +96,5 @@ def test_a_panel_holds_the_base_points_with_little_padding():
 
 
 def test_an_unknown_precision_is_an_error():
-    with pytest.raises(ValueError, match="tf32, tf32x3, float32"), manihash.gpu_precision("half"):
+    with pytest.raises(ValueError, match="filtered, tf32, float32"), manihash.gpu_precision("half"):
         pass

@@ -284,3 +284,10 @@ def test_kernels_of_blas_threads_and_batches_do_not_change_a_bit(models, kernels
     command = [sys.executable, "-c", SCRIPT, str(folder), str(threads), *names]
     done = subprocess.run(command, env=os.environ | chosen, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_more_base_points_than_a_block_of_scores_holds_whole_rows():
+    rng = np.random.default_rng(0)
+    X, B = rng.random((2_000, 5)).astype(np.float32), rng.random((3_000, 5)).astype(np.float32)
+    hasher = IMH(5, base=B, embedding=PCA(), n_neighbors=3, random_state=0).fit(X)
+    assert np.array_equal(hasher.encode(X), hasher.encode(X.astype(np.float64)))

@@ -12,8 +12,13 @@ from torch_devices import DEVICES, device, on_a_gpu, points, share_off, torch
 import manihash
 from manihash import (
     IMH,
+    PCA,
+    CoarseNeighbors,
+    ExactNeighbors,
     ITQRotation,
     KMeansBase,
+    LargeBase,
+    ListedNeighbors,
     on_device,
 )
 from manihash.compute import torch as torch_backend
@@ -128,7 +133,7 @@ def test_the_command_computes_on_a_device(tmp_path):
     failed = run("encode", model, x, "--device", "nonsense", "-o", str(tmp_path / "d.npy"), code=2)
     assert "'nonsense' cannot be used" in stderr_line(failed)
     failed = run("encode", model, x, "--precision", "half", "-o", str(tmp_path / "d.npy"), code=2)
-    assert "tf32, tf32x3, float32" in stderr_line(failed)
+    assert "filtered, tf32, float32" in stderr_line(failed)
     failed = run("fit", x, "--device", "cpu", "--dask", "1", "-o", str(tmp_path / "d.mhash"), code=2)
     assert "give one" in stderr_line(failed)
 
@@ -140,3 +145,40 @@ def test_the_command_without_torch_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     failed = run("fit", str(tmp_path / "x.npy"), "--device", "cuda", "-o", str(tmp_path / "m.mhash"), code=2)
     assert "manihash[torch]" in stderr_line(failed)
+
+
+RECIPES = [
+    "imh-tsne",
+    "imh-tsne-rotated",
+    "imh-large",
+    "imh-large-fast",
+    "imh-graph",
+    "imh-hybrid",
+    "agh",
+    "agh2",
+]
+RECIPES += ["itq", "lsh", "pcah", "sth", "ksh", "sph"]
+
+
+@on_a_gpu
+@pytest.mark.parametrize("name", RECIPES)
+def test_codes_on_a_gpu_are_those_of_the_cpu(name):
+    X = points(6000, 40)
+    labels = np.arange(len(X)) % 20
+    hasher = manihash.recipe(name, n_bits=24, random_state=0).fit(X, labels)
+    codes = hasher.encode(X)
+    for rows in (torch.as_tensor(X, device="cuda"), on_device(X, "cuda")):
+        assert share_off(hasher.encode(rows), codes) == 0
+    bits = hasher.transform(torch.as_tensor(X, device="cuda"))
+    assert np.array_equal(np.packbits(np.asarray(torch.as_tensor(bits).cpu()), axis=1), codes)
+
+
+@pytest.mark.parametrize("finder", [CoarseNeighbors(probes=3), ListedNeighbors(probes=3), ExactNeighbors()])
+def test_a_finder_finds_the_same_points_for_tensors(finder):
+    X = points(2000, 12, dtype=np.float64)
+    hasher = IMH(8, base=LargeBase(300, neighbors=finder), embedding=PCA(), random_state=0).fit(X)
+    B = hasher.base_points_
+    squared, index = hasher.finder_.k_nearest(X, B, 4)
+    found = hasher.finder_.k_nearest(torch.as_tensor(X), B, 4)
+    np.testing.assert_array_equal(found[1], index)
+    np.testing.assert_allclose(found[0], squared, atol=1e-12)

@@ -130,7 +130,8 @@ class AllPoints:
             scores = np.matmul(rows, ct, out=buffer("scores", (len(rows), m), h.dtype))
             step = max(16, _SEARCHED_SCORES // m)
             for start in range(0, len(rows), step):
-                part, some = slice(first + start, first + start + step), scores[start : start + step]
+                some = scores[start : start + step]
+                part = slice(first + start, first + start + len(some))
                 some -= np.multiply(block.scale[part, None], h, out=buffer("heights", some.shape, h.dtype))
                 set_largest(found, part, some)
         return found

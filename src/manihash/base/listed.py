@@ -9,6 +9,7 @@ from manihash.base.cells import CellLists, check_ends, members_near, nearest_cel
 from manihash.base.closest import Search
 from manihash.base.neighbors import RECALL_ROWS, CoarseNeighbors
 from manihash.compute import numpy as numpy_backend
+from manihash.compute import torch as torch_backend
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints
@@ -115,6 +116,11 @@ class ListedNeighbors(CoarseNeighbors):
         index : ndarray of shape (b, k)
             Indices of the base points.
         """
+        if torch_backend.is_tensor(X):
+            xp = torch_backend
+            return xp.k_nearest_listed(
+                X, xp.like(B, X), xp.like(self.cells_, X), self.members_, self.ends_, 1, k
+            )
         held = self._lists or {}
         points, lists = held.get(X.dtype, (None, None))
         if lists is None or points is not B:

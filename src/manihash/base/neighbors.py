@@ -12,7 +12,8 @@ from manihash import checks
 from manihash.base.cell_search import CoarseSearch
 from manihash.base.cells import check_ends, coarse_cells, nearest_cell, nearest_in_cells, recall
 from manihash.base.closest import AllPoints, Search
-from manihash.compute import numpy as numpy_backend
+from manihash.compute import backend
+from manihash.compute import torch as torch_backend
 from manihash.estimator import checked
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
@@ -41,6 +42,8 @@ class ExactNeighbors(BaseEstimator):
     >>> index.shape
     (2, 3)
     """
+
+    takes_tensors = True  # in ``k_nearest``
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the base points; nothing is learned.
@@ -126,7 +129,8 @@ class ExactNeighbors(BaseEstimator):
         index : ndarray of shape (b, k)
             Indices of the base points.
         """
-        return numpy_backend.k_nearest(X, numpy_backend.like(B, X), k)
+        xp = backend(X)
+        return xp.k_nearest(X, xp.like(B, X), k)
 
 
 class CoarseNeighbors(BaseEstimator):
@@ -170,6 +174,8 @@ class CoarseNeighbors(BaseEstimator):
     >>> index.shape
     (2, 3)
     """
+
+    takes_tensors = True  # in ``k_nearest``
 
     def __init__(self, probes: int = 8, cells: int | None = None, random_state: Any = None) -> None:
         self.probes = probes
@@ -253,6 +259,11 @@ class CoarseNeighbors(BaseEstimator):
         index : ndarray of shape (b, k)
             Indices of the base points.
         """
+        if torch_backend.is_tensor(X):
+            xp, every = torch_backend, np.arange(len(B))
+            return xp.k_nearest_listed(
+                X, xp.like(B, X), xp.like(self.cells_, X), every, self.bounds_, self._probes(k), k
+            )
         return nearest_in_cells(X, B, k, self.cells_, self.bounds_, self._probes(k))
 
     def _search(self, B: Floats, k: int) -> Search:

@@ -9,7 +9,9 @@ from manihash.base.cell_search import ReducedSearch
 from manihash.base.closest import Search, search_of
 from manihash.base.kmeans import BaseSet, KMeansBase
 from manihash.base.principal import principal_directions
+from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
+from manihash.compute import torch as torch_backend
 from manihash.estimator import checked
 from manihash.rows import Rows, rows_of
 from manihash.rows.local import LocalRows
@@ -105,6 +107,11 @@ class ReducedNeighbors(BaseEstimator):
             self.neighbors_.check_points(m, k)
 
     @property
+    def takes_tensors(self) -> bool:
+        """Whether ``k_nearest`` takes tensors."""
+        return self.neighbors_ is None or getattr(self.neighbors_, "takes_tensors", False)
+
+    @property
     def recall_(self) -> float | None:
         """Share of the nearest base points that is found; None if all are compared."""
         return None if self.neighbors_ is None else self.neighbors_.recall_
@@ -122,6 +129,8 @@ class ReducedNeighbors(BaseEstimator):
         ndarray of shape (b, p)
             Their principal components.
         """
+        if torch_backend.is_tensor(X):
+            return torch_backend.product(X, torch_backend.like(self.directions_, X))
         return numpy_backend.rowwise_product(X, self.directions_)
 
     def projected(self, rows: Rows) -> Rows:
@@ -162,7 +171,8 @@ class ReducedNeighbors(BaseEstimator):
             Indices of the base points.
         """
         if self.neighbors_ is None:
-            return numpy_backend.k_nearest(self.project(X), numpy_backend.like(B, X), k)
+            xp = backend(X)
+            return xp.k_nearest(self.project(X), xp.like(B, X), k)
         return self.neighbors_.k_nearest(self.project(X), B, k)
 
     def _search(self, B: Floats, k: int) -> Search:

@@ -41,9 +41,9 @@ def encode(
         typer.Option(
             "--precision",
             metavar="NAME",
-            help="Precision of matrix products on a GPU: tf32x3 (accurate as float32), tf32 or float32.",
+            help="Precision on a GPU: filtered (the codes of the CPU), tf32 (fastest) or float32.",
         ),
-    ] = "tf32x3",
+    ] = "filtered",
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:

@@ -9,36 +9,39 @@ at 65,504, and its smallest numbers are 2^-24 apart.
 import importlib.util
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from manihash import codes
 from manihash.compute import torch as torch_backend
+from manihash.compute.rounding import sum_error
 from manihash.compute.torch import Tensor
 from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
 
-PRECISIONS = ("tf32", "tf32x3", "float32")
+PRECISIONS = ("filtered", "tf32", "float32")
 _MAX_NEIGHBORS = 16
 _ROWS, _STEP, _COLUMNS = 128, 32, 64
 # Base points in a panel, whose scores are held at once: 200 registers per thread for one product, 128 for
 # three.
-_PANEL = {"tf32": 400, "tf32x3": 256}
-_STAGES = {"tf32": 4, "tf32x3": 4}
+_PANEL = {"tf32": 400, "filtered": 256}
+_STAGES = {"tf32": 4, "filtered": 4}
 # Rows from which the magnitude of X is estimated.
 _SAMPLE = 1024
+# Roundings besides those of a sum of d products: of the two parts of each number, of the length of a row.
+_OTHER_ROUNDINGS = 48
 # The fixed cost of a panel, in columns.
 _OVERHEAD = 32
 _CACHED_MODELS = 8
 
-_precision: ContextVar[str] = ContextVar("gpu_precision", default="tf32x3")
+_precision: ContextVar[str] = ContextVar("gpu_precision", default="filtered")
 _cache: OrderedDict[tuple[Any, ...], "InductionKernel"] = OrderedDict()
 
 
@@ -51,10 +54,11 @@ def gpu_precision(name: str) -> Iterator[None]:
 
     Parameters
     ----------
-    name : {"tf32x3", "tf32", "float32"}
-        ``"tf32x3"``, the setting outside any block, reaches the accuracy of float32 with three products in
-        half precision. ``"tf32"`` computes one product, with 11 significant bits: faster, and about one bit
-        of the codes in a thousand differs. ``"float32"`` leaves the computation to torch.
+    name : {"filtered", "tf32", "float32"}
+        ``"filtered"``, the setting outside any block, gives the codes that the CPU gives: three products in
+        half precision reach the accuracy of float32, and rows that this does not decide are computed again
+        in float64. ``"tf32"`` computes one product, with 11 significant bits: faster, and about one bit
+        of the codes in a thousand differs. ``"float32"`` leaves the computation to torch, in float32.
 
     Yields
     ------
@@ -86,6 +90,20 @@ def gpu_precision(name: str) -> Iterator[None]:
         _precision.reset(token)
 
 
+class CenteredPoints(Protocol):
+    """Points c (m, d) and numbers h (m,) in float64, such that z·c - h is largest for the nearest point."""
+
+    c: Floats
+    h: Floats
+    longest: float  # the largest |c|
+    highest: float  # the largest |h|
+
+
+def is_filtered() -> bool:
+    """Whether codes on a GPU are those of the CPU: what float32 does not decide is computed in float64."""
+    return _precision.get() == "filtered"
+
+
 @cache
 def has_kernels(device: Any) -> bool:
     """Whether a device can run the Triton kernels: an Nvidia GPU since Ampere, with Triton installed."""
@@ -96,10 +114,19 @@ def has_kernels(device: Any) -> bool:
 
 
 def kernel(
-    B: Floats, Y_B: Floats, k: int, sigma: float, *, origin: Floats | None, normalize: bool, device: Any
+    B: Floats,
+    Y_B: Floats,
+    k: int,
+    sigma: float,
+    *,
+    centered: Callable[[Floats], CenteredPoints],
+    origin: Floats | None,
+    normalize: bool,
+    device: Any,
 ) -> "InductionKernel | None":
     """The kernel for induction of float32 rows from base points B (m, d) embedded at Y_B (m, r), or None.
 
+    ``centered`` returns the points relative to their middle, whose scores have the smallest errors.
     It is None if torch has to compute: without a GPU or Triton, with many neighbors, or with both an origin
     and unit length, since the kernel subtracts the origin first. The last few kernels are cached.
     """
@@ -111,7 +138,7 @@ def kernel(
     key = id(B), id(Y_B), k, sigma, str(device), name, id(origin), normalize
     cached = _cache.get(key)
     if cached is None or cached.B is not B or cached.Y_B is not Y_B or cached.origin is not origin:
-        cached = InductionKernel(B, Y_B, origin, k, sigma, normalize, name, device)
+        cached = InductionKernel(B, Y_B, centered(B), origin, k, sigma, normalize, name, device)
         _cache[key] = cached
         if len(_cache) > _CACHED_MODELS:
             _cache.popitem(last=False)
@@ -125,6 +152,7 @@ class InductionKernel:
         self,
         B: Floats,
         Y_B: Floats,
+        points: CenteredPoints,
         origin: Any,
         k: int,
         sigma: float,
@@ -138,12 +166,15 @@ class InductionKernel:
         self.parts = panel_parts(m, _PANEL[name])
         self.m_pad, self.d_pad = _round_up(m, sum(self.parts)), _round_up(self.d, _STEP)
         largest = np.clip(np.abs(B).max(), 1e-25, 1e25)
-        self.scale = 2.0 ** (9 - int(np.frexp(largest)[1]))
+        self.scale = 2.0 ** (9 - int(np.frexp(np.clip(np.abs(points.c).max(), 1e-25, 1e25))[1]))
         padded = np.zeros((self.m_pad, self.d_pad), np.float32)
-        padded[:m, : self.d] = B * np.float32(self.scale)
+        padded[:m, : self.d] = points.c * self.scale
         high = padded.astype(np.float16)
         half = np.full(self.m_pad, 1e38, np.float32)  # padding is never among the nearest
-        half[:m] = np.einsum("ij,ij->i", B.astype(np.float64), B) / 2
+        half[:m] = points.h
+        # A tensor core may cut numbers off where others round them, so twice the bound of a rounded sum.
+        relative = 2 * sum_error(self.d + _OTHER_ROUNDINGS, np.float32)
+        self.error = relative * points.longest, relative * points.highest + 1e-37
         embedded = np.zeros((self.m_pad, _round_up(self.r, _COLUMNS)), np.float32)
         embedded[:m, : self.r] = Y_B
         torch = torch_backend.torch()
@@ -179,10 +210,10 @@ class InductionKernel:
             kernels.induce[(-(-n // _ROWS),)](
                 X, self._largest(X), *self.arguments, out, odd, left,
                 n, self.d, X.stride(0), self.d_pad, self.m_pad, self.r, self.arguments[-1].shape[1], width,
-                self.scale, 2 / self.sigma**2,
+                self.scale, 2 / self.sigma**2, *self.error,
                 BM=_ROWS, BK=_STEP, N1=self.parts[0], N2=self.parts[1], N3=self.parts[2],
                 K=self.k, KP=1 << (self.k - 1).bit_length(), RB=_COLUMNS,
-                THREE=self.name == "tf32x3", NORMALIZE=self.normalize, SHIFT=self.origin is not None,
+                THREE=self.name == "filtered", NORMALIZE=self.normalize, SHIFT=self.origin is not None,
                 ONE=self.m_pad == sum(self.parts), PACK=pack,
                 num_warps=8, num_stages=self.stages,
             )  # fmt: skip

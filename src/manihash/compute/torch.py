@@ -54,6 +54,9 @@ Tensor = Any
 # Updates of an embedding are not split into chunks that fit into a cache.
 CACHE_ROWS = 2**40
 
+# Up to so many largest numbers of a row are found one after the other on a GPU: faster than its sorting.
+_FEW_LARGEST = 8
+
 _copies: dict[tuple[int, str, str], tuple[weakref.ref[Any], Tensor]] = {}
 _MAX_COPIES = 32
 
@@ -178,8 +181,15 @@ def k_closest(X: Tensor, C: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def k_largest(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """As ``compute.numpy.k_largest``; ties are in any order."""
-    best, index = scores.topk(k, dim=1)
-    return best, index
+    if scores.device.type == "cpu" or k > _FEW_LARGEST:
+        best, index = scores.topk(k, dim=1)
+        return best, index
+    found = [scores.max(dim=1, keepdim=True)]
+    rest = scores if k == 1 else scores.scatter(1, found[0].indices, -np.inf)
+    for _ in range(1, k):
+        found.append(rest.max(dim=1, keepdim=True))
+        rest.scatter_(1, found[-1].indices, -np.inf)
+    return torch().cat([part.values for part in found], 1), torch().cat([part.indices for part in found], 1)
 
 
 def squared_distances(X: Tensor, C: Tensor) -> Tensor:
@@ -195,6 +205,23 @@ def nearest_sums(X: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     one_hot = torch().zeros((len(X), len(C)), dtype=X.dtype, device=X.device)
     one_hot.scatter_(1, label[:, None], 1)
     return label.int(), best, one_hot.T @ X, one_hot.sum(0)
+
+
+def k_nearest_listed(
+    X: Tensor, B: Tensor, cells: Tensor, members: NDArray[Any], ends: NDArray[Any], probes: int, k: int
+) -> tuple[Tensor, Tensor]:
+    """As ``k_nearest`` among the points that are listed for the ``probes`` cells nearest to each row.
+
+    The list of cell i is members[ends[i]:ends[i + 1]]. All scores are computed, and those of other points are
+    ignored: on a GPU that is faster than to group the rows by cell.
+    """
+    near = closeness(X, cells).topk(probes, dim=1).indices
+    asked = X.new_zeros((len(X), len(cells))).scatter_(1, near, 1)
+    owners = np.repeat(np.arange(len(cells)), np.diff(ends))
+    listed = X.new_zeros((len(cells), len(B)))
+    listed[on(X.device, owners), on(X.device, members)] = 1
+    best, index = k_largest(closeness(X, B).masked_fill_(asked @ listed == 0, -np.inf), k)
+    return (squared_norms(X)[:, None] - 2 * best).clamp_min_(0), index
 
 
 def weighted_sums(w: Tensor, index: Tensor, Y: Tensor) -> Tensor:
@@ -242,6 +269,12 @@ def pack(bits: Tensor) -> Tensor:
     whole = torch().nn.functional.pad(bits.to(torch().uint8), (0, -r % 8)).view(n, -1, 8)
     powers = 2 ** torch().arange(7, -1, -1, device=bits.device, dtype=torch().uint8)
     return (whole * powers).sum(2, dtype=torch().uint8)
+
+
+def unpack(codes: Tensor, r: int) -> Tensor:
+    """The bits (n, r) of packed codes."""
+    places = torch().arange(7, -1, -1, device=codes.device, dtype=torch().uint8)
+    return ((codes[:, :, None] >> places) & 1).view(len(codes), -1)[:, :r]
 
 
 def on(device: Any, array: Any) -> Tensor:

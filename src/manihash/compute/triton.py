@@ -69,7 +69,7 @@ def _keep(values, places, j: tl.constexpr, value, place, slot, ONE: tl.constexpr
 @triton.jit(do_not_specialize=["n"])
 def induce(
     X, largest, origin, C, L, half, Y, out, odd, left,
-    n, d, row_stride, d_pad, m_pad, r, r_pad, out_width, c_scale, slope,
+    n, d, row_stride, d_pad, m_pad, r, r_pad, out_width, c_scale, slope, per_length, constant,
     BM: tl.constexpr, BK: tl.constexpr, N1: tl.constexpr, N2: tl.constexpr, N3: tl.constexpr,
     K: tl.constexpr, KP: tl.constexpr, RB: tl.constexpr,
     THREE: tl.constexpr, NORMALIZE: tl.constexpr, SHIFT: tl.constexpr, ONE: tl.constexpr, PACK: tl.constexpr,
@@ -80,8 +80,10 @@ def induce(
     C and L are the high and low parts of the scaled base points (m_pad, d_pad), half is |c|²/2, and Y (m_pad,
     r_pad) is their embedding. THREE products give the accuracy of float32 and an exact order of neighbors;
     with one product, neighbors are ordered by 14 bits of their distances. Numbers of X are scaled by the
-    power of two that brings ``largest`` below 2^9; ``odd`` marks the rows whose length is out of range, and
-    ``left`` is their number.
+    power of two that brings ``largest`` below 2^9. ``odd`` marks the rows that are to be computed again, and
+    ``left`` is their number: rows whose length is out of range and, with three products, rows whose neighbors
+    or signs are not certain. An error of a score is at most ``per_length`` |x| + ``constant``; what it means
+    for signs is derived in ``manihash.base.induced``.
     """
     exponent = (tl.load(largest).to(tl.int32, bitcast=True) >> 23) & 255
     scale = ((262 - tl.minimum(tl.maximum(exponent, 40), 220)) << 23).to(tl.float32, bitcast=True)
@@ -93,6 +95,7 @@ def induce(
     values = tl.where(slot[None, :] < K, values, float("inf"))
     places = tl.zeros([BM, KP], tl.int32)
     norms = tl.zeros([BM], tl.float32)
+    following = tl.full([BM], float("-inf"), tl.float32)  # the best score that is not among the K best
     for p in range(0, m_pad, N1 + N2 + N3):
         a1 = tl.zeros([BM, N1], tl.float32)
         if N2:
@@ -144,7 +147,14 @@ def induce(
                     s2 = _without(s2, place, N1, N2)
                 if N3:
                     s3 = _without(s3, place, N1 + N2, N3)
+                if not ONE:
+                    following = tl.maximum(following, tl.minimum(best, tl.min(values, axis=1)))
                 values, places = _keep(values, places, j, best, place + p, slot, ONE)
+            following = tl.maximum(following, tl.max(s1, axis=1))
+            if N2:
+                following = tl.maximum(following, tl.max(s2, axis=1))
+            if N3:
+                following = tl.maximum(following, tl.max(s3, axis=1))
         else:
             k1 = _keys(s1, best, 0, N1)
             if N2:
@@ -172,18 +182,31 @@ def induce(
     )  # half precision ends at 65,504; squares at an eighth of float32's largest
     shortest = 1 / scale if NORMALIZE else 0.0
     fits = (norms >= shortest * shortest) & (norms <= longest * longest)
-    strange = (~fits & (rows < n)).to(tl.int32)
-    tl.store(odd + rows, strange.to(tl.int8), mask=rows < n)
-    if tl.sum(strange, axis=0) > 0:
-        tl.atomic_add(left, tl.sum(strange, axis=0))
+    strange = (~fits).to(tl.int32)
+    if THREE:
+        length = 1.0 if NORMALIZE else tl.sqrt(norms)
+        error = per_length * length + constant
+        worst = tl.min(values, axis=1)  # of the K best: the other slots hold infinity
+        strange = tl.where(worst - following > 2 * error, strange, 1)
+        # The relative error of a weight, with that of the exponential; doubled beyond what is small.
+        wrong = (error + (top - worst) * 1e-6) * slope + 4e-6
+        wrong = wrong * (1 + wrong)
+        strange = tl.where(wrong < 0.5, strange, 1)
     for first in range(0, r, RB):
         column = first + tl.arange(0, RB)
         y = tl.zeros([BM, RB], tl.float32)
+        size = tl.zeros([BM, RB], tl.float32)
         for j in tl.static_range(K):
             w_j = tl.sum(tl.where(slot[None, :] == j, w, 0.0), axis=1)
             c_j = tl.sum(tl.where(slot[None, :] == j, places, 0), axis=1)
-            y += w_j[:, None] * tl.load(Y + c_j[:, None] * r_pad + column[None, :])
+            y_j = w_j[:, None] * tl.load(Y + c_j[:, None] * r_pad + column[None, :])
+            y += y_j
+            if THREE and PACK:
+                size += tl.abs(y_j)
         if PACK:
+            if THREE:
+                near_zero = (size > 0) & (tl.abs(y) <= wrong[:, None] * size)
+                strange = tl.maximum(strange, tl.max(near_zero.to(tl.int32), axis=1))
             bits = tl.reshape((y > 0).to(tl.int32), [BM, RB // 8, 8])
             byte = tl.sum(bits << (7 - tl.arange(0, 8))[None, None, :], axis=2).to(tl.uint8)
             at = first // 8 + tl.arange(0, RB // 8)
@@ -193,6 +216,10 @@ def induce(
         else:
             there = (rows[:, None] < n) & (column[None, :] < r)
             tl.store(out + start * out_width + column[None, :], y, there)
+    strange = tl.where(rows < n, strange, 0)
+    tl.store(odd + rows, strange.to(tl.int8), mask=rows < n)
+    if tl.sum(strange, axis=0) > 0:
+        tl.atomic_add(left, tl.sum(strange, axis=0))
 
 
 @triton.jit

@@ -1,14 +1,16 @@
 """The base class of the linear hashers, and the mean and covariance of rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear_map import LinearMap
 from manihash.rows import Rows
-from manihash.rows.mapping import RowMap
+from manihash.rows.mapping import Result, RowMap
 from manihash.rows.raw import Preparation
 from manihash.types import Floats
 
@@ -16,6 +18,7 @@ from manihash.types import Floats
 class LinearHasher(Hasher):
     """Bits sign(Pᵀx - b): the ``_fit`` of a subclass sets ``projection_`` P (d, r) and ``offset_`` b (r,)."""
 
+    maps_tensors = True
     projection_: Floats
     offset_: Floats
 
@@ -23,6 +26,12 @@ class LinearHasher(Hasher):
         Y = numpy_backend.rowwise_product(X, self.projection_.T.astype(X.dtype, copy=False))
         Y -= self.offset_.astype(X.dtype, copy=False)
         return Y
+
+    def _map_tensor(self, X: Any, result: Result) -> Any:
+        """As ``RowEstimator._map_tensor``: one product."""
+        xp = backend(X)
+        Y = xp.product(X, xp.like(self.projection_.T, X)) - xp.like(self.offset_, X)
+        return Y if result == "values" else Y > 0 if result == "bits" else xp.pack(Y > 0)
 
     def _make_map(self, preparation: Preparation) -> RowMap:
         return LinearMap(self.projection_, self.offset_, preparation)

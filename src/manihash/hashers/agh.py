@@ -14,6 +14,7 @@ from manihash.linalg import fix_signs
 from manihash.rows import Rows
 from manihash.rows.mapping import Result, RowMap
 from manihash.rows.raw import Preparation
+from manihash.rows.torch import TorchRows
 from manihash.types import Floats
 
 
@@ -154,9 +155,9 @@ class AGH(OnBaseGraph, Hasher):
 
         return self._graph.map(W, preparation, combine=combine)
 
-    def _by_kernel(self, rows: Rows, result: Result) -> Rows:
+    def _by_kernel(self, rows: TorchRows, exact: TorchRows, result: Result) -> Rows:
         """Return rows for the fused kernel, which computes the first layer only."""
-        return rows if self.thresholds_.size else super()._by_kernel(rows, result)
+        return exact if self.thresholds_.size else super()._by_kernel(rows, exact, result)
 
 
 def thresholds(graph: BaseGraph, rows: Rows, ZtZ: Floats, W: Floats) -> Floats:

@@ -112,6 +112,11 @@ class Hybrid(Hasher):
         return any(bool(getattr(part, "takes_tensors", False)) for part in self._given_parts())
 
     @property
+    def maps_tensors(self) -> bool:
+        """Whether ``encode`` computes with torch for a part."""
+        return any(bool(getattr(part, "maps_tensors", False)) for part in self._given_parts())
+
+    @property
     def uses_labels(self) -> bool:
         """Whether a part learns from y."""
         return any(bool(getattr(part, "uses_labels", False)) for part in self._given_parts())
@@ -270,7 +275,7 @@ def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:
 
 def _values(part: Hasher, X: Floats) -> Floats:
     """Return the real values (b, r) of a part for rows (b, d), prepared here as it prepares them."""
-    if not part.takes_tensors and (array := backend(X).to_numpy(X)) is not X:
+    if not part.maps_tensors and (array := backend(X).to_numpy(X)) is not X:
         return backend(X).copy_like(_values(part, array), X)
     xp = backend(X)
     exact = part.in_float64_ or (part.normalize_ and part.origin_ is not None)
@@ -279,7 +284,7 @@ def _values(part: Hasher, X: Floats) -> Floats:
         block = xp.unit_rows(block, xp.squared_norms(block))
     if part.origin_ is not None:
         block = block - xp.like(part.origin_, block)
-    return part._embed(block)
+    return part._map_tensor(block, "values")
 
 
 def _blocks_at_once(part: Any) -> int:

@@ -143,6 +143,10 @@ class TorchRows(Rows):
         """The prepared rows at the given positions, as a numpy array."""
         return torch_backend.to_numpy(self._take(np.asarray(index)))
 
+    def in_float64(self) -> "TorchRows":
+        """The same rows, prepared in float64."""
+        return TorchRows(self.X, **self.prepared_as | {"dtype": np.float64}, row_numbers=self.row_numbers)
+
     def subset(self, index: Ints) -> "TorchRows":
         """The rows at the given ascending positions."""
         if self._in_tensor:
@@ -274,22 +278,28 @@ class TorchRows(Rows):
 
 
 class FusedRows(TorchRows):
-    """Rows that a kernel embeds or encodes unprepared; f computes those that the kernel does not support."""
+    """Rows that a kernel embeds or encodes unprepared; f computes those that the kernel does not decide.
 
-    def __init__(self, rows: TorchRows, kernel: Any, result: Literal["values", "bits", "codes"]) -> None:
+    ``exact`` are the same rows, prepared for f.
+    """
+
+    def __init__(
+        self, rows: TorchRows, exact: TorchRows, kernel: Any, result: Literal["values", "bits", "codes"]
+    ) -> None:
         super().__init__(rows.X, **rows.prepared_as, row_numbers=rows.row_numbers)
-        self._kernel, self._rows, self._result = kernel, rows, result
+        self._kernel, self._exact, self._result = kernel, exact, result
 
     def _pieces(
         self, f: Callable[[Tensor], Any], start: int, part: Tensor, positions: Any
     ) -> Iterator[tuple[int, Any]]:
         part = part if part.stride(1) == 1 else part.contiguous()
-        out, left = self._kernel(part, pack=self._result == "codes")
-        if self._result == "bits":  # of the same values as the codes: bits and codes agree near zero too
-            out = (out > 0).to(torch_backend.tensor_type(np.uint8))
+        out, left = self._kernel(part, pack=self._result != "values")
+        if self._result == "bits":
+            out = torch_backend.unpack(out, self._kernel.r)
         if left is not None:
-            for first, piece in self._rows._pieces(f, 0, part[left], start + torch_backend.to_numpy(left)):
-                out[left[first : first + len(piece)]] = piece
+            _log.debug("%d of %d rows were computed again", len(left), len(part))
+            for first, piece in self._exact._pieces(f, 0, part[left], start + torch_backend.to_numpy(left)):
+                out[left[first : first + len(piece)]] = piece.to(out.dtype)
         yield start, out
 
     def _block_rows(self) -> int:
