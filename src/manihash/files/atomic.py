@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import platform
 import secrets
 import shutil
 import stat
@@ -9,12 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
-from importlib.util import find_spec
 from pathlib import Path
 
-from manihash.files.locks import try_lock
-
-_TOKEN_CHARACTERS = 12
 _NAME_CHARACTERS = 40  # of the target, in the name of its temporary file, which must not become too long
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows does not have it
 
@@ -30,7 +27,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = resolved_target(path)
     try:
-        part, handle = _locked_part(target)
+        part = _new_part(target)
     except OSError as error:
         raise _write_error(target, error, "Choose a target in a folder you can write to") from error
     try:
@@ -43,39 +40,37 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
-        if handle is not None:
-            os.close(handle)
 
 
-def _locked_part(target: Path) -> tuple[Path, int | None]:
-    """A new temporary file for a target, and the handle that locks it while its process lives.
-
-    Abandoned files of the same target are removed first. One may be removed before it is locked: try again.
-    """
+def _new_part(target: Path) -> Path:
+    """A new temporary file for a target, whose name holds the process; abandoned ones are removed first."""
     folder = Path(tempfile.gettempdir()) if is_stream(target) else target.parent
-    start = f".{target.name[:_NAME_CHARACTERS]}."
-    for old in folder.glob(f"{escape(start)}{'[0-9a-f]' * _TOKEN_CHARACTERS}.part"):
-        _remove_abandoned(old)
-    while True:
-        part = folder / f"{start}{secrets.token_hex(_TOKEN_CHARACTERS // 2)}.part"
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, mode_of_part(target))
-        if not try_lock(handle) and not find_spec("fcntl"):
-            os.close(handle)  # Windows does not rename open files
-            return part, None
-        if part.exists():
-            return part, handle
-        os.close(handle)
+    start = f".{target.name[:_NAME_CHARACTERS]}.{_host()}-"
+    for old in folder.glob(f"{escape(start)}*-*.part"):
+        if _has_ended(old.name.removeprefix(start).partition("-")[0]):
+            with suppress(OSError):
+                old.unlink()
+    part = folder / f"{start}{os.getpid()}-{secrets.token_hex(6)}.part"
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, mode_of_part(target)))
+    return part
 
 
-def _remove_abandoned(part: Path) -> None:
-    """Remove a temporary file whose process has ended: nobody locks it."""
-    with suppress(OSError):
-        handle = os.open(part, os.O_RDONLY | NO_LINK)
-        try:
-            if try_lock(handle):
-                part.unlink()
-        finally:
-            os.close(handle)
+def _host() -> str:
+    """A short name of this machine: process numbers of another one mean nothing here."""
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+
+
+def _has_ended(process: str) -> bool:
+    """Whether the process of this number has ended; False if that is unknown."""
+    if os.name == "nt" or not process.isdigit():  # on Windows, os.kill would end the process
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 def resolved_target(path: str | os.PathLike[str]) -> Path:

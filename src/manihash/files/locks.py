@@ -46,19 +46,6 @@ def lock_at_once(handle: int) -> bool:
     return True
 
 
-def try_lock(handle: int) -> bool:
-    """Lock an open file until it is closed, without waiting; False if it is locked, or cannot be."""
-    if not find_spec("fcntl"):
-        return False
-    from fcntl import LOCK_EX, LOCK_NB, flock
-
-    try:
-        flock(handle, LOCK_EX | LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
 def _acquire(handle: int, path: Path, deadline: float) -> None:
     """Lock an open file, or raise a TimeoutError at the deadline."""
     while not lock_at_once(handle):
