@@ -210,7 +210,8 @@ def test_wrong_widths_and_types_are_errors_as_for_an_array(client):
 def test_the_command_writes_the_same_files_on_a_cluster(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("x.parquet", vectors())
-    fit = ["fit", "x.parquet:X", "--bits=8", "--set=base__size=30", "--set=embedding__n_iter=20"]
+    fit = ["fit", "x.parquet:X", "--recipe=imh-tsne", "--bits=8", "--set=base__size=30"]
+    fit += ["--set=embedding__n_iter=20"]
     run(*fit, "-o", "here.mhash")
     run(*fit, "--dask", "2", "-o", "there.mhash")
     assert Path("here.mhash").read_bytes() == Path("there.mhash").read_bytes()

@@ -126,7 +126,8 @@ def test_the_command_computes_on_a_device(tmp_path):
 
     np.save(tmp_path / "x.npy", points())
     x, model, codes, plain = (str(tmp_path / name) for name in ("x.npy", "m.mhash", "c.npy", "p.npy"))
-    run("fit", x, "--device", "cpu", "--bits", "16", "--set", "base__size=60", "-o", model)
+    fit = ["fit", x, "--device", "cpu", "--recipe", "imh-tsne", "--bits", "16", "--set", "base__size=60"]
+    run(*fit, "-o", model)
     run("encode", model, x, "--device", "cpu", "--precision", "tf32", "-o", codes)
     run("encode", model, x, "-o", plain)
     assert share_off(np.load(codes), np.load(plain)) < 1e-4

@@ -199,6 +199,8 @@ def _computed(X: Any) -> NDArray[Any]:
 @contextmanager
 def connected(where: str) -> Iterator[None]:
     """Use the cluster at an address, or, given a number, that many new worker processes of this machine."""
+    # Its defaults are part of the configuration: imported later, they would be lost when ``set`` ends.
+    dask_client.library()
     with (
         extra("dask", "dask").config.set({"distributed.nanny.pre-spawn-environ": _WORKER}),
         dask_client.connected(where),

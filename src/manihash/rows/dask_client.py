@@ -22,10 +22,15 @@ _ASK_VERSION = (eval, "__import__('manihash').__version__")
 _ASK_MEMORY = (eval, "__import__('distributed').system.MEMORY_LIMIT")
 
 
+def library() -> Any:
+    """The library distributed; the error without it names the extra that installs it."""
+    return extra("distributed", "dask")
+
+
 @contextmanager
 def connected(where: str) -> Iterator[None]:
     """Connect to the cluster at an address or, given a number, start one with that many workers."""
-    distributed = extra("distributed", "dask")
+    distributed = library()
     if where.isdecimal():
         n = positive_int(int(where), "the number of Dask workers")
         with (
@@ -65,7 +70,7 @@ def _silenced() -> Iterator[None]:
 
 async def _greet(where: str) -> None:
     """Raise if no scheduler answers; a client would wait forever for a server that never answers."""
-    distributed = extra("distributed", "dask")
+    distributed = library()
     options = distributed.Security().get_connection_args("client")
     comm = await distributed.comm.connect(where, timeout=_SECONDS_TO_ANSWER, **options)
     try:
