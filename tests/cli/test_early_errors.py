@@ -34,13 +34,16 @@ def test_false_is_not_a_string(value):
     ("options", "message"),
     [
         (["--recipe=lsh", "--set=center=0"], "center of lsh must be true or false"),
-        (["--set=n_neighbors=abc"], "n_neighbors of imh-tsne must be a whole number"),
-        (["--set=embedding__perplexity=many"], "perplexity of embedding must be a number"),
-        (["--set=embedding=pca"], "is a part"),
+        (["--recipe=imh-tsne", "--set=n_neighbors=abc"], "n_neighbors of imh-tsne must be a whole number"),
+        (
+            ["--recipe=imh-tsne", "--set=embedding__perplexity=many"],
+            "perplexity of embedding must be a number",
+        ),
+        (["--recipe=imh-tsne", "--set=embedding=pca"], "is a part"),
         (["--recipe=ITQ"], "did you mean 'itq'"),
-        (["--bits=500"], "500 dimensions exceed"),
+        (["--recipe=imh-tsne", "--bits=500"], "500 dimensions exceed"),
         (["--recipe=agh", "--bits=500"], "500 eigenvectors are needed"),
-        (["--set=n_neighbors=401"], "n_neighbors=401 exceeds"),
+        (["--recipe=imh-tsne", "--set=n_neighbors=401"], "n_neighbors=401 exceeds"),
     ],
 )
 def test_values_are_checked_before_the_base_set_is_chosen(monkeypatch, options, message):

@@ -112,7 +112,8 @@ class InducedMap(DecidedMap):
         Z = self.search.place(self.preparation.exact(X))
         index = self._exact_index(Z, closest)
         scores = self.search.points.exact_scores(Z, index)
-        w = np.exp((scores - scores.max(axis=1, keepdims=True)) * self._exponent)
+        with np.errstate(over="ignore"):  # a weight of zero
+            w = np.exp((scores - scores.max(axis=1, keepdims=True)) * self._exponent)
         w /= np.add.reduce(w, axis=1, keepdims=True)
         values = np.zeros((len(Z), self.Y.shape[1]))
         for j in range(self.k):

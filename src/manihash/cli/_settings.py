@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from types import NoneType, UnionType
@@ -65,10 +66,21 @@ def _check_type(name: str, hasher: "Hasher", setting: str, value: Any) -> None:
         )
     part, _, parameter = setting.rpartition("__")
     owner = known[part] if part else hasher
-    declared = inspect.signature(type(owner)).parameters[parameter].annotation
+    declared = _declared(type(owner), parameter)
     if not _accepts(declared, value):
         expected = " or ".join(_type_names(declared))
         raise ValueError(f"got --set {setting}={value!r}: {parameter} of {part or name} must be {expected}")
+
+
+def _declared(owner: type, parameter: str) -> Any:
+    """Return the declared type of a parameter; Any if its module imports the type for type checkers only."""
+    declared = inspect.signature(owner).parameters[parameter].annotation
+    if not isinstance(declared, str):
+        return declared
+    try:
+        return eval(declared, vars(sys.modules[owner.__module__]))
+    except NameError:
+        return Any
 
 
 def _accepts(declared: Any, value: Any) -> bool:

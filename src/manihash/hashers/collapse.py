@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SAMPLE = 2048  # rows that are compared with each other
 _FEWEST = 1000  # fewer rows are not judged
+_NUMBERS = 2**22  # of a sample in memory; very wide rows are not judged
 _MANY, _RUNS = 200_000, 64  # of more rows, few places of a file are read
 _QUERIES, _ANSWERS, _NEIGHBORS = 256, 10, 3
 # Share of the answers in the query's own group, relative to that of the true nearest rows. On made-up topics
@@ -66,22 +67,22 @@ def parts_not_checked() -> Iterator[None]:
 
 def check_fitted(hasher: "Hasher", rows: "Rows") -> None:
     """Encode a sample of the training rows, and warn if the codes cannot tell them apart."""
-    if len(rows) < _FEWEST or _part_of_a_hybrid.get():
+    if not _is_judged(hasher, len(rows)) or _part_of_a_hybrid.get():
         return
-    X = rows.take(_sample(len(rows)))
+    X = rows.take(_sample(hasher, len(rows)))
     _warn_if_collapsed(hasher, X, pack(np.asarray(hasher._embed(X)) > 0), stacklevel=6)
 
 
 def check_encoded(hasher: "Hasher", X: Any, codes: Any) -> None:
     """Warn if codes (n, b) of the rows of X cannot tell them apart; X is read only if many codes repeat."""
-    if isinstance(codes, np.ndarray) and len(codes) >= _FEWEST:
-        ids = _sample(len(codes))
+    if isinstance(codes, np.ndarray) and _is_judged(hasher, len(codes)):
+        ids = _sample(hasher, len(codes))
         _check_sample(hasher, X, ids, codes[ids])
 
 
 def watched(hasher: "Hasher", X: Any, blocks: Iterator[Codes], rows: range) -> Iterator[Codes]:
     """Yield the blocks of codes of some rows of X, and check a sample of them at the end."""
-    ids = _sample(len(rows)) if len(rows) >= _FEWEST else np.empty(0, np.int64)
+    ids = _sample(hasher, len(rows)) if _is_judged(hasher, len(rows)) else np.empty(0, np.int64)
     sampled: list[Codes] = []
     done = 0
     for block in blocks:
@@ -94,16 +95,22 @@ def watched(hasher: "Hasher", X: Any, blocks: Iterator[Codes], rows: range) -> I
         _check_sample(hasher, X, ids + rows.start, np.concatenate(sampled))
 
 
-def _sample(n: int) -> Ids:
-    """Ascending positions of at most _SAMPLE of n rows, the same in every call.
+def _is_judged(hasher: "Hasher", n: int) -> bool:
+    """Whether n rows are enough for a sample, and their width lets enough of them be in memory."""
+    return n >= _FEWEST and _NUMBERS // hasher.n_features_in_ >= _FEWEST // 2
+
+
+def _sample(hasher: "Hasher", n: int) -> Ids:
+    """Ascending positions of some of n rows, the same in every call.
 
     They are spread evenly. Of very many rows, which may be in a file, they are _RUNS short runs.
     """
-    if n <= _SAMPLE:
+    most = min(_SAMPLE, _NUMBERS // hasher.n_features_in_)
+    if n <= most:
         return np.arange(n)
-    size = _SAMPLE if n <= _MANY else _RUNS
+    size = most if n <= _MANY else _RUNS
     edges = np.arange(size + 1) * n // size
-    length = _SAMPLE // size
+    length = most // size
     first = np.random.default_rng(0).integers(edges[:-1], edges[1:] - length + 1)
     return np.asarray((first[:, None] + np.arange(length)).ravel(), np.int64)
 

@@ -48,10 +48,11 @@ def training_statistics(hasher: Any, rows: Rows) -> Statistics:
 
 def summary(seen: "Observed", n_rows: int) -> Statistics:
     """Return the statistics of observed rows, which stand for ``n_rows`` rows."""
+    quantiles = np.quantile(seen.distance, np.linspace(0, 1, N_QUANTILES))
     return {
         "n_rows": n_rows,
         "n_sampled": len(seen.distance),
-        "quantiles": np.quantile(seen.distance, np.linspace(0, 1, N_QUANTILES)).astype(np.float32),
+        "quantiles": np.minimum(quantiles, np.finfo(np.float32).max).astype(np.float32),
         "usage": np.minimum(seen.usage(), _MOST_IN_SAMPLE).astype(np.uint16),
         "bit_means": seen.bit_means.astype(np.float32),
     }

@@ -98,11 +98,11 @@ def logged_repeats(row_map: Any, rows: int) -> Iterator[None]:
 
 
 def kept_map(model: Any, dtype: Any, make: Callable[[], RowMap]) -> RowMap:
-    """The map of a fitted model for rows of a type; made again if a fitted value was replaced."""
-    fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    """The map of a fitted model for rows of a type; made again if a value of the model was replaced."""
+    state = dict(vars(model))  # parameters as well: a kernel may be one
     held, maps = _maps.get(model, ({}, {}))
-    if held.keys() != fitted.keys() or any(not _same(held[name], fitted[name]) for name in fitted):
-        _maps[model] = fitted, (maps := {})
+    if held.keys() != state.keys() or any(not _same(held[name], state[name]) for name in state):
+        _maps[model] = state, (maps := {})
     if dtype not in maps:
         maps[dtype] = make()
     return maps[dtype]
