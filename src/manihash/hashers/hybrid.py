@@ -248,7 +248,10 @@ def _first_bits(n_bits: int, most_first: int | None, most_second: int | None) ->
     if most_first is not None:
         first_bits = min(first_bits, max(most_first, 1))
     if first_bits != usual:
-        note(f"the first part has {first_bits} bits instead of {usual}: the rows allow no other split")
+        note(
+            f"the first part has {first_bits} bits instead of {usual}: the number of rows or columns "
+            "allows no other split"
+        )
     return first_bits
 
 

@@ -222,7 +222,10 @@ def _advice(drifted: bool, outside: float, has_base: bool, farther: bool) -> tup
     if not drifted:
         return "nothing", _NOTHING
     if not has_base:
-        return "refit", "the values of the new rows differ, and this hasher has no base points to add to"
+        return (
+            "refit",
+            "the values of the new rows differ, and the codes that show it have no base points to add to",
+        )
     if outside > _MOSTLY:
         return "refit", f"{outside:.0%} of the new rows lie outside the training range: the data have changed"
     if farther:
