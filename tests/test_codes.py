@@ -1,3 +1,5 @@
+"""Packed codes: bit order, length and distances."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

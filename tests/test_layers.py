@@ -57,7 +57,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 # The files that compute with tensors; all others call a backend.
 TORCH_FILES = {"compute/torch.py", "compute/cuda.py", "compute/fused.py", "compute/triton.py"}
-TORCH_FILES |= {"rows/torch.py", "search/tensor_index.py", "compute/torch_pairs.py"}
+TORCH_FILES |= {"rows/torch.py", "rows/fused.py", "search/tensor_index.py", "compute/torch_pairs.py"}
 # Methods of tensors that numpy arrays do not have, besides in-place methods, whose names end in _.
 TENSOR_METHODS = {
     "abs",

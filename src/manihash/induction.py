@@ -19,9 +19,10 @@ from manihash.embeddings._embedding import Embedding, too_many
 from manihash.embeddings.tsne import TSNE
 from manihash.estimator import RowEstimator
 from manihash.rows import Rows
+from manihash.rows.fused import FusedRows
 from manihash.rows.mapping import Result, RowMap
 from manihash.rows.raw import Preparation
-from manihash.rows.torch import FusedRows, TorchRows
+from manihash.rows.torch import TorchRows
 from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from manihash.types import Floats
 

@@ -13,7 +13,7 @@ from manihash import (
 )
 from manihash.compute import fused
 from manihash.compute import torch as torch_backend
-from manihash.rows.torch import FusedRows
+from manihash.rows.fused import FusedRows
 
 pytestmark = pytest.mark.extra
 

@@ -1,3 +1,5 @@
+"""Metrics: their definitions, scikit-learn's values, and the mean over all orders of ties."""
+
 import subprocess
 import sys
 from dataclasses import astuple

@@ -1,3 +1,5 @@
+"""Ground truth: relevant rows by labels and by Euclidean distance."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -108,7 +108,7 @@ def test_a_long_name_can_be_written(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path)) == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+@pytest.mark.skipif(sys.platform == "win32", reason="on Windows it is not known whether a process has ended")
 def test_the_temporary_file_of_a_killed_process_is_removed_by_the_next_write(tmp_path):
     code = (
         "import os, signal, sys; from manihash.files.atomic import atomic_write\n"

@@ -1,3 +1,5 @@
+"""HammingIndex against brute force, with each scanner."""
+
 import importlib.util
 from types import SimpleNamespace
 

@@ -1,5 +1,6 @@
 """The search of base points through coarse cells or principal components, with bounds: see ``closest``."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from manihash.types import Floats, Ints
 _COLUMNS = 128
 
 
-class _ThroughCells:
+class _ThroughCells(ABC):
     """A search among the points listed for the cells nearest to a row."""
 
     in_cells = True
@@ -28,13 +29,13 @@ class _ThroughCells:
         """The rows as they are."""
         return Z
 
+    @abstractmethod
     def listed(self, cells: Ints) -> Ints:
         """The points of some cells, in ascending order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``."""
-        raise NotImplementedError
 
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``."""

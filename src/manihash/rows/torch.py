@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -275,32 +275,3 @@ class TorchRows(Rows):
             dtype = torch_backend.tensor_type(dtype)
             return torch_backend.torch().empty(shape, dtype=dtype, device=self.device)
         return np.empty(shape, dtype)
-
-
-class FusedRows(TorchRows):
-    """Rows that a kernel embeds or encodes unprepared; f computes those that the kernel does not decide.
-
-    ``exact`` are the same rows, prepared for f.
-    """
-
-    def __init__(
-        self, rows: TorchRows, exact: TorchRows, kernel: Any, result: Literal["values", "bits", "codes"]
-    ) -> None:
-        super().__init__(rows.X, **rows.prepared_as, row_numbers=rows.row_numbers)
-        self._kernel, self._exact, self._result = kernel, exact, result
-
-    def _pieces(
-        self, f: Callable[[Tensor], Any], start: int, part: Tensor, positions: Any
-    ) -> Iterator[tuple[int, Any]]:
-        part = part if part.stride(1) == 1 else part.contiguous()
-        out, left = self._kernel(part, pack=self._result != "values")
-        if self._result == "bits":
-            out = torch_backend.unpack(out, self._kernel.r)
-        if left is not None:
-            _log.debug("%d of %d rows were computed again", len(left), len(part))
-            for first, piece in self._exact._pieces(f, 0, part[left], start + torch_backend.to_numpy(left)):
-                out[left[first : first + len(piece)]] = piece.to(out.dtype)
-        yield start, out
-
-    def _block_rows(self) -> int:
-        return max(1, len(self)) if self._in_tensor else super()._block_rows()
