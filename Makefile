@@ -52,8 +52,10 @@ fuzz: setup ## more cases of the generated tests than make test runs: make fuzz 
 	MANIHASH_KILLS=20 $(BIN)/python -m pytest -q tests/web/test_rows.py -k kill_9
 
 KILLS ?= 200
-torture: setup ## kill commands at random moments, and fill the disk: make torture KILLS=200
+ROUNDS ?= 300
+torture: setup ## kill commands at random moments, fill the disk, threads beside each other: make torture KILLS=200 ROUNDS=300
 	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_kill.py
+	MANIHASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/campaigns/test_threads.py
 
 check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples
 	$(BIN)/ruff format --check .

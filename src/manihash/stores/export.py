@@ -67,7 +67,7 @@ def export_codes(
     Raises
     ------
     StoreError
-        If the store holds different codes under these ids, or somebody else changed it meanwhile.
+        If the store holds different codes under these ids, or somebody else removed rows meanwhile.
     StoreConnectionError
         If the database does not respond. The message says how many rows are in the store.
 
@@ -95,11 +95,8 @@ def export_codes(
     before = store.count()
     added = _add(store, rows, numbers, batch)
     count = store.count()
-    if count != before + added:
-        raise StoreError(
-            f"{store.url} held {before:,} rows, {added:,} were added, and it now holds {count:,}: somebody "
-            "else is writing to it. Export again when they have finished"
-        )
+    if count != before + added:  # somebody else is writing to the store
+        _check_all_kept(store, rows, numbers, batch)
     return ExportResult(len(rows), added, count)
 
 
@@ -117,6 +114,17 @@ def _add(store: Store, codes: Codes, ids: Ids, batch: int) -> int:
     except StoreConnectionError as error:
         raise StoreConnectionError(f"{error}; {_resumable(done, n)}") from error
     return added
+
+
+def _check_all_kept(store: Store, codes: Codes, ids: Ids, batch: int) -> None:
+    """Raise if rows that were exported are not in the store any more, or hold other codes."""
+    parts = (slice(i, i + batch) for i in range(0, len(codes), batch))
+    missing = sum(int(store._missing(codes[part], ids[part]).sum()) for part in parts)
+    if missing:
+        raise StoreError(
+            f"{missing:,} of {len(codes):,} rows are not in {store.url} after the export: somebody else is "
+            "removing rows. Export again when they have finished"
+        )
 
 
 def _resumable(done: int, n: int) -> str:
