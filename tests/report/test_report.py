@@ -14,15 +14,18 @@ import pytest
 from html_elements import Elements
 from typer.testing import CliRunner
 
+from manihash.codes import pack, unpack
 from manihash.datasets import Dataset, load_dataset
 from manihash.demo import measure
-from manihash.demo.measure import Demo
+from manihash.demo.drawn_codes import draw, nearest_codes
+from manihash.demo.measure import Demo, ShownCodes
 from manihash.demo.page import demo_page, headline
-from manihash.hashers.recipes import recipe_names
+from manihash.evaluation import evaluate
+from manihash.hashers.recipes import recipe, recipe_names
 from manihash.report import curves, page, pictures, plots
 from manihash.report.section import Curve, Plot, Value
 
-METHODS = ("imh-tsne", "imh-le", "imh-pca")
+METHODS = ("imh-hybrid", "imh-tsne", "imh-le", "imh-pca")
 LENGTHS = (8, 64)  # PCA of 16 dimensions gives no 64 bits
 LENGTH_PLOT = Plot(
     "p",
@@ -70,7 +73,7 @@ def test_a_page_refers_to_nothing_outside_itself(html: str) -> None:
 def test_every_section_has_an_id_and_is_linked_to(html: str) -> None:
     elements = Elements(html)
     ids = [attributes["id"] for tag, attributes in elements.found if tag == "section"]
-    assert ids == ["results", "curves", "base-set", "plane", "answers", "own", "facts"]
+    assert ids == ["results", "curves", "base-set", "plane", "answers", "codes", "own", "facts"]
     assert [a["href"] for tag, a in elements.found if tag == "a"] == [f"#{id}" for id in ids]
     assert elements.open == []
 
@@ -93,7 +96,8 @@ def test_text_is_escaped_everywhere(result: Demo) -> None:
     assert not any(tag == "b" for tag, _ in elements.found)
     assert elements.text.count(evil) == 9
     data = replace(result.setup.data, name=evil, note=evil)
-    scores = tuple(replace(score, map=None, f1=None, reason=evil) for score in result.scores)
+    no = dict.fromkeys(("map", "f1", "precision_at_10", "recall_at_10"))
+    scores = tuple(replace(score, **no, reason=evil) for score in result.scores)
     evil_demo = replace(result, setup=replace(result.setup, data=data), scores=scores)
     html = demo_page(evil_demo, date(2026, 1, 2))
     assert "<b onclick" not in html
@@ -133,7 +137,58 @@ def test_wrong_answers_are_framed_and_say_so(html: str) -> None:
 def test_the_page_frames_exactly_the_wrong_answers(result: Demo, html: str) -> None:
     shown = result.shown_queries
     wrong = sum(int((~found.relevant[shown, :10]).sum()) for found in (result.by_pixels, result.by_code))
+    wrong += int((~result.by_code.relevant[shown[:2], :8]).sum())  # again beside their codes
     assert Elements(html).classes("wrong") == wrong
+
+
+def test_the_page_shows_the_codes_of_queries_and_of_their_answers(result: Demo, html: str) -> None:
+    codes, (query, *_) = result.codes, result.shown_queries
+    assert codes.first_bits is not None
+    assert codes.weight is not None
+    drawn = nearest_codes(result)[0]
+    first, second = codes.first_bits // 4, codes.first_bits % 4
+    own = codes.queries[query].tobytes().hex()
+    assert drawn[0]["code"].digits.replace(" ", "") == own
+    assert drawn[0]["code"].digits == (own if second else f"{own[:first]} {own[first:]}")
+    for shown, i in zip(drawn[1:], result.by_code.ids[query], strict=False):
+        bits = unpack(np.stack([codes.queries[query], codes.rows[i]]), codes.n_bits)
+        differ = bits[0] != bits[1]
+        near, far = int(differ[: codes.first_bits].sum()), int(differ[codes.first_bits :].sum())
+        assert shown["code"].marks.count("M") == near + far
+        assert shown["code"].about == f"{near} + {codes.weight:g} × {far} = {near + codes.weight * far:g}"
+        filled = (shown["code"].first + shown["code"].second).count("M")
+        assert filled == bits[1].sum() == codes.n_bits - shown["code"].zeros.count("M")
+    assert f"code {drawn[0]['code'].digits}" in html
+
+
+def test_a_code_of_one_part_has_no_gap_and_counts_bits() -> None:
+    code, query = pack([[1, 0, 1, 1, 0, 0, 0, 1]]), pack([[1, 1, 1, 1, 0, 0, 0, 0]])
+    drawn = draw(ShownCodes(code, query, 8, None, None), code[0], query[0])
+    assert (drawn.width, drawn.digits, drawn.about, drawn.second) == (8, "b1", "2 bits differ", "")
+
+
+def test_first_answers_are_those_of_an_evaluation(result: Demo) -> None:
+    setup, data = result.setup, result.setup.data
+    found = next(score for score in result.scores if (score.method, score.n_bits) == ("imh-pca", 8))
+    hasher = recipe("imh-pca", 8, 0, base=setup.base).fit(data.X_train)
+    codes, queries = hasher.encode(data.X_train), hasher.encode(data.X_test)
+    expected = evaluate(queries, codes, setup.truth, 8, neighbors=setup.neighbors)
+    assert found.precision_at_10 == expected.precision_at_10
+    assert found.recall_at_10 == expected.recall_at_10
+
+
+def test_a_quantizer_of_faiss_is_a_row_without_a_look_up(result: Demo) -> None:
+    pytest.importorskip("faiss")
+    found = [measure.score(result.setup, "faiss-pq", bits) for bits in LENGTHS]
+    assert all(score.f1 is None and score.reason is None and score.map is not None for score in found)
+    page_with = demo_page(replace(result, scores=(*result.scores, *found)), date(2026, 1, 2))
+    tables = re.findall(r"<table>.*?</table>", page_with, re.DOTALL)
+    assert ["FAISS PQ" in table for table in tables[:4]] == [True, False, True, True]
+
+
+def test_without_faiss_the_demo_has_no_rows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "find_spec", lambda _: None)
+    assert measure.peers() == ()
 
 
 def test_right_answers_are_those_of_the_querys_class(result: Demo) -> None:
@@ -156,15 +211,20 @@ def test_a_method_that_cannot_give_a_length_says_why_on_the_page(result: Demo, h
     assert "at most 16" in pca[1].reason
     text = Elements(html).text
     assert pca[1].reason in text
-    assert text.count("–1") == 2
+    assert text.count("–1") == 4, "once per table"
+    assert text.count(pca[1].reason) == 1
 
 
 def test_the_headline_holds_the_numbers_measured(result: Demo) -> None:
-    own = next(score for score in result.scores if (score.method, score.n_bits) == ("imh-tsne", 64))
+    own = next(score for score in result.scores if (score.method, score.n_bits) == ("imh-hybrid", 64))
     assert own is result.shown
     assert own.map is not None
-    for part in (f"{100 * own.map:.1f} %", f"{100 * result.scan.raw:.1f} %", "8 bytes", "16 bytes per image"):
-        assert part in headline(result)
+    assert own.precision_at_10 is not None
+    raw = result.scan.raw
+    for value in (own.map, own.precision_at_10, raw.map, raw.precision_at_10):
+        assert f"{100 * value:.1f} %" in headline(result)
+    assert "8 bytes" in headline(result)
+    assert "16 bytes per image" in headline(result)
     none = replace(result, shown=measure.Score("imh-tsne", 64, reason="no"))
     assert "IMH-tSNE gave no codes of 64 bits" in headline(none)
 
@@ -232,12 +292,14 @@ def test_the_command_writes_a_page_and_prints_json(tmp_path: Path, monkeypatch: 
     few = load_dataset("digits", n_train=600)
     monkeypatch.setattr(measure, "load", lambda _, seed: measure.prepare(few, seed, base_size=150))
     monkeypatch.setattr(measure, "METHODS", ("imh-tsne", "imh-pca"))
+    monkeypatch.setattr(measure, "peers", tuple)
     code, out, _ = _run("--out", str(tmp_path / "new" / "demo"), "--bits", "65,8", "--json")
     assert code == 0
     document = json.loads(out)
     assert [row["bits"] for row in document["rows"]] == [8, 65, 8, 65]
     assert "at most 64" in document["rows"][3]["error"]
     assert document["rows"][1]["map"] > document["l2_scan"]["map"]
+    assert 0 < document["rows"][1]["recall_at_10"] < document["rows"][1]["precision_at_10"] < 1
     assert Path(document["page"]).read_text("utf-8").startswith("<!doctype html>")
 
 
@@ -246,18 +308,23 @@ def test_the_command_prints_the_table_and_where_the_page_is(
 ) -> None:
     known = {(score.method, score.n_bits): score for score in result.scores}
     monkeypatch.setattr(measure, "METHODS", METHODS)
+    monkeypatch.setattr(measure, "peers", tuple)
     monkeypatch.setattr(measure, "load", lambda *_: result.setup)
     monkeypatch.setattr(measure, "scan", lambda _: result.scan)
     monkeypatch.setattr(measure, "score", lambda _, method, bits: known[method, bits])
     monkeypatch.setattr(measure, "finish", lambda *_: result)
     code, out, error = _run("--out", str(tmp_path), "--bits", "8,64")
     assert code == 0
-    lines = {line[:22].strip(): line[22:].split() for line in out.splitlines()}
-    assert lines["bits"] == ["8", "64", "8", "64"]
-    assert lines["l2 scan, raw pixels"][1] == f"{100 * result.scan.raw:.1f}"
-    assert lines["IMH-PCA"][1] == lines["IMH-PCA"][3] == "–"
-    assert "note: IMH-PCA: 64 dimensions" in error
-    assert headline(result) in out
+    lines = [(line[:22].strip(), line[22:].split()) for line in out.splitlines()]
+    assert [cells for name, cells in lines if name == "bits"] == [["8", "64", "8", "64"]] * 2
+    scans = [cells[1] for name, cells in lines if name == "l2 scan, raw pixels"]
+    assert scans == [f"{100 * v:.1f}" for v in (result.scan.raw.map, result.scan.raw.precision_at_10)]
+    empty = [(cells[1], cells[3]) for name, cells in lines if name == "IMH-PCA"]
+    assert empty == [("–", "–")] * 2
+    assert error.count("note: IMH-PCA: 64 dimensions") == 1
+    assert error.count("FAISS, which is not installed") == 1
+    assert "manihash explore --data blots" in out
+    assert headline(result) in " ".join(out.split())
     assert f"page {tmp_path / 'index.html'}" in out
     assert (tmp_path / "index.html").is_file()
 

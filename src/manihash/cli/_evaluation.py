@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from manihash import progress
@@ -139,20 +138,12 @@ def _measures_of_peer(
     peer: "FaissQuantizer", data: "Dataset", truth: "Truth", neighbors: "Truth"
 ) -> dict[str, float]:
     """Return quality and times of a quantizer of FAISS; it has no look-up within a radius."""
-    from manihash.evaluation import evaluate_ranking
+    from manihash.evaluation.harness import measure_peer
 
-    times = [perf_counter()]
-    peer.fit(data.X_train)
-    times.append(perf_counter())
-    codes = peer.encode(data.X_train)
-    times.append(perf_counter())
-    index = peer.index(codes)
-    found = evaluate_ranking(
-        lambda start, stop: index.distances(data.X_test[start:stop]), truth, neighbors=neighbors
-    )
-    return ranking_measures(found) | {
-        "fit_seconds": times[1] - times[0],
-        "encode_us_per_row": 1e6 * (times[2] - times[1]) / len(data.X_train),
+    found = measure_peer(peer, data.X_train, data.X_test, truth, neighbors=neighbors)
+    return ranking_measures(found.result) | {
+        "fit_seconds": found.fit_seconds,
+        "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),
         "bytes_per_row": peer.bytes_per_row_,
     }
 

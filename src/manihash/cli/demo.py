@@ -94,7 +94,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
         _show_head(setup, lengths, scan)
     scores: list[Score] = []
     notes: list[str] = []
-    for method in measure.METHODS:
+    for method in (*measure.METHODS, *measure.peers()):
         with progress_shown(quiet, notes) as bar:
             line = []
             for n_bits in lengths:
@@ -103,6 +103,10 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
         if table:
             print_result(_line(line[0].title, [score.map for score in line], [score.f1 for score in line]))
         scores += line
+    if table:
+        _show_first_answers(lengths, scan, scores)
+    if not measure.peers():
+        notes.append("without the quantizers of FAISS, which is not installed: pip install 'manihash[faiss]'")
     print_notes(notes)
     with progress_shown(quiet, notes) as bar:
         bar.start("searching examples")
@@ -120,12 +124,28 @@ def _write(result: "Demo", target: Path) -> None:
 
 def _show_head(setup: "Setup", lengths: tuple[int, ...], scan: "Scan") -> None:
     print_result(Text(setup.data.note))
+    _show_headings(lengths, "MAP, %", "F1 within radius 2, %")
+    for name, found in (("l2 scan, raw pixels", scan.raw), ("l2 scan, unit length", scan.unit)):
+        print_result(_line(name, [found.map] * len(lengths), [None] * len(lengths)))
+
+
+def _show_first_answers(lengths: tuple[int, ...], scan: "Scan", scores: list["Score"]) -> None:
+    """Print the second table: how many of the first ten answers are correct, and are the nearest rows."""
+    _show_headings(lengths, "correct of the first 10, %", "found of the nearest 10, %")
+    for name, found in (("l2 scan, raw pixels", scan.raw), ("l2 scan, unit length", scan.unit)):
+        values = found.precision_at_10, found.recall_at_10
+        print_result(_line(name, *([value] * len(lengths) for value in values)))
+    for method in dict.fromkeys(score.method for score in scores):
+        line = [score for score in scores if score.method == method]
+        precision, recall = [s.precision_at_10 for s in line], [s.recall_at_10 for s in line]
+        print_result(_line(line[0].title, precision, recall))
+
+
+def _show_headings(lengths: tuple[int, ...], *groups: str) -> None:
     gap, width = " " * 4, 7 * len(lengths)
-    print_result(Text(f"\n{'':22}{'MAP, %':>{width}}{gap}{'F1 within radius 2, %':>{width}}", "bold"))
+    print_result(Text(f"\n{'':22}{gap.join(f'{group:>{width}}' for group in groups)}", "bold"))
     heads = "".join(f"{n_bits:>7}" for n_bits in lengths)
-    print_result(Text(f"{'bits':22}{heads}{gap}{heads}", "bold"))
-    for name, value in (("l2 scan, raw pixels", scan.raw), ("l2 scan, unit length", scan.unit)):
-        print_result(_line(name, [value] * len(lengths), [None] * len(lengths)))
+    print_result(Text(f"{'bits':22}{gap.join(heads for _ in groups)}", "bold"))
 
 
 def _line(name: str, *groups: list[float | None]) -> Text:
@@ -155,7 +175,13 @@ def _document(result: "Demo") -> dict[str, Any]:
         | (
             {"error": score.reason}
             if score.reason
-            else {"map": score.map, "f1": score.f1, "seconds": score.seconds}
+            else {
+                "map": score.map,
+                "f1": score.f1,
+                "precision_at_10": score.precision_at_10,
+                "recall_at_10": score.recall_at_10,
+                "seconds": score.seconds,
+            }
         )
         for score in result.scores
     ]
@@ -163,6 +189,11 @@ def _document(result: "Demo") -> dict[str, Any]:
         "data": setup.data.note,
         "seed": setup.seed,
         "base_size": len(setup.base),
-        "l2_scan": {"map": result.scan.raw, "map_unit_length": result.scan.unit},
+        "l2_scan": {
+            "map": result.scan.raw.map,
+            "precision_at_10": result.scan.raw.precision_at_10,
+            "map_unit_length": result.scan.unit.map,
+            "precision_at_10_unit_length": result.scan.unit.precision_at_10,
+        },
         "rows": rows,
     }

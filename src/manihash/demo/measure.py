@@ -1,8 +1,9 @@
-"""The measurements of the demo: the variants of IMH on a set of images, and a scan of the raw pixels."""
+"""The measurements of the demo: the variants of IMH on a set of images, quantizers of FAISS, and a scan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
@@ -11,19 +12,23 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from manihash.base.kmeans import KMeansBase
+from manihash.code_layout import layout_options
 from manihash.compute.numpy import k_nearest
 from manihash.datasets import CATALOG, Dataset, load_dataset
-from manihash.evaluation.harness import evaluate, evaluate_scan, measure, relevant_answers
+from manihash.evaluation import NeighborTruth, RankingQuality
+from manihash.evaluation.harness import evaluate, evaluate_scan, measure, measure_peer, relevant_answers
 from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipe_table import RECIPES
 from manihash.hashers.recipes import recipe
 from manihash.induction import InductiveEmbedding
 from manihash.rows.local import LocalRows
-from manihash.search import HammingIndex
-from manihash.types import Floats
+from manihash.search import FaissQuantizer, HammingIndex
+from manihash.search.faiss_peers import PEERS
+from manihash.types import Codes, Floats, Ids
 
 METHODS = (
+    "imh-hybrid",
     "imh-tsne",
     "imh-tsne-rotated",
     "imh-large",
@@ -36,12 +41,11 @@ METHODS = (
     "imh-dm",
     "imh-pca",
 )
-SHOWN_METHOD, SHOWN_BITS = "imh-tsne", 64  # the paper's best; its answers are shown, at the nearest length
-LARGE = "imh-large"
+SHOWN_METHOD, SHOWN_BITS = "imh-hybrid", 64  # the default recipe: its answers and codes are shown
+OWN_BASE = ("imh-hybrid", "imh-large")  # recipes that choose a base set of their own
+PEER_TITLES = {"faiss-pq": "FAISS PQ", "faiss-opq": "FAISS OPQ", "faiss-rabitq": "FAISS RaBitQ"}
 BASE_SIZE, RADIUS = 400, 2
 DEPTHS = (10, 50, 100, 1000)  # numbers of answers that precision is measured at, up to the size of a class
-
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,7 @@ class Setup:
     base: Floats  # (m, d)
     base_seconds: float
     truth: LabelTruth
+    neighbors: NeighborTruth  # the true ten nearest rows by raw pixels
     seed: int
 
 
@@ -66,22 +71,24 @@ class Score:
     method: str
     n_bits: int
     map: float | None = None
-    f1: float | None = None
+    f1: float | None = None  # of the first part, if codes have two; none for a quantizer of FAISS
+    precision_at_10: float | None = None
+    recall_at_10: float | None = None
     seconds: float | None = None  # to fit with the given base set, and to encode all rows
     reason: str | None = None
 
     @property
     def title(self) -> str:
         """The printed name of the method."""
-        return RECIPES[self.method].title
+        return title(self.method)
 
 
 @dataclass(frozen=True)
 class Scan:
-    """MAP of the ranking by Euclidean distance, of raw pixels and of rows of unit length."""
+    """Quality of the ranking by Euclidean distance, of raw pixels and of rows of unit length."""
 
-    raw: float
-    unit: float
+    raw: RankingQuality
+    unit: RankingQuality
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +97,17 @@ class Answers:
 
     ids: Ids
     relevant: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ShownCodes:
+    """The codes behind the answers: of the rows (n, b) and queries (q, b), and the bits of their parts."""
+
+    rows: Codes
+    queries: Codes
+    n_bits: int
+    first_bits: int | None
+    weight: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +124,7 @@ class Demo:
     by_pixels: Answers
     by_code: Answers
     shown: Score  # of the codes behind by_code
+    codes: ShownCodes
     shown_queries: Ids  # queries whose answers are shown
 
 
@@ -130,7 +149,18 @@ def prepare(data: Dataset, seed: int, base_size: int = BASE_SIZE) -> Setup:
     base = KMeansBase(min(base_size, len(U)), random_state=seed).fit(U).points_
     seconds = perf_counter() - start
     truth = LabelTruth(data.y_test, data.y_train)
-    return Setup(data, data.y_train, data.y_test, data.image_shape, U, base, seconds, truth, seed)
+    neighbors = NeighborTruth(data.X_test, data.X_train)
+    return Setup(data, data.y_train, data.y_test, data.image_shape, U, base, seconds, truth, neighbors, seed)
+
+
+def title(method: str) -> str:
+    """The printed name of a recipe or of a quantizer of FAISS."""
+    return PEER_TITLES[method] if method in PEER_TITLES else RECIPES[method].title
+
+
+def peers() -> tuple[str, ...]:
+    """The quantizers of FAISS to compare with; none if FAISS is not installed."""
+    return tuple(PEERS) if find_spec("faiss") else ()
 
 
 def load(name: str, seed: int) -> Setup:
@@ -140,40 +170,49 @@ def load(name: str, seed: int) -> Setup:
 
 
 def scan(setup: Setup) -> Scan:
-    """MAP of the exhaustive l2 scan, of raw pixels and of rows of unit length."""
-    data = setup.data
+    """Quality of the exhaustive l2 scan, of raw pixels and of rows of unit length."""
+    data, neighbors = setup.data, setup.neighbors
     unit_queries = normalize(data.X_test.astype(np.float32))
     return Scan(
-        evaluate_scan(data.X_test, data.X_train, setup.truth).map,
-        evaluate_scan(unit_queries, setup.U, setup.truth).map,
+        evaluate_scan(data.X_test, data.X_train, setup.truth, neighbors=neighbors),
+        evaluate_scan(unit_queries, setup.U, setup.truth, neighbors=neighbors),
     )
 
 
 def score(setup: Setup, method: str, n_bits: int) -> Score:
-    """Quality of a recipe on the shared base set, or the reason why it cannot be fitted."""
-    data = setup.data
+    """Quality of a recipe or of a quantizer of FAISS, or the reason why it cannot be fitted."""
     try:
-        found = measure(
-            _hasher(setup, method, n_bits),
-            data.X_train,
-            data.X_test,
-            setup.truth,
-            metric=partial(evaluate, radius=RADIUS),
-        )
-    except ValueError as error:
+        return _peer_score(setup, method, n_bits) if method in PEERS else _score(setup, method, n_bits)
+    except (ValueError, ImportError) as error:
         return Score(method, n_bits, reason=str(error))
-    seconds = found.fit_seconds + found.encode_seconds
-    return Score(method, n_bits, found.result.map, found.result.f1, seconds)
+
+
+def _score(setup: Setup, method: str, n_bits: int) -> Score:
+    data = setup.data
+    metric = partial(evaluate, radius=RADIUS, neighbors=setup.neighbors)
+    hasher = _hasher(setup, method, n_bits)
+    found = measure(hasher, data.X_train, data.X_test, setup.truth, metric=metric)
+    quality, seconds = found.result, found.fit_seconds + found.encode_seconds
+    first = quality.precision_at_10, quality.recall_at_10
+    return Score(method, n_bits, quality.map, quality.f1, *first, seconds)
+
+
+def _peer_score(setup: Setup, method: str, n_bits: int) -> Score:
+    data, peer = setup.data, FaissQuantizer(PEERS[method], n_bits, random_state=setup.seed)
+    found = measure_peer(peer, data.X_train, data.X_test, setup.truth, neighbors=setup.neighbors)
+    quality, seconds = found.result, found.fit_seconds + found.encode_seconds
+    return Score(method, n_bits, quality.map, None, quality.precision_at_10, quality.recall_at_10, seconds)
 
 
 def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence[Score]) -> Demo:
-    """The demo with what its pictures need: classes and plane of the base set, and the answers."""
+    """The demo with what its pictures need: classes and plane of the base set, answers and codes."""
     data = setup.data
     plane = InductiveEmbedding(2, base=setup.base, random_state=setup.seed).fit(setup.U)
-    candidates = [score for score in scores if score.method == SHOWN_METHOD]
-    shown = min(candidates, key=lambda score: abs(score.n_bits - SHOWN_BITS))
+    shown = _shown(scores)
     hasher = _hasher(setup, shown.method, shown.n_bits).fit(data.X_train)
-    index = HammingIndex(hasher.encode(data.X_train), shown.n_bits)
+    parts = layout_options(hasher)
+    held, asked = hasher.encode(data.X_train), hasher.encode(data.X_test)
+    index = HammingIndex(held, shown.n_bits, **parts)
     depth = min(max(DEPTHS), setup.truth.counts.min())
     return Demo(
         setup,
@@ -184,15 +223,24 @@ def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence
         plane.base_embedding_,
         plane.transform(normalize(data.X_test.astype(np.float32))),
         _answers(setup, nearest_euclidean(data.X_test, data.X_train, depth)),
-        _answers(setup, index.search(hasher.encode(data.X_test), depth)[1]),
+        _answers(setup, index.search(asked, depth)[1]),
         shown,
+        ShownCodes(held, asked, shown.n_bits, index.first_bits, index.weight),
         np.array([np.flatnonzero(setup.y_test == c)[0] for c in np.unique(setup.y_test)]),
     )
 
 
+def _shown(scores: Sequence[Score]) -> Score:
+    """The score whose answers and codes are shown: of the default recipe, if it could be fitted."""
+    fitted = [score for score in scores if score.map is not None and score.method not in PEERS]
+    if not fitted:
+        raise ValueError(f"no recipe could be fitted: {scores[0].reason}")
+    return min(fitted, key=lambda score: (score.method != SHOWN_METHOD, abs(score.n_bits - SHOWN_BITS)))
+
+
 def _hasher(setup: Setup, method: str, n_bits: int) -> Hasher:
     hasher: Hasher = recipe(method, n_bits=n_bits, random_state=setup.seed)
-    if method != LARGE:  # which has its own kind of base set
+    if method not in OWN_BASE:
         hasher.set_params(base=setup.base)
     return hasher
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from manihash import __version__
 from manihash.codes import n_bytes
-from manihash.demo.measure import DEPTHS, RADIUS, Answers, Demo, Score, Setup
+from manihash.demo.drawn_codes import codes_of_queries, nearest_codes
+from manihash.demo.measure import DEPTHS, RADIUS, Answers, Demo, Score, Setup, title
 from manihash.hashers.recipe_table import RECIPES
 from manihash.report import curves, page, pictures, plots
 from manihash.report.section import Curve, Plot, Value
@@ -21,6 +22,7 @@ SECTIONS = {
     "base-set": "Base set",
     "plane": "Two dimensions",
     "answers": "Answers",
+    "codes": "Codes",
     "own": "Your own vectors",
     "facts": "Protocol",
 }
@@ -51,13 +53,17 @@ def demo_page(demo: Demo, made: date) -> str:
         base_seconds=f"{demo.setup.base_seconds:.2f}",
         notes=notes,
         curves=_curves(demo),
-        absent=[RECIPES[m].title for m in _methods(demo) if _has_no_score(demo, m)],
+        absent=[title(m) for m in _methods(demo) if _has_no_score(demo, m)],
+        peers=[title(m) for m in _methods(demo) if m not in RECIPES],
         n_base=len(demo.setup.base),
         base_rows=_base_rows(demo),
         plane=_plane(demo),
         search_titles=titles,
         shown=_shown(demo),
         depths=_depths(demo, titles),
+        codes=demo.codes,
+        codes_of_queries=codes_of_queries(demo),
+        nearest_codes=nearest_codes(demo),
         facts=_facts(demo, made),
     )
 
@@ -65,12 +71,16 @@ def demo_page(demo: Demo, made: date) -> str:
 def headline(demo: Demo) -> str:
     """The result in one sentence."""
     raw, shown = demo.setup.data.X_train[0].nbytes, demo.shown
-    scan = f"ranking by the raw pixels ({raw} bytes per image) reaches {_percent(demo.scan.raw)} %"
-    if shown.map is None:
+    scan = (
+        f"ranking by the raw pixels ({raw} bytes per image) reaches {_percent(demo.scan.raw.map)} % and "
+        f"{_percent(demo.scan.raw.precision_at_10)} %"
+    )
+    if shown.map is None or shown.precision_at_10 is None:
         return f"{scan[0].upper()}{scan[1:]} MAP; {shown.title} gave no codes of {shown.n_bits} bits."
     return (
         f"{shown.title} with {shown.n_bits} bits ({n_bytes(shown.n_bits)} bytes per image) reaches "
-        f"{_percent(shown.map)} % MAP; {scan}. No label was used to learn the codes."
+        f"{_percent(shown.map)} % MAP, and {_percent(shown.precision_at_10)} % of its first ten answers are "
+        f"correct; {scan}. No label was used to learn the codes."
     )
 
 
@@ -79,27 +89,36 @@ def _percent(value: float) -> str:
 
 
 def _score_tables(demo: Demo, notes: Sequence[str]) -> list[dict[str, Any]]:
-    """The tables of MAP and of F1."""
-    lengths = [str(bits) for bits in demo.lengths]
-    scans = [
-        (f"l2 scan, {rows}", *[_ScoreCell(_percent(value))] * len(lengths))
-        for rows, value in (("raw", demo.scan.raw), ("unit", demo.scan.unit))
+    """The tables of MAP, of F1 and of the first ten answers."""
+    raw, unit = demo.scan.raw, demo.scan.unit
+    scans = {
+        "MAP": (raw.map, unit.map),
+        "precision@10": (raw.precision_at_10, unit.precision_at_10),
+        "recall@10": (raw.recall_at_10, unit.recall_at_10),
+    }
+    metrics: list[tuple[str, str, Metric]] = [
+        ("MAP", "MAP", lambda score: score.map),
+        ("F1", f"F1 within Hamming radius {RADIUS}", lambda score: score.f1),
+        ("precision@10", "Precision@10: correct among the first ten", lambda score: score.precision_at_10),
+        ("recall@10", "Recall@10: found of the ten nearest by pixels", lambda score: score.recall_at_10),
     ]
-    by_f1 = [
-        (*row, _ScoreCell(_seconds(demo, method)))
-        for row, method in zip(_score_rows(demo, lambda s: s.f1, notes), _methods(demo), strict=True)
-    ]
+    rows_of_scans = {name: _scan_rows(demo, *values) for name, values in scans.items()}
     return [
         {
-            "head": ["MAP, %", *lengths],
-            "rows": [*scans, *_score_rows(demo, lambda s: s.map, notes)],
-            "caption": "MAP, by code length in bits",
-        },
-        {
-            "head": ["F1, %", *lengths, "time, s"],
-            "rows": by_f1,
-            "caption": f"F1 within Hamming radius {RADIUS}, by code length in bits",
-        },
+            "head": [f"{name}, %", *map(str, demo.lengths), *(["time, s"] if name == "F1" else [])],
+            "rows": [*rows_of_scans.get(name, []), *_score_rows(demo, metric, notes, timed=name == "F1")],
+            "caption": f"{caption}, by code length in bits",
+        }
+        for name, caption, metric in metrics
+    ]
+
+
+def _scan_rows(demo: Demo, raw: float | None, unit: float | None) -> list[tuple[Any, ...]]:
+    """The rows of the exhaustive scans, which have no code length."""
+    return [
+        (f"l2 scan, {rows}", *[_ScoreCell(_percent(value))] * len(demo.lengths))
+        for rows, value in (("raw", raw), ("unit", unit))
+        if value is not None
     ]
 
 
@@ -120,7 +139,8 @@ def _has_no_score(demo: Demo, method: str) -> bool:
     return all(score.map is None for score in demo.scores if score.method == method)
 
 
-def _score_rows(demo: Demo, metric: Metric, notes: Sequence[str]) -> list[tuple[Any, ...]]:
+def _score_rows(demo: Demo, metric: Metric, notes: Sequence[str], *, timed: bool) -> list[tuple[Any, ...]]:
+    """The rows of the methods that have this metric; with ``timed``, the last cell is their time."""
     best = {
         bits: max(
             (_percent(v) for s in demo.scores if s.n_bits == bits and (v := metric(s)) is not None),
@@ -136,10 +156,13 @@ def _score_rows(demo: Demo, metric: Metric, notes: Sequence[str]) -> list[tuple[
             return _ScoreCell(note=notes.index(_note(score)) + 1)
         return _ScoreCell(_percent(number), _percent(number) == best[score.n_bits])
 
-    return [
-        (RECIPES[method].title, *(cell(score) for score in demo.scores if score.method == method))
-        for method in _methods(demo)
-    ]
+    rows = []
+    for method in _methods(demo):
+        scores = [score for score in demo.scores if score.method == method]
+        if any(score.reason or metric(score) is not None for score in scores):
+            time = [_ScoreCell(_seconds(demo, method))] if timed else []
+            rows.append((title(method), *map(cell, scores), *time))
+    return rows
 
 
 def _seconds(demo: Demo, method: str) -> str:
@@ -148,7 +171,7 @@ def _seconds(demo: Demo, method: str) -> str:
 
 
 def _curves(demo: Demo) -> list[dict[str, Any]]:
-    scan = (("l2 scan", 100 * demo.scan.raw),)
+    scan = (("l2 scan", 100 * demo.scan.raw.map),)
     return [
         _length_plot(
             _method_curves(demo, lambda s: s.map),
@@ -174,7 +197,7 @@ def _length_plot(
 
 def _method_curves(demo: Demo, metric: Metric) -> tuple[Curve, ...]:
     found = []
-    for method in _methods(demo):
+    for method in filter(RECIPES.__contains__, _methods(demo)):
         points = [
             (s.n_bits, Value(100 * v))
             for s in demo.scores
@@ -261,7 +284,8 @@ def _facts(demo: Demo, made: date) -> dict[str, str]:
         "Sizes": f"{n:,} rows of {width} pixels to learn from and to search, {len(setup.y_test):,} queries",
         "Correct": "an answer of the query's class; classes were used to measure, never to learn",
         "Settings": f"the recipes' defaults: rows of unit length, {len(setup.base)} k-means centers and 5 "
-        "neighbors as in the paper. The rotated and the large variant are not in the paper",
+        "neighbors as in the paper. The hybrid (graph + ITQ), the rotated and the large variant are not in "
+        "the paper",
         "Seed": f"{setup.seed}; one run, so differences of two or three points may be random",
         "Made": f"by manihash {__version__} on {made.isoformat()} with: manihash demo --data "
         f"{setup.data.name} --bits {','.join(map(str, demo.lengths))} --seed {setup.seed}",

@@ -1,8 +1,8 @@
 """The evaluation harness: codes, rankings and hashers measured on a database, queries and a ground truth.
 
 ``evaluate`` and ``evaluate_lookup`` measure codes, ``evaluate_ranking`` and ``evaluate_scan`` any ranking,
-and ``measure`` a hasher with its times. Queries are visited in blocks: no array of all queries by all rows
-is held.
+``measure`` a hasher and ``measure_peer`` a quantizer of FAISS, with their times. Queries are visited in
+blocks: no array of all queries by all rows is held.
 """
 
 import logging
@@ -26,6 +26,7 @@ from manihash.types import Codes, Floats, Ids, Ints, Mask
 
 if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
+    from manihash.search.faiss_peers import FaissQuantizer
 
 _log = logging.getLogger(__name__)
 
@@ -248,6 +249,25 @@ def measure(
     result = metric(query_codes, codes, truth, hasher.n_bits_, **layout_options(hasher))
     times.append(perf_counter())
     return Measurement(result, *(after - before for before, after in pairwise(times)))
+
+
+def measure_peer(
+    peer: "FaissQuantizer", X: ArrayLike, Q: ArrayLike, truth: Truth, *, neighbors: Truth | None = None
+) -> Measurement[RankingQuality]:
+    """As ``measure``, for a quantizer of FAISS, which ranks by estimated distance and has no look-up."""
+    queries, times = np.asarray(Q), [perf_counter()]
+    peer.fit(X)
+    times.append(perf_counter())
+    codes = peer.encode(X)
+    times.append(perf_counter())
+    index = peer.index(codes)
+
+    def distances(start: int, stop: int) -> Floats:
+        return index.distances(queries[start:stop])
+
+    found = evaluate_ranking(distances, truth, neighbors=neighbors)
+    end = perf_counter()
+    return Measurement(found, times[1] - times[0], times[2] - times[1], 0.0, end - times[2])
 
 
 def relevant_answers(ids: Ids, truth: Truth) -> Mask:
