@@ -72,6 +72,9 @@ docs: .venv/.docs-ready ## build the documentation site in build/site, run its g
 docs-serve: docs ## show the documentation site at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind localhost --directory build/site
 
+figures: setup ## write the tables and numbers of README and docs from docs/results
+	$(BIN)/python docs/_ext/figures.py
+
 pictures: setup ## draw the pictures of README and of the first pages of the documentation
 	$(BIN)/python docs/pictures.py
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import record
 
 from manihash import KMeansBase, LabelTruth, evaluate, load_dataset, recipe
 from manihash.evaluation.harness import measure
@@ -69,11 +70,9 @@ def main() -> None:
     parser.add_argument("--data", default="mnist", choices=["mnist", "cifar10-gist"])
     parser.add_argument("--recipe", default="", help="names with semicolons; all by default")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
     asked = parser.parse_args()
     data = load_dataset(asked.data)
     truth = LabelTruth(data.y_test, data.y_train)
-    results = []
     print("| method | bits | ours, MAP % | spread | public code | difference |\n|---|---|---|---|---|---|")
     for name, bits, reference in lines(asked.data, [part for part in asked.recipe.split(";") if part]):
         found = map_of_seeds(data, truth, name, bits, asked.seeds)
@@ -81,9 +80,8 @@ def main() -> None:
         theirs, difference = ("–", "–") if reference is None else (f"{reference}", f"{mean - reference:+.1f}")
         print(f"| {name} | {bits} | {mean:.1f} | {np.std(found):.1f} | {theirs} | {difference} |")
         sys.stdout.flush()
-        results.append({"method": name, "bits": bits, "map": found, "reference": reference})
-    if asked.json:
-        asked.json.write_text(json.dumps({"data": asked.data, "results": results}, indent=1))
+        values = [round(value / 100, 4) for value in found]
+        record(f"{asked.data}-baselines", f"{name}, {bits} bits", {"MAP": values})
 
 
 if __name__ == "__main__":

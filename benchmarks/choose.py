@@ -6,15 +6,12 @@ Writes ``docs/results/choose.json`` set by set, so that an interrupted run loses
 """
 
 import argparse
-import json
-import os
-import platform
 import time
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import record
 
 from manihash import EuclideanTruth, LabelTruth, load_dataset, recipe
 from manihash.advice.candidates import Candidate, Measured, candidates
@@ -28,7 +25,6 @@ from manihash.evaluation import NeighborTruth
 BITS, SEED, SAMPLE = 64, 0, 20_000
 GOALS = ("auto", "ranking", "lookup", "neighbors")
 FULL = {"digits": None, "mnist": None, "cifar10-gist": None, "photo-sift1m": 200_000}
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "choose.json"
 
 
 def measured(candidate: Candidate, sample: Sample, kinds: dict[str, Truths]) -> dict[str, Measured]:
@@ -133,14 +129,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(FULL), help="sets of the part full")
     options = parser.parse_args()
-    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in options.only.split(","):
         start = time.perf_counter()
         print(name, flush=True)
-        held.setdefault("full", {})[name] = full_set(name, FULL[name])
-        held["machine"] = f"{os.cpu_count()} cores, {platform.machine()}"
-        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
-        for row in held["full"][name]["goals"]:
+        found = full_set(name, FULL[name])
+        record("choose", f"full, {name}", found)
+        for row in found["goals"]:
             print("  ", {key: value for key, value in row.items() if key != "scores"}, flush=True)
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
 

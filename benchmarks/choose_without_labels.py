@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from choose import RESULTS
+from _results import held, record
 from choose_sets import sets
 from sklearn.cluster import KMeans
 
@@ -160,14 +160,13 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, help="folder of unpacked packages, see choose_sets.py")
     parser.add_argument("--only", default="", help="only sets whose name contains this")
     options = parser.parse_args()
-    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    part = held.setdefault("without labels", {"sets": {}})
+    part = held("choose").get("without labels", {"results": {"sets": {}}})["results"]
     for name, make in sets(options.packages).items():
         if options.only in name:
             part["sets"][name] = measured(*make())
             print(name, part["sets"][name]["statistics"], flush=True)
         part["left out"] = {goal: left_out(part["sets"], goal) for goal in GOALS}
-        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
+        record("choose", "without labels", part)
     print(json.dumps(part["left out"], indent=1))
 
 

@@ -15,23 +15,20 @@ os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
+from _results import record
 
 from manihash import dedup, load_dataset, recipe, verified_duplicates
 
 ROWS, COPIES, BITS, REPEATS = 20_000, 1_000, 128, 3
 # Thresholds that most copies reach and few other pairs do.
 COSINE = {"cifar10-gist": 0.985, "mnist": 0.98}
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "duplicates.json"
 
 
 def planted(name: str) -> tuple[Any, Any]:
@@ -111,7 +108,6 @@ def measured(name: str) -> dict[str, Any]:
             }
             for s in found.curve
         ],
-        "date": str(date.today()),
     }
 
 
@@ -119,14 +115,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", default="cifar10-gist,mnist")
     faiss.omp_set_num_threads(1)
-    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in parser.parse_args().sets.split(","):
-        held[name] = measured(name)
-        print(
-            name, json.dumps({key: value for key, value in held[name].items() if key != "curve"}), flush=True
-        )
-        held["machine"] = f"one thread of {os.cpu_count()} cores, {platform.machine()}"
-        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
+        found = measured(name)
+        record("duplicates", name, found, machine={"threads": "1"})
+        print(name, json.dumps({key: value for key, value in found.items() if key != "curve"}), flush=True)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,11 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from _results import record
 from playwright.sync_api import sync_playwright
 
 from manihash import LSH, load_dataset, recipe
-from manihash.paper.run.provenance import machine, now
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "explore.json"
 REPEATS, PAN_SECONDS = 5, 5
 POINTS = 100_000
 BARE = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
@@ -154,10 +153,8 @@ def main() -> None:
         "panning": {"points": POINTS, **pan},
         "load": round(os.getloadavg()[0], 1),
         "browser": f"Chromium {version}",
-        "machine": machine(),
-        "date": now(),
     }
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    record("explore", "page", found)
     print(json.dumps(found, indent=1))
 
 

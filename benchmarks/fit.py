@@ -8,31 +8,18 @@ busy machine slows both; the median ratio is reported. Each number of threads ru
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 
 import numpy as np
+from _results import record
 
 BLOCK, M, ROUNDS, K = 2048, 400, 10, 5
 # The BLAS inside faiss-cpu does not recognize new CPUs: select its fastest float kernels.
 PEER_BLAS = {"OPENBLAS_CORETYPE": "SkylakeX", "OMP_WAIT_POLICY": "PASSIVE"}
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "fit.json"
-BARS = {
-    ("k-means, m = 400", 1): 1.15,
-    ("k-means 1M x 128, m = 1,000", 1): 1.5,
-    ("encode imh-tsne", 1): 1.3,
-    ("encode imh-tsne", 2): 1.25,
-    ("fit imh-tsne", 2): 1.7,
-    ("fit imh-large", 2): 45,
-    ("encode imh-large", 2): 2.8,
-    ("encode imh-large-fast", 2): 1.2,
-}
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -168,16 +155,6 @@ def measured_apart(threads: int, repeats: int, part: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def table(found: dict[int, dict[str, float]]) -> str:
-    """Print the ratios with their targets."""
-    lines = ["| work, in products | 1 thread | 2 threads | bar |", "|---|---|---|---|"]
-    for name in dict.fromkeys(name for ratios in found.values() for name in ratios):
-        cells = [f"{found[t][name]:.2f}" if name in found.get(t, {}) else "" for t in (1, 2)]
-        bars = [f"{BARS[name, t]} ({t})" for t in (1, 2) if (name, t) in BARS]
-        lines.append(f"| {name} | {cells[0]} | {cells[1]} | {', '.join(bars)} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
@@ -189,17 +166,12 @@ def main() -> None:
         threads, part = options.only.split(",")
         print(json.dumps(measure(int(threads), options.repeats, part)))
         return
-    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"threads": {}}
-    found = {int(threads): ratios for threads, ratios in held["threads"].items()}
     for threads in map(int, options.threads.split(",")):
         for part in options.parts.split(","):
-            found.setdefault(threads, {}).update(measured_apart(threads, options.repeats, part))
-    print(table(found))
-    machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
-        json.dumps({"date": str(date.today()), "machine": machine, "threads": found}, indent=1) + "\n"
-    )
+            found = measured_apart(threads, options.repeats, part)
+            name = f"{part}, {threads} thread{'s' * (threads > 1)}"
+            record("fit", name, found, machine={"threads": str(threads)})
+            print(name, json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

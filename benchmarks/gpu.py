@@ -6,7 +6,6 @@ fits need MNIST in the folder that MANIHASH_DATA names, and are skipped without 
 """
 
 import argparse
-import datetime
 import json
 import os
 import statistics
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 import triton
+from _results import FOLDER, record
 
 import manihash
 from manihash import IMH, ITQRotation, KMeansBase, TensorIndex, on_device
@@ -106,7 +106,8 @@ def encoding() -> dict[str, Any]:
     X = rows(N)
     hasher = model(X)
     B = torch.as_tensor(hasher.base_points_).to(X)
-    found: dict[str, Any] = {"floors": floors(X, B)}
+    shape = {"n": N, "d": D, "m": M, "k": K, "r": R}
+    found: dict[str, Any] = {"shape": shape, "floors": floors(X, B)}
     some = X[:: N // 16384]
     exact = encode_in_torch(hasher, some.double())
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -196,15 +197,12 @@ def searching(n: int = 100_000_000, q: int = 1000, k: int = 100) -> dict[str, An
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
-    parser.add_argument("--out", help="also write the JSON document to this file")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of h200.json")
     options = parser.parse_args()
-    found: dict[str, Any] = {
-        "date": datetime.date.today().isoformat(),
+    card = {
         "card": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "triton": triton.__version__,
-        "shape": {"n": N, "d": D, "m": M, "k": K, "r": R},
     }
     steps: dict[str, Callable[[], Any]] = {
         "encode": encoding,
@@ -215,14 +213,10 @@ def main() -> None:
         steps["fit 400"] = lambda: fitting(400, None, rotated=False)
         steps["fit 10,000"] = lambda: fitting(10_000, 64, rotated=True)
     for name, step in steps.items():
-        found[name] = step()
+        found = step()
         torch.cuda.empty_cache()
-        if not options.json:
-            print(name, json.dumps(found[name], indent=1), flush=True)
-        if options.out:
-            Path(options.out).write_text(json.dumps(found, indent=1))
-    if options.json:
-        print(json.dumps(found))
+        record("h200", name, found, folder=options.out, machine=card)
+        print(name, json.dumps(found, indent=1), flush=True)
 
 
 if __name__ == "__main__":

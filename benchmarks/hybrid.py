@@ -7,19 +7,17 @@ part.
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import record
 
 from manihash import EuclideanTruth, LabelTruth, evaluate, load_dataset, recipe
 from manihash.evaluation import NeighborTruth, evaluate_ranking
 from manihash.evaluation.truth import Truth
-from manihash.paper.run.provenance import machine, now
 from manihash.search import asymmetric_distances
 from manihash.types import Floats
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "hybrid.json"
 BITS, SPLITS, WEIGHTS = 64, (32, 24), (0.5, 0.25)
 
 
@@ -71,7 +69,6 @@ def main() -> None:
     parser.add_argument("--data", default="mnist,photo-sift1m,topics")
     parser.add_argument("--splits", default=",".join(map(str, SPLITS)), help="bits of the first part")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     for name in options.data.split(","):
         X, Q, truth = data(name)
@@ -82,10 +79,7 @@ def main() -> None:
                     "imh-hybrid", None, seed, first__n_bits=first, second__n_bits=BITS - first
                 ).fit(X)
                 found = figures(hasher, X, Q, truth, neighbors)
-                held = json.loads(options.out.read_text("utf-8")) if options.out.exists() else {}
-                row = held.setdefault(name, {}).setdefault(f"{first} + {BITS - first}", {})
-                row[f"seed {seed}"] = found | {"date": now(), "machine": machine()}
-                options.out.write_text(json.dumps(held, indent=1) + "\n")
+                record("hybrid", f"{name}, {first} + {BITS - first}, seed {seed}", found)
                 print(name, first, seed, json.dumps(found), flush=True)
 
 

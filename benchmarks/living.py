@@ -8,23 +8,20 @@ at random moments and run again. Writes ``docs/results/living.json``.
 
 import argparse
 import json
-import os
-import platform
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import record
 from scipy.ndimage import rotate
 
 from manihash import HammingIndex, LabelTruth, evaluate, load_dataset, open_store, recipe
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "living.json"
 BITS, DRAW, FRESH_DRAWS, OTHER_DRAWS, KILLS = 64, 1_000, 200, 50, 20
 
 
@@ -163,11 +160,8 @@ def main() -> None:
     given = parser.parse_args()
     for part in given.parts.split(","):
         key, found = part if part == "kills" else f"{part}, {given.recipe}", PARTS[part](given.recipe)
-        held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        held |= {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "date": str(date.today())}
-        held[key] = found
+        record("living", key, found)
         print(key, json.dumps(found), flush=True)
-        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
 
 
 if __name__ == "__main__":

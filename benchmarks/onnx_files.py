@@ -5,7 +5,6 @@ Writes ``docs/results/onnx.json``.
 """
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from _results import record
 from onnx import TensorProto, helper, numpy_helper
 
 from manihash import (
@@ -32,9 +32,7 @@ from manihash import (
     load_dataset,
 )
 from manihash import PCA as PCAEmbedding
-from manihash.paper.run.provenance import machine, now
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "onnx.json"
 WIDTH, POINTS, REPEATS, CALLS = 784, 400, 5, 400
 SMALL = {"base": KMeansBase(POINTS), "embedding": PCAEmbedding()}
 MODELS = {
@@ -96,19 +94,15 @@ def measured(name: str, X: Any, y: Any, Q: Any, folder: Path) -> dict[str, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__).parse_args()
     data = load_dataset("mnist")
     X, y, Q = data.X_train[:10_000], data.y_train[:10_000], data.X_train[20_000:40_000].astype(np.float32)
-    results: dict[str, Any] = {"date": now(), "machine": machine(), "onnxruntime": onnxruntime.__version__}
-    results["models"] = {}
     with tempfile.TemporaryDirectory() as folder:
         bare_product(Path(folder) / "product.onnx")
         for name in MODELS:
-            results["models"][name] = measured(name, X.astype(np.float32), y, Q, Path(folder))
-            print(name, results["models"][name], flush=True)
-            options.out.write_text(json.dumps(results, indent=1) + "\n")
+            found = measured(name, X.astype(np.float32), y, Q, Path(folder))
+            record("onnx", name, found, machine={"onnxruntime": onnxruntime.__version__})
+            print(name, found, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,13 @@
 """
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import record
 
 from manihash import IMH, TSNE, ExactNeighbors, KMeansBase, LargeBase, ReducedBase, load_dataset, recipe
 from manihash.evaluation.harness import evaluate, measure
@@ -23,7 +19,6 @@ from manihash.evaluation.truth import LabelTruth
 from manihash.paper.tasks.classify import LinearSVM, chosen_cost
 
 BITS, POINTS = 64, 4_000
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "large.json"
 Make = Callable[[], Any]
 
 
@@ -39,7 +34,7 @@ def plain(base: Any, **options: Any) -> Make:
 
 PARTS: dict[str, dict[str, Make]] = {
     "mnist": {
-        "imh-tsne": named("imh-tsne"),
+        "imh-tsne-turned": named("imh-tsne-turned"),
         "imh-large": named("imh-large"),
         "imh-large, all base points looked at": named("imh-large", base__base__neighbors=ExactNeighbors()),
         "imh-large-fast": named("imh-large-fast"),
@@ -48,7 +43,7 @@ PARTS: dict[str, dict[str, Make]] = {
         "imh-hybrid": named("imh-hybrid"),
     },
     "cifar10-gist": {
-        "imh-tsne": named("imh-tsne"),
+        "imh-tsne-turned": named("imh-tsne-turned"),
         "imh-large": named("imh-large"),
         "imh-large-ee": named("imh-large-ee"),
         "imh-large-ee, unit length": named("imh-large-ee", normalize=True),
@@ -117,15 +112,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     options = parser.parse_args()
-    held = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     start = time.perf_counter()
     for part, name, found in rows(options.parts.split(","), options.seeds, options.only):
         table = {key: [round(row[key], 4) for row in found] for key in found[0]}
-        held.setdefault(part, {})[name] = table | {"date": str(date.today())}
+        record("large", f"{part}, {name}", table)
         means = ", ".join(f"{key} {statistics.mean(each):.4f} {each}" for key, each in table.items())
         print(f"{time.perf_counter() - start:6.0f} s  {part}, {name}: {means}", flush=True)
-        held["machine"] = f"{os.cpu_count()} cores, {platform.machine()}"
-        RESULTS.write_text(json.dumps(held, indent=1) + "\n")
 
 
 if __name__ == "__main__":

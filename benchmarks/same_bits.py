@@ -8,17 +8,14 @@ process that fitted the models. The number of differing bits must be 0.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-from datetime import date
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import record
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "same-bits.json"
 RECIPES = ["imh-tsne", "imh-large", "imh-graph", "agh", "itq"]
 KERNELS = ["own", "Haswell", "Sandybridge"]
 # Threads, rows in a batch (0: all), library, and the most rows to encode: calls of one row take long.
@@ -106,15 +103,9 @@ def main() -> None:
         folder, dataset, recipes = options.worker
         print(json.dumps(worker(folder, dataset, recipes.split(","))))
         return
-    found = json.loads(RESULTS.read_text())["sets"] if RESULTS.exists() else {}
-    asked = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    )
     for dataset in options.data.split(","):
-        found.setdefault(dataset, {}).update(measured(dataset, options.recipes.split(",")))
-        about = {"date": str(date.today()), "commit": asked.stdout.strip()}
-        about["machine"] = f"{os.cpu_count()} cores, {platform.machine()}"
-        RESULTS.write_text(json.dumps(about | {"sets": found}, indent=1) + "\n")
+        for name, found in measured(dataset, options.recipes.split(",")).items():
+            record("same-bits", f"{dataset}, {name}", found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import random
 import signal
 import statistics
@@ -19,18 +18,17 @@ import sys
 import tempfile
 import threading
 import time
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import record
 
 from manihash import load, load_dataset
 from manihash.files.formats import open_vectors, read_rows
 from manihash.rows import dask as dask_rows
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "scale.json"
 MILLION = 1_000_000
 M, BITS, KILLS = 1000, 64, 20
 
@@ -174,13 +172,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "manihash-scale")
     options = parser.parse_args()
     options.folder.mkdir(exist_ok=True)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in options.parts or parts:
         found = parts[name](options.folder)
         if name != "write":
-            results[name] = {**found, "machine": f"{os.cpu_count()} cores, {platform.machine()}"}
-            results[name]["date"] = date.today().isoformat()
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            record("scale", name, found)
         print(json.dumps({name: found}, indent=1), flush=True)
 
 

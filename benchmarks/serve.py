@@ -6,7 +6,6 @@ answer, and an exact FAISS index of the vectors behind the same framework.
 """
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -22,12 +21,11 @@ from typing import Any
 
 import numpy as np
 import orjson
+from _results import record
 from load import Load, drive, request_bytes
 
 from manihash import HammingIndex, load_dataset, recipe
-from manihash.paper.run.provenance import machine, now
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "serve.json"
 K, CLIENTS, ROUNDS, SECONDS = 10, (1, 16, 128), 5, 3.0
 REQUESTS, MALFORMED = 100_000, 100  # one of so many is malformed
 KILLS = 20
@@ -254,15 +252,12 @@ def main() -> None:
     if options.server:
         run_server(options.server, options.folder)
         return
-    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     tests = {"load": load_test, "malformed": malformed_test, "kill": kill_test}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         queries = prepare(folder)
         for part in options.parts.split(","):
-            found = tests[part](folder, queries)
-            results[part] = {"date": now(), "machine": machine(), "results": found}
-            RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+            record("serve", part, tests[part](folder, queries))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "mathml",
+    "figures",
     "api_reference",
     "repository_links",
 ]

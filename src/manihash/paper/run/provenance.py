@@ -8,12 +8,14 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from threadpoolctl import threadpool_info
+
 from manihash import __version__
 
 
 @cache
 def machine() -> dict[str, str]:
-    """Versions, commit, processor and cores: what a number may depend on besides its trial."""
+    """Versions, commit, processor and instruction set: what a number may depend on besides its trial."""
     return {
         "manihash": __version__,
         "commit": _commit(),
@@ -21,6 +23,7 @@ def machine() -> dict[str, str]:
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
         "processor": _processor(),
         "cores": str(cores()),
+        "instructions": _instructions(),
     }
 
 
@@ -41,6 +44,16 @@ def _commit() -> str:
         return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+
+
+def _instructions() -> str:
+    """The instruction set that BLAS chose its kernels for."""
+    import numpy as np  # noqa: F401  # loads BLAS
+
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    kernels = pools[0].get("architecture", "unknown") if pools else "unknown"
+    known = {"AVX-512": ("SkylakeX", "Cooperlake", "Sapphire"), "AVX2": ("Haswell", "Zen")}
+    return next((name for name, names in known.items() if kernels.startswith(names)), kernels)
 
 
 def _processor() -> str:

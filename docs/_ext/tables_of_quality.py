@@ -1,0 +1,158 @@
+"""Tables of quality: each function returns the lines of one table, from the results of ``read(name)``."""
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from _results import FOLDER
+
+Read = Callable[[str], Any]
+REFERENCES = json.loads((FOLDER / "references.json").read_text("utf-8"))
+
+
+def lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table."""
+    titles, *body = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (header, *rows)]
+    return [titles, "|---" * len(header) + "|", *body]
+
+
+def mean(values: Sequence[float], digits: int = 3) -> str:
+    return f"{statistics.mean(values):.{digits}f}"
+
+
+def deviation(values: Sequence[float]) -> str:
+    """Mean ± standard deviation over seeds."""
+    return f"{mean(values)} ± {statistics.stdev(values):.3f}" if len(values) > 1 else mean(values)
+
+
+def spread(values: Sequence[float], scale: float = 1, digits: int = 3) -> str:
+    """Mean (smallest – largest) over seeds."""
+    own = [scale * value for value in values]
+    if min(own) == max(own):
+        return mean(own, digits)
+    return f"{mean(own, digits)} ({min(own):.{digits}f} – {max(own):.{digits}f})"
+
+
+def code(name: str) -> str:
+    """The name of a recipe in the style of code; words after it stay as they are."""
+    recipe, comma, rest = name.partition(",")
+    return f"`{recipe}`{comma}{rest}"
+
+
+def reference(method: str, bits: int, kind: str = "mnist") -> float:
+    """What the public code of a method reaches, as a fraction."""
+    table = REFERENCES[kind]
+    return table[method][table["bits"].index(bits)] / 100
+
+
+def by_seed(read: Read, part: str) -> list[Any]:
+    """The results of all seeds of a part of the hybrid codes."""
+    source = read("hybrid")
+    return [source[name] for name in source.parts if name.startswith(f"{part}, seed ")]
+
+
+def overview(read: Read) -> list[str]:
+    """README: the recipes beside the paper's method and a scan."""
+    hybrid = [found["weight 0.25"] for found in by_seed(read, "mnist, 24 + 40")]
+    keys = ("MAP", "F1 first part", "precision@10")
+    rows = [
+        ["`imh-hybrid`", "8", *(mean([found[key] for found in hybrid]) for key in keys), str(len(hybrid))]
+    ]
+    for name, title, source, part in (
+        ("imh-graph", "`imh-graph`", "large", "mnist, imh-graph"),
+        ("imh-tsne", "`imh-tsne`, the paper's method", "seeds", "imh-tsne, 64 bits"),
+        ("authors", "code of the paper's authors", "", ""),
+        ("itq", "`itq`", "seeds", "itq, 64 bits"),
+    ):
+        if name == "authors":
+            f1 = reference("imh-tsne", 64, "mnist, F1 within radius 2")
+            rows.append([title, "8", f"{reference('imh-tsne', 64):.3f}", f"{f1:.3f}", "", "5"])
+            continue
+        found = read(source)[part]
+        figures = [deviation(found[key]) if key in found else "" for key in ("MAP", "F1", "precision@10")]
+        rows.append([title, "8", *figures, str(len(found["MAP"]))])
+    scan = read("seeds")["scan of the pixels"]
+    rows.append(["scan of the pixels", "784", f"{scan['MAP']:.3f}", "", f"{scan['precision@10']:.3f}", ""])
+    return lines(["", "bytes", "MAP", "F1", "precision@10", "seeds"], rows)
+
+
+def seeds(read: Read, *names: str) -> list[str]:
+    """MAP and F1 of some recipes by code length, mean ± standard deviation over seeds."""
+    lengths, source = (16, 32, 64, 128), read("seeds")
+    rows = []
+    for name in names:
+        found = [source[f"{name}, {bits} bits"] for bits in lengths]
+        rows.append([f"MAP, `{name}`", *(deviation(each["MAP"]) for each in found)])
+        if name in REFERENCES["mnist"]:
+            rows.append(["MAP, the authors' code", *(f"{reference(name, bits):.3f}" for bits in lengths)])
+        rows.append([f"F1 within radius 2, `{name}`", *(deviation(each["F1"]) for each in found)])
+    return lines(["", *(f"{bits} bits" for bits in lengths)], rows)
+
+
+def kernels(read: Read) -> list[str]:
+    """The MAP of each seed with two instruction sets."""
+    source = read("seeds")
+    rows = []
+    for title, part in (("AVX-512", "imh-tsne, 64 bits"), ("AVX2", "imh-tsne, 64 bits, AVX2")):
+        values = source[part]["MAP"]
+        rows.append([title, *(f"{value:.3f}" for value in values), mean(values)])
+    return lines(["MAP, 64 bits", *(f"seed {seed}" for seed in range(len(rows[0]) - 2)), "mean"], rows)
+
+
+def baselines(read: Read, data: str, *names: str) -> list[str]:
+    """MAP in percent of methods by length; in parentheses that of their public code."""
+    table, source = REFERENCES[data], read(f"{data}-baselines")
+
+    def cell(name: str, bits: int) -> str:
+        found = source.get(f"{name}, {bits} bits")
+        ours = mean([100 * value for value in found["MAP"]], 1) if found else ""
+        return f"{ours} ({100 * reference(name, bits, data):.1f})" if name in table else ours
+
+    names = names or tuple(name for name in table if name != "bits")
+    lengths = [
+        bits for bits in table["bits"] if any(f"{name}, {bits} bits" in source.parts for name in names)
+    ]
+    return lines(
+        ["MAP, %", *(f"{bits} bits" for bits in lengths)],
+        [[code(name), *(cell(name, bits) for bits in lengths)] for name in names],
+    )
+
+
+def large(read: Read, data: str, *names: str) -> list[str]:
+    """MAP, F1 and recall of large base sets, mean and range over seeds."""
+    keys = {
+        "MAP": "MAP",
+        "F1": "F1, radius 2",
+        "precision@10": "precision@10",
+        "recall": "recall of base points",
+    }
+    found = {name: read("large")[f"{data}, {name}"] for name in names}
+    shown = [key for key in keys if any(key in own for own in found.values())]
+    rows = [
+        [code(name), *(spread(own[key]) if key in own else "" for key in shown)]
+        for name, own in found.items()
+    ]
+    return lines(["64 bits", *(keys[key] for key in shown)], rows)
+
+
+def svm(read: Read) -> list[str]:
+    source = read("large")
+    parts = [part for part in source.parts if part.startswith("svm, ")]
+    rows = [[part.removeprefix("svm, "), spread(source[part]["accuracy"], 100, 1)] for part in parts]
+    return lines(["", "accuracy, %"], rows)
+
+
+def hybrid(read: Read, data: str) -> list[str]:
+    """Splits and weights of hybrid codes on one data set, mean over seeds."""
+    source, rows = read("hybrid"), []
+    splits = dict.fromkeys(part.split(", ")[1] for part in source.parts if part.startswith(f"{data}, "))
+    for split in splits:
+        found = by_seed(read, f"{data}, {split}")
+        for weight in found[0]:
+            figures = [
+                mean([own[weight][key] for own in found]) if key in found[0][weight] else ""
+                for key in ("MAP", "precision@10", "recall@10", "F1 first part")
+            ]
+            rows.append([split, weight, *figures, str(len(found))])
+    return lines(["bits", "ranking", "MAP", "precision@10", "recall@10", "F1, first part", "seeds"], rows)

@@ -1,0 +1,242 @@
+"""Tables of times, tools and programs: each function returns the lines of one table; see ``figures``."""
+
+from tables_of_quality import Read, lines
+
+
+def earlier(read: Read, name: str) -> list[str]:
+    """A table of an earlier measurement that no command repeats."""
+    found = read("earlier")[name]
+    return lines(found["columns"], found["rows"])
+
+
+TARGETS = {
+    "fit imh-tsne": "1.7 (two)",
+    "encode imh-tsne": "1.3, 1.25",
+    "fit imh-large": "45 (two)",
+    "encode imh-large": "2.8 (two)",
+    "encode imh-large-fast": "1.2 (two)",
+    "k-means, m = 400": "1.15 (one)",
+    "k-means 1M x 128, m = 1,000": "1.5 (one)",
+}
+
+
+def fit(read: Read) -> list[str]:
+    """Times in products, by threads."""
+    source = read("fit")
+    found: dict[str, dict[int, float]] = {}
+    for part in ("recipes", "k-means", "peers"):
+        for threads, ending in ((1, "1 thread"), (2, "2 threads")):
+            for name, value in (source.get(f"{part}, {ending}") or {}).items():
+                found.setdefault(name, {})[threads] = value
+    found.pop("one product, seconds", None)
+    rows = [
+        [name, *(f"{own[t]:.2f}" if t in own else "" for t in (1, 2)), TARGETS.get(name, "")]
+        for name, own in found.items()
+    ]
+    return lines(["work, in products", "one thread", "two threads", "target"], rows)
+
+
+def warm_start(read: Read) -> list[str]:
+    """K-means that learns from a sample first."""
+    found = read("fit")["warm, 2 threads"]
+    titles = {
+        "ten rounds": "ten iterations on all rows",
+        "five rounds": "five iterations on all rows",
+        "warm start": "ten on the sample, two on all rows",
+    }
+    rows = [
+        [title, f"{found[f'k-means of 1M SIFT, {name}']:.1f}", f"{found[f'its sum of squares, {name}']:.4f}"]
+        for name, title in titles.items()
+    ]
+    return lines(["", "products", "sum of squares / that of ten iterations"], rows)
+
+
+def scale(read: Read) -> list[str]:
+    """Time and memory of two and twenty million rows."""
+    rows = []
+    for work in ("fit", "encode"):
+        found = read("scale")[work]
+        seconds = [f"{run['seconds']:.1f} s" for run in found["runs"]]
+        memory = [f"{run['anonymous_MiB']} MiB" for run in found["runs"]]
+        rows += [[work, *seconds, f"{found['time_per_row_20M_over_2M']:.2f}"]]
+        rows += [["its peak anonymous memory", *memory, ""]]
+    return lines(["", "2M rows", "20M rows", "time per row, 20M over 2M"], rows)
+
+
+def gpu_encode(read: Read) -> list[str]:
+    """Times of encode on a GPU beside lower bounds."""
+    found = read("h200")["encode"]
+    floors = found["floors"]
+    bounds = {
+        "X read once": "read X",
+        "product, half precision": "half product",
+        "product, TF32": "TF32 product",
+        "product, float32": "float32 product",
+    }
+    rows = [[f"*lower bound: {title}*", f"{floors[f'{key}, ms']:.2f}", ""] for title, key in bounds.items()]
+    rows.append(["*torch's `topk` of 5 alone*", f"{floors['topk of 5, ms']:.1f}", ""])
+    names = [name for name in found if isinstance(found[name], dict) and "ms" in found[name]]
+    rows += [
+        [name, f"{found[name]['ms']:.1f}", f"{found[name]['bits off']:.1e}".replace("0.0e+00", "0")]
+        for name in names
+    ]
+    return lines(["", "ms", "bits off"], rows)
+
+
+def gpu_rest(read: Read) -> list[str]:
+    """Fit, search and streaming on a GPU."""
+    source = read("h200")
+    rows = []
+    for part, title in (
+        ("fit 400", "fit on MNIST, m = 400"),
+        ("fit 10,000", "fit, m = 10,000, rotated, PCA to 64"),
+    ):
+        found = source[part]
+        maps = ", ".join(f"{value:.3f}" for value in found["MAP"])
+        rows.append([title, f"{found['fit, s']:.2f}", f"MAP {maps}"])
+    search, stream = source["search"], source["stream"]
+    rows.append(
+        [
+            f"exact top {search['k']} of {search['codes']:,} codes of 64 bits, {search['queries']:,} queries",
+            f"{search['search, all distinct, s']:.3f}",
+            f"{search['search, 5,000 distinct, s']:.3f} if only 5,000 are distinct",
+        ]
+    )
+    note = f"the copy from pinned memory alone takes {stream['copy from pinned memory, s']:.3f}"
+    rows.append([f"encode a memory map of {stream['GB']:.1f} GB", f"{stream['encode, s']:.3f}", note])
+    return lines(["", "s", ""], rows)
+
+
+def onnx(read: Read) -> list[str]:
+    """Bits of ONNX files that differ, and the time of one row."""
+    source, rows = read("onnx"), []
+    for name in source.parts:
+        found = source[name]
+        cells = [
+            [f"{found[f'{kind}, bits that differ']:,}", f"{found[f'{kind}, one row in products']:.2f}"]
+            for kind in ("float32", "float64")
+        ]
+        rows.append([name, *cells[0], *cells[1]])
+    return lines(
+        ["model, 64 bits", "float32: bits that differ", "one row", "float64: bits that differ", "one row"],
+        rows,
+    )
+
+
+def explore(read: Read) -> list[str]:
+    """Times of the page of ``manihash explore``."""
+    found = read("explore")["page"]
+    first, panning = found["first_picture"], found["panning"]
+    seconds = (
+        f"{first['seconds']:.2f} s in the median of {len(first['all'])}, {min(first['all']):.2f} s at best"
+    )
+    rows = [[f"first picture of {first['rows']:,} rows of MNIST, server ready", seconds]]
+    kinds = {"pixels": panning["page"], "WebGL in software": panning["webgl"]}
+    points = f"{panning['points']:,} points"
+    rows += [
+        [f"drawing {points} once, {kind}", f"{own['draw_milliseconds']:.1f} ms"]
+        for kind, own in kinds.items()
+    ]
+    rows += [
+        [f"frames per second when panning {points}, {kind}", f"{own['frames_per_second']:.1f}"]
+        for kind, own in kinds.items()
+    ]
+    return lines(["", ""], rows)
+
+
+def duplicates(read: Read) -> list[str]:
+    """Planted copies found by codes and vectors, beside FAISS."""
+    source = read("duplicates")
+    keys = {
+        "cosine": "cosine",
+        "radius": "radius",
+        "candidates": "candidate pairs",
+        "copies found": "copies found",
+        "precision": "precision",
+        "seconds": "seconds",
+        "seconds of FAISS range_search": "FAISS",
+        "FAISS / ours": "FAISS / ours",
+    }
+    rows = [
+        [part, *(f"{found[key]:,}" if isinstance(found[key], int) else f"{found[key]:.3g}" for key in keys)]
+        for part in source.parts
+        for found in [source[part]]
+    ]
+    return lines(["set", *keys.values()], rows)
+
+
+def living(read: Read, name: str) -> list[str]:
+    """Drift, update and refit of a recipe, and updates that were killed."""
+    source = read("living")
+    drift, update, refit = (source[f"{part}, {name}"] for part in ("drift", "update", "refit"))
+    kills = source["kills"]
+    alarms = [
+        drift[f"alarms in 50 draws {kind}"] for kind in ("with noise", "of rotated rows", "of new digits")
+    ]
+    rows = [
+        [
+            "alarms at level 1 % in 200 draws of 1,000 fresh rows",
+            str(drift["alarms in 200 draws of fresh rows"]),
+        ],
+        [
+            "alarms in 50 draws of 1,000 rows: noise of 0.2 per pixel / rotated by 20 degrees / new digits",
+            " / ".join(map(str, alarms)),
+        ],
+        [
+            "fit on digits 0 to 7, updated with 8 and 9: old rows whose code is unchanged",
+            f"{update['old rows whose code is unchanged']:.1%}",
+        ],
+        [
+            "MAP over all digits before / after the update, and of a full fit",
+            f"{update['MAP before the update']:.3f} / {update['MAP after the update']:.3f}, "
+            f"{update['MAP of a full fit']:.3f}",
+        ],
+        [
+            "refit with another seed: bits that change, against a fit from nothing",
+            f"{refit['bits that change by the refit']:.1%}, {refit['bits that change by a fresh fit']:.0%}",
+        ],
+        [
+            "MAP of the old model / after the refit / of a fit from nothing",
+            f"{refit['MAP of the old model']:.3f} / {refit['MAP after the refit']:.3f} / "
+            f"{refit['MAP of a fresh fit']:.3f}",
+        ],
+        [
+            f"`manihash update` killed at {kills['runs']} random moments, then run again: identical results",
+            str(kills["identical after the second run"]),
+        ],
+    ]
+    return lines(["", "result"], rows)
+
+
+def choose_full(read: Read) -> list[str]:
+    """The recommendation of a sample beside the best candidate on all rows."""
+    source = read("choose")
+    parts = [part for part in source.parts if part.startswith("full, ")]
+    rows = [
+        [
+            part.removeprefix("full, "),
+            own["labels"],
+            own["goal"],
+            own["recommended"],
+            f"{own['score']:.3f}",
+            own["best"],
+            f"{own['best score']:.3f}",
+            f"{own['share']:.3f}",
+        ]
+        for part in parts
+        for own in source[part]["goals"]
+    ]
+    return lines(
+        ["set", "recommendation", "goal", "recommended", "score", "best", "its score", "share"], rows
+    )
+
+
+def choose_rules(read: Read) -> list[str]:
+    """Rules that choose without labels."""
+    found = read("choose")["without labels"]["left out"]
+    keys = ("mean", "worst", "at least 0.9")
+    rows = [
+        [rule, *(str(found[goal][rule][key]) for goal in ("ranking", "auto") for key in keys)]
+        for rule in found["ranking"]
+    ]
+    return lines(["rule", *(f"{goal}: {key}" for goal in ("ranking", "auto") for key in keys)], rows)
