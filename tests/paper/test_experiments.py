@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
+from manihash.evaluation import evaluate
+from manihash.hashers.recipes import recipe
 from manihash.paper import catalog, claims
 from manihash.paper.claims import claim
-from manihash.paper.figures import fig3, fig7, fig10, tab1, tab2
+from manihash.paper.figures import fig3, fig7, fig10, ours, tab1, tab2
 from manihash.paper.run.cache import TrialCache
 from manihash.paper.run.trial import Result, trial
 from manihash.paper.series import NotMeasured, Series, average, mean
@@ -232,6 +234,37 @@ def test_retrieval_measures_all_that_the_figures_need(cache):
     assert 0.1 < found["map"] < 1
     scan = TASKS["scan"](small("scan"), cache).figures
     assert 0.1 < scan["map"] < 1
+
+
+def test_retrieval_ranks_hybrid_codes_by_both_parts_and_looks_up_by_the_first(cache):
+    one = small("retrieval", "imh-hybrid", 32)
+    found, data = TASKS["retrieval"](one, cache).figures, cache.dataset(one)
+    hasher = recipe("imh-hybrid", 32, 0).fit(data.X_train)
+    codes, queries = hasher.encode(data.X_train), hasher.encode(data.X_test)
+    truth, neighbors = cache.truth(one), cache.neighbors(one)
+    parts = {"first_bits": hasher.first_bits_, "weight": hasher.weight_}
+    expected = evaluate(queries, codes, truth, 32, neighbors=neighbors, **parts)
+    assert found["map"] == expected.map
+    assert found["f1"] == expected.f1
+    assert found["recall_at_10"] == expected.recall_at_10
+    assert len(found["precision_within"]) == hasher.first_bits_ + 1
+    asymmetric = TASKS["asymmetric"](small("asymmetric", "imh-hybrid", 32), cache).figures
+    assert asymmetric["map_hamming"] == expected.map
+
+
+def test_quantizers_of_faiss_are_rows_of_the_report_where_it_is_installed(cache, monkeypatch):
+    pytest.importorskip("faiss")
+    found = TASKS["retrieval"](small("retrieval", "faiss-pq", 16), cache).figures
+    assert set(found) == {"map", "precision_at_10", "recall_at_10"}
+    held = made_up(ours.trials(SETTINGS), lambda t: found if t.method.startswith("faiss") else {"f1": 0.5})
+    table = ours.section(held, SETTINGS).items[0]
+    (row,) = (row for row in table.rows if row.method == "faiss-pq")
+    assert row.title == "FAISS PQ"
+    cells = dict(zip(table.columns, row.cells, strict=True))
+    assert cells["recall@10, 64 bits"].ours.mean == pytest.approx(100 * found["recall_at_10"])
+    assert cells["F1, 64 bits"].ours is None
+    monkeypatch.setattr(ours, "installed_peers", tuple)
+    assert not any(t.method.startswith("faiss") for t in ours.trials(SETTINGS))
 
 
 def test_asymmetric_ranking_is_measured_with_hamming_ranking(cache):

@@ -24,6 +24,7 @@ from manihash.evaluation import evaluate
 from manihash.hashers.recipes import recipe, recipe_names
 from manihash.report import curves, page, pictures, plots
 from manihash.report.section import Curve, Plot, Value
+from manihash.search import faiss_peers
 
 METHODS = ("imh-hybrid", "imh-tsne", "imh-le", "imh-pca")
 LENGTHS = (8, 64)  # PCA of 16 dimensions gives no 64 bits
@@ -187,8 +188,8 @@ def test_a_quantizer_of_faiss_is_a_row_without_a_look_up(result: Demo) -> None:
 
 
 def test_without_faiss_the_demo_has_no_rows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "find_spec", lambda _: None)
-    assert measure.peers() == ()
+    monkeypatch.setattr(faiss_peers, "find_spec", lambda _: None)
+    assert faiss_peers.installed_peers() == ()
 
 
 def test_right_answers_are_those_of_the_querys_class(result: Demo) -> None:
@@ -292,7 +293,7 @@ def test_the_command_writes_a_page_and_prints_json(tmp_path: Path, monkeypatch: 
     few = load_dataset("digits", n_train=600)
     monkeypatch.setattr(measure, "load", lambda _, seed: measure.prepare(few, seed, base_size=150))
     monkeypatch.setattr(measure, "METHODS", ("imh-tsne", "imh-pca"))
-    monkeypatch.setattr(measure, "peers", tuple)
+    monkeypatch.setattr(faiss_peers, "installed_peers", tuple)
     code, out, _ = _run("--out", str(tmp_path / "new" / "demo"), "--bits", "65,8", "--json")
     assert code == 0
     document = json.loads(out)
@@ -308,7 +309,7 @@ def test_the_command_prints_the_table_and_where_the_page_is(
 ) -> None:
     known = {(score.method, score.n_bits): score for score in result.scores}
     monkeypatch.setattr(measure, "METHODS", METHODS)
-    monkeypatch.setattr(measure, "peers", tuple)
+    monkeypatch.setattr(faiss_peers, "installed_peers", tuple)
     monkeypatch.setattr(measure, "load", lambda *_: result.setup)
     monkeypatch.setattr(measure, "scan", lambda _: result.scan)
     monkeypatch.setattr(measure, "score", lambda _, method, bits: known[method, bits])

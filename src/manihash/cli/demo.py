@@ -84,7 +84,9 @@ def _page(out: Path) -> Path:
 def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, quiet: bool) -> "Demo":
     """Measure all recipes and lengths; with ``table``, print each row as soon as it is measured."""
     from manihash.demo import measure
+    from manihash.search.faiss_peers import installed_peers
 
+    peers = installed_peers()
     with progress_shown(quiet) as bar:
         bar.start("reading images")
         setup = measure.load(data, seed)
@@ -94,7 +96,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
         _show_head(setup, lengths, scan)
     scores: list[Score] = []
     notes: list[str] = []
-    for method in (*measure.METHODS, *measure.peers()):
+    for method in (*measure.METHODS, *peers):
         with progress_shown(quiet, notes) as bar:
             line = []
             for n_bits in lengths:
@@ -105,7 +107,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
         scores += line
     if table:
         _show_first_answers(lengths, scan, scores)
-    if not measure.peers():
+    if not peers:
         notes.append("without the quantizers of FAISS, which is not installed: pip install 'manihash[faiss]'")
     print_notes(notes)
     with progress_shown(quiet, notes) as bar:

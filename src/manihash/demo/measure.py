@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
@@ -24,7 +23,7 @@ from manihash.hashers.recipes import recipe
 from manihash.induction import InductiveEmbedding
 from manihash.rows.local import LocalRows
 from manihash.search import FaissQuantizer, HammingIndex
-from manihash.search.faiss_peers import PEERS
+from manihash.search.faiss_peers import PEER_TITLES, PEERS
 from manihash.types import Codes, Floats, Ids
 
 METHODS = (
@@ -43,7 +42,6 @@ METHODS = (
 )
 SHOWN_METHOD, SHOWN_BITS = "imh-hybrid", 64  # the default recipe: its answers and codes are shown
 OWN_BASE = ("imh-hybrid", "imh-large")  # recipes that choose a base set of their own
-PEER_TITLES = {"faiss-pq": "FAISS PQ", "faiss-opq": "FAISS OPQ", "faiss-rabitq": "FAISS RaBitQ"}
 BASE_SIZE, RADIUS = 400, 2
 DEPTHS = (10, 50, 100, 1000)  # numbers of answers that precision is measured at, up to the size of a class
 
@@ -156,11 +154,6 @@ def prepare(data: Dataset, seed: int, base_size: int = BASE_SIZE) -> Setup:
 def title(method: str) -> str:
     """The printed name of a recipe or of a quantizer of FAISS."""
     return PEER_TITLES[method] if method in PEER_TITLES else RECIPES[method].title
-
-
-def peers() -> tuple[str, ...]:
-    """The quantizers of FAISS to compare with; none if FAISS is not installed."""
-    return tuple(PEERS) if find_spec("faiss") else ()
 
 
 def load(name: str, seed: int) -> Setup:

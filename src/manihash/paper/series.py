@@ -9,6 +9,7 @@ from manihash.hashers.recipe_table import RECIPES
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.settings import RunSettings
 from manihash.report.section import Curve, Plot, Value
+from manihash.search.faiss_peers import PEER_TITLES
 
 _SHOWN = 16  # values of a series that a claim shows
 
@@ -64,7 +65,7 @@ def along_bits(
 
 def title(method: str) -> str:
     """The printed name of a method."""
-    return RECIPES[method].title if method in RECIPES else method
+    return RECIPES[method].title if method in RECIPES else PEER_TITLES.get(method, method)
 
 
 def plot(name: str, caption: str, y_label: str, series: Iterable[Series], **more: Any) -> Plot:
@@ -93,8 +94,9 @@ def describe(series: Sequence[Series], unit: str = "bits", digits: int = 1) -> s
 
 
 def mean(results: Results, trials: Iterable[Trial], name: str, factor: float = 1.0) -> Value | None:
-    """The mean of a number over the trials that have a result."""
-    found = [factor * results[each].figures[name] for each in trials if each in results]
+    """The mean of a number over the trials that have it in their result."""
+    figures = [results[each].figures for each in trials if each in results]
+    found = [factor * each[name] for each in figures if each.get(name) is not None]
     return average(found) if found else None
 
 

@@ -1,5 +1,6 @@
 """Quantizers of FAISS with as many bytes per row as our codes, to compare with: PQ, OPQ and RaBitQ."""
 
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Self
 
@@ -20,6 +21,12 @@ _CENTERS = 256
 _OPQ_ROWS, _OPQ_ROUNDS, _OPQ_DIMENSIONS = 20_000, 25, 128
 
 PEERS = {"faiss-pq": "pq", "faiss-opq": "opq", "faiss-rabitq": "rabitq"}  # names in tables: methods
+PEER_TITLES = {"faiss-pq": "FAISS PQ", "faiss-opq": "FAISS OPQ", "faiss-rabitq": "FAISS RaBitQ"}
+
+
+def installed_peers() -> tuple[str, ...]:
+    """The names of the quantizers; none if FAISS is not installed."""
+    return tuple(PEERS) if find_spec("faiss") else ()
 
 
 class FaissQuantizer:

@@ -1,4 +1,4 @@
-"""Beyond the paper: rotation, larger base sets, asymmetric ranking, and other methods."""
+"""Beyond the paper: rotation, larger base sets, graphs, hybrid codes, asymmetric ranking, other methods."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +10,7 @@ from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import mean, title
 from manihash.paper.settings import RunSettings
 from manihash.report.section import Cell, Row, Section, Table
+from manihash.search.faiss_peers import installed_peers
 
 MNIST, CIFAR = "mnist", "cifar10-gist"
 BITS = (32, 64)
@@ -33,22 +34,24 @@ class Variant:
 
 
 def _variants(settings: RunSettings) -> list[Variant]:
-    """The paper's best method first, then its improvements, then other methods."""
+    """The paper's best method first, then its improvements, other methods, and quantizers of FAISS."""
     bases = [
         Variant(method, {"base__size": size} if size else {})
         for size in (QUICK_SIZES if settings.quick else SIZES)
         for method in ("imh-tsne", "imh-tsne-rotated")
     ]
-    others = ("imh-large", "imh-supervised", "ksh", "ldahash", "ssh", "agh2", "itq", "rmmh", "klsh", "lsh")
+    ours = ("imh-large", "imh-graph", "imh-hybrid")
+    others = ("imh-supervised", "ksh", "ldahash", "ssh", "agh2", "itq", "rmmh", "klsh", "lsh")
     plain = ("sign", "e2lsh", "sklsh", "mahalanobis-lsh")
-    return bases + [Variant(method) for method in (*others, *plain) if method in RECIPES]
+    recipes = [Variant(method) for method in (*ours, *others, *plain) if method in RECIPES]
+    return bases + recipes + [Variant(method) for method in installed_peers()]
 
 
 def _large_variants() -> list[Variant]:
     """The variants on a large set, with the paper's base size for it."""
     base = {"base__size": BASE_SIZE, "n_neighbors": NEIGHBORS}
     on_base = [Variant(method, base) for method in ("imh-tsne", "imh-tsne-rotated")]
-    return on_base + [Variant(method) for method in ("itq", "lsh", "sign")]
+    return on_base + [Variant(method) for method in ("imh-hybrid", "itq", "lsh", "sign")]
 
 
 def trials(settings: RunSettings) -> list[Trial]:
@@ -87,20 +90,25 @@ def section(results: Results, settings: RunSettings) -> Section:
 
 
 def _by_class(results: Results, settings: RunSettings, data: str) -> Table:
-    columns = tuple(f"{name}, {b} bits" for name in ("MAP", "F1") for b in _bits(settings))
+    named = {"MAP": "map", "F1": "f1", "precision@10": "precision_at_10", "recall@10": "recall_at_10"}
+    columns = tuple(f"{name}, {b} bits" for name in named for b in _bits(settings))
     rows = tuple(
         Row(
             v.title,
             tuple(
                 Cell(mean(results, _of(settings, data, v, b), figure, 100))
-                for figure in ("map", "f1")
+                for figure in named.values()
                 for b in _bits(settings)
             ),
             v.method,
         )
         for v in _variants(settings)
     )
-    caption = f"{data}: more variants and methods. IMH supervised, KSH, LDAHash and SSH learn from labels."
+    caption = (
+        f"{data}: more variants and methods. IMH supervised, KSH, LDAHash and SSH learn from labels. F1 of "
+        "hybrid codes (graph + ITQ) is that of their first part. Recall@10: share of the ten nearest rows "
+        "among the first ten answers. Quantizers of FAISS rank by estimated distance, without a look-up."
+    )
     return Table(f"ours-{data}", caption, columns, rows, "%", 1)
 
 

@@ -8,6 +8,7 @@ from manihash import checks
 from manihash.base.graph import choose_base
 from manihash.base.kmeans import KMeansBase, RandomBase
 from manihash.datasets import Dataset, load_dataset
+from manihash.evaluation.first_answers import NeighborTruth
 from manihash.evaluation.truth import Truth, truth_of
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.agh import AGH
@@ -26,13 +27,14 @@ class TrialCache:
     def __init__(self) -> None:
         self._set: tuple[Any, Dataset] | None = None
         self._truth: tuple[Any, Truth] | None = None
+        self._neighbors: tuple[Any, NeighborTruth] | None = None
         self._bases: OrderedDict[Any, tuple[Floats, float]] = OrderedDict()
 
     def dataset(self, trial: Trial) -> Dataset:
         """The data set of a trial."""
         key = (trial.data, trial.rows, trial.queries)
         if self._set is None or self._set[0] != key:
-            self._set = self._truth = None
+            self._set = self._truth = self._neighbors = None
             held = load_dataset(trial.data, n_queries=trial.queries, n_train=trial.rows)
             self._set = (key, held)
         return self._set[1]
@@ -44,6 +46,14 @@ class TrialCache:
         if self._truth is None or self._truth[0] != key:
             self._truth = (key, _truth_of(data))
         return self._truth[1]
+
+    def neighbors(self, trial: Trial) -> NeighborTruth:
+        """The true ten nearest rows of the queries of a trial."""
+        data = self.dataset(trial)
+        key = (trial.data, trial.rows, trial.queries)
+        if self._neighbors is None or self._neighbors[0] != key:
+            self._neighbors = (key, NeighborTruth(data.X_test, data.X_train))
+        return self._neighbors[1]
 
     def hasher(self, trial: Trial) -> Hasher:
         """The trial's hasher, not fitted, with the base set that ``fit`` would choose."""
