@@ -154,7 +154,7 @@ def test_the_base_embedding_is_centered_and_the_bandwidth_kept(digits):
     [
         sklearn.manifold.Isomap(n_neighbors=8),
         sklearn.manifold.SpectralEmbedding(n_neighbors=8),
-        sklearn.manifold.MDS(max_iter=5, n_init=1, init="random"),
+        sklearn.manifold.MDS(max_iter=5, n_init=1),
         Columns(4),
     ],
     ids=lambda part: type(part).__name__,

@@ -1,11 +1,12 @@
 """Communities of neighbor graphs: known partitions, and modularity by its definition."""
 
-import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from manihash.advice.communities import communities, modularity, neighbor_graph
+
+nx = pytest.importorskip("networkx")
 
 
 def random_graph(seed, n=60, p=0.1):
