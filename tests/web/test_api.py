@@ -4,6 +4,8 @@ import io
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -237,6 +239,14 @@ def test_a_body_that_is_no_json_is_refused(client, path, body):
     assert "not a valid JSON request" in error(post(client, path, body), 400)
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_numbers_that_json_does_not_have_are_named(client, rows, number):
+    vectors = rows[:2].astype(float)
+    vectors[1, 2] = number
+    body = json.dumps({"vectors": vectors.tolist()}).encode()
+    assert "NaN and Infinity are not JSON" in error(post(client, "/v1/search", body), 400)
+
+
 def huge_npy():
     file = io.BytesIO()
     header = {"descr": "<f4", "fortran_order": False, "shape": (10**12, 6)}
@@ -423,6 +433,11 @@ def test_metrics_count_requests_in_the_format_of_prometheus(client, rows):
         ('{"vectors": [[1, 18446744073709551616]]}', [[1, 2.0**64]]),
         ('{"vectors": [[1, 2]], "k": 0}', None),
         ('{"vectors": [[1, 2]]} x', None),
+        ('{"vectors": [[1, 2], [3]]}', None),
+        ('{"vectors": [[1, 2, 3], [3]]}', None),
+        ('{"vectors": [[1, 2]], "k": [[1, 2]]}', None),
+        ('{"codes": ["[[1, 2]]"], "vectors": [ [1, 2] ]}', [[1, 2]]),
+        ('{"codes": ["[[1, 2]]"]}', "no vectors"),
         ('{"codes": ["00"]}', "no vectors"),
     ],
 )
@@ -435,12 +450,12 @@ def test_both_parsers_read_the_same_vectors(body, expected, has_simdjson, monkey
 
     if not has_simdjson:
         monkeypatch.setattr(numbers, "_simdjson", None)
-    decoder = msgspec.json.Decoder(SearchRequest)
+    reader = numbers.RequestReader(SearchRequest)
     if expected is None:
         with pytest.raises(RequestError, match="400"):
-            numbers.read_request(body.encode(), decoder, 2)
+            reader.read(body.encode(), 2)
         return
-    request, found = numbers.read_request(body.encode(), decoder, 2)
+    request, found = reader.read(body.encode(), 2)
     if expected == "no vectors":
         assert found is None
         return
@@ -449,9 +464,47 @@ def test_both_parsers_read_the_same_vectors(body, expected, has_simdjson, monkey
     assert request.k == (3 if "k" in body else msgspec.UNSET)
 
 
+def test_requests_that_follow_each_other_closely_form_one_batch():
+    import asyncio
+
+    from manihash.web.api.batching import Batcher
+
+    sizes = []
+
+    def compute(jobs):
+        sizes.append(len(jobs))
+        return jobs
+
+    async def results():
+        batcher = Batcher(compute, 5, 100)
+
+        async def client(turns):
+            for _ in range(turns):  # the event loop reads the requests one after the other
+                await asyncio.sleep(0)
+            return await batcher.result("a")
+
+        assert await asyncio.gather(*map(client, range(4))) == ["a"] * 4
+        assert await asyncio.gather(*map(client, range(7))) == ["a"] * 7
+        batcher.close()
+
+    with ThreadPoolExecutor(1) as pool:  # the browser tests leave an event loop in the main thread
+        pool.submit(asyncio.run, results()).result()
+    assert sizes == [4, 5, 2]
+
+
+def test_batches_are_computed_on_one_thread_of_blas(connect, rows):
+    from manihash.compute.threads import blas_threads
+
+    with connect() as client:
+        encode, threads = client.service.hasher.encode, []
+        client.service.hasher = copy(client.service.hasher)
+        client.service.hasher.encode = lambda X: threads.append(blas_threads()) or encode(X)
+        assert post(client, "/v1/search", {"vectors": rows[:2].tolist()}).status_code == 200
+    assert threads == [1]
+
+
 def test_only_short_quick_batches_are_computed_in_the_event_loop():
     import asyncio
-    from concurrent.futures import ThreadPoolExecutor
 
     from manihash.web.api.batching import Batcher
 

@@ -7,7 +7,7 @@ order: what is returned does not depend on the batch, the threads, BLAS or the C
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -76,12 +76,12 @@ class Points:
         self.highest = float(np.abs(self.h).max())
         self._typed: dict[Any, tuple[Floats, Floats]] = {}
 
-    def typed(self, dtype: Any) -> tuple[Floats, Floats]:
-        """The transpose of c (d, m), and h (m,), in a type."""
-        if dtype not in self._typed:
+    def typed(self, dtype: Any, order: Literal["C", "F"] = "F") -> tuple[Floats, Floats]:
+        """The transpose of c (d, m) in a type and a memory order, and h (m,) in the type."""
+        if (dtype, order) not in self._typed:
             with np.errstate(over="ignore"):
-                self._typed[dtype] = self.c.astype(dtype).T, self.h.astype(dtype)
-        return self._typed[dtype]
+                self._typed[dtype, order] = self.c.T.astype(dtype, order), self.h.astype(dtype)
+        return self._typed[dtype, order]
 
     def error(self, block: ScaledBlock) -> Floats:
         """A bound (b,) on the error of the scores of a block."""
@@ -122,7 +122,8 @@ class AllPoints:
 
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``: by one product."""
-        (ct, h), b, m = self.points.typed(block.rows.dtype), len(block), self.points.m
+        # In this order, BLAS multiplies a few rows in half the time, and many as fast as in the other.
+        (ct, h), b, m = self.points.typed(block.rows.dtype, "C"), len(block), self.points.m
         found = empty_closest(b, k, self.points.error(block))
         largest = max(64, _HELD_SCORES // m)
         for first in range(0, b, largest):

@@ -1,6 +1,7 @@
 """Run an application as a server: bind, say the address, and finish open requests before the end."""
 
 import errno
+import gc
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from ipaddress import ip_address
 from types import FrameType
 
@@ -66,7 +68,19 @@ def run(
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=shutdown_seconds,
         )
-        _Server(config, url_of(host, bound.getsockname()[1]), announce, open_page).run([bound])
+        with _frozen_objects():
+            _Server(config, url_of(host, bound.getsockname()[1]), announce, open_page).run([bound])
+
+
+@contextmanager
+def _frozen_objects() -> Iterator[None]:
+    """Exempt all present objects from garbage collection, which would stop all requests for 0.1 s."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager
@@ -105,6 +119,7 @@ def url_of(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+@lru_cache(maxsize=64)
 def is_local(host: str) -> bool:
     """Whether a host name or address is reachable from this machine only."""
     try:

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from manihash.compute.threads import single_blas_thread
 from manihash.search.durable import DurableIndex
 from manihash.web.api import openapi
 from manihash.web.api.endpoints import Api
@@ -62,7 +63,8 @@ def search_application(
     async def lifespan(app: Any) -> AsyncIterator[None]:
         watching = None if watcher is None else asyncio.create_task(watcher.run())
         try:
-            yield
+            with single_blas_thread():  # small batches: threads would wait for each other and for the CPU
+                yield
         finally:
             if watching is not None:
                 watching.cancel()

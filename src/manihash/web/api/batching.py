@@ -19,7 +19,7 @@ class Sized(Protocol):
 Job = TypeVar("Job", bound=Sized)
 Result = TypeVar("Result")
 
-_SHORT_SECONDS = 0.002  # a computation that the event loop can wait for: a thread would cost as much
+_SHORT_SECONDS = 0.005  # the event loop can wait so long: a thread would keep the interpreter as long
 
 
 class Batcher(Generic[Job, Result]):
@@ -28,7 +28,7 @@ class Batcher(Generic[Job, Result]):
     A job that arrives while nothing is computed starts at once, alone. Jobs that arrive meanwhile form the
     next batch. So nothing waits while the machine is idle, and batches grow with the load. Batches are
     computed in a thread, so that the event loop can answer others, unless all their jobs are quick and take
-    less than 2 ms together.
+    less than 5 ms together.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Batcher(Generic[Job, Result]):
         loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                await asyncio.sleep(0)  # requests that have arrived with this one join it
+                await self._arrivals()
                 jobs, futures = self._next_batch()
                 if not jobs:
                     continue
@@ -101,6 +101,13 @@ class Batcher(Generic[Job, Result]):
                         future.set_result(result)
         finally:
             self._running = None
+
+    async def _arrivals(self) -> None:
+        """Wait until the event loop has read all requests that have arrived: they join the batch."""
+        n = 0
+        while n < len(self._waiting) < self._most_rows:
+            n = len(self._waiting)
+            await asyncio.sleep(0)
 
     def _next_batch(self) -> tuple[list[Job], list["asyncio.Future[Result]"]]:
         jobs: list[Job] = []

@@ -107,7 +107,9 @@ def hex_of_codes(codes: Codes) -> list[str]:
 
 def answer_type(request: Request) -> str:
     """The type of the answer that a request asks for with ``Accept``: JSON unless it names another."""
-    accepted = {part.partition(";")[0].strip() for part in request.headers.get("accept", "").split(",")}
+    if (accepts := request.headers.get("accept")) is None:
+        return JSON
+    accepted = {part.partition(";")[0].strip() for part in accepts.split(",")}
     return next((kind for kind in (NPY, RAW) if kind in accepted and JSON not in accepted), JSON)
 
 

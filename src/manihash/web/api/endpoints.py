@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
@@ -19,14 +18,14 @@ from manihash.web.api import bodies, metrics
 from manihash.web.api.batching import Batcher
 from manihash.web.api.keys import ApiKeys
 from manihash.web.api.messages import EncodeRequest, SearchOptions, SearchRequest, from_query
-from manihash.web.api.numbers import read_request
+from manihash.web.api.numbers import RequestReader
 from manihash.web.api.service import Answers, Job, Service
 from manihash.web.application import RequestError, json_answer
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-_ENCODE = msgspec.json.Decoder(EncodeRequest)
-_SEARCH = msgspec.json.Decoder(SearchRequest)
+_ENCODE = RequestReader(EncodeRequest)
+_SEARCH = RequestReader(SearchRequest)
 
 
 class Api:
@@ -102,7 +101,7 @@ class Api:
         options: Any
         if kind == bodies.JSON:
             _no_query(request)
-            options, rows = read_request(body, _SEARCH, self.service.width)
+            options, rows = _SEARCH.read(body, self.service.width)
             job = self._query(options, rows)
         else:
             options = from_query(dict(request.query_params), SearchOptions)
@@ -142,14 +141,14 @@ class Api:
         """Answer ``GET /metrics``."""
         return PlainTextResponse(self.metrics.text(), headers={"content-type": metrics.CONTENT_TYPE})
 
-    async def rows_in(self, request: Request, decoder: Any) -> tuple[NDArray[Any], Any]:
+    async def rows_in(self, request: Request, reader: RequestReader[Any]) -> tuple[NDArray[Any], Any]:
         """The vectors in the body of a request, and the JSON request; None for a binary body."""
         kind = bodies.content_type(request)
         body = await bodies.read_body(request, self.limits.body_bytes)
         _no_query(request)
         asked, rows = None, None
         if kind == bodies.JSON:
-            asked, rows = read_request(body, decoder, self.service.width)
+            asked, rows = reader.read(body, self.service.width)
         if rows is None:
             rows = bodies.rows_of_bytes(body, kind, self.service.width)
         self.check_count(len(rows))
@@ -184,5 +183,5 @@ class Api:
 
 
 def _no_query(request: Request) -> None:
-    if request.url.query:
+    if request.scope["query_string"]:
         raise RequestError(400, "this request takes no query parameters: give the options in the body")

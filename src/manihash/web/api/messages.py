@@ -1,5 +1,6 @@
 """The requests of the search API: their fields, types and the limits on them."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
@@ -111,13 +112,18 @@ class DeleteRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+_NOT_FINITE = re.compile(rb"[\[,:\s]-?(NaN|Infinity)\s*[\],}]")  # as Python's json module writes them
+
 
 def parsed(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """The request in a JSON body; a ``RequestError`` says what is wrong with it, and where."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestError(400, f"the body is not a valid JSON request: {_reason(error)}") from error
+        reason = _reason(error)
+        if _NOT_FINITE.search(body):
+            reason = "NaN and Infinity are not JSON, and vectors must have finite numbers"
+        raise RequestError(400, f"the body is not a valid JSON request: {reason}") from error
 
 
 def from_query(parameters: dict[str, str], kind: type[T]) -> T:

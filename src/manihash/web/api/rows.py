@@ -17,13 +17,14 @@ from manihash.web.api import bodies
 from manihash.web.api.batching import Batcher
 from manihash.web.api.endpoints import Api
 from manihash.web.api.messages import AddRequest, DeleteRequest, UpdateRequest, parsed
+from manihash.web.api.numbers import RequestReader
 from manihash.web.api.service import Job
 from manihash.web.application import RequestError, json_answer
 
 _log = logging.getLogger("manihash.web")
 
-_ADD = msgspec.json.Decoder(AddRequest)
-_UPDATE = msgspec.json.Decoder(UpdateRequest)
+_ADD = RequestReader(AddRequest)
+_UPDATE = RequestReader(UpdateRequest)
 _DELETE = msgspec.json.Decoder(DeleteRequest)
 _LARGE = 2**25  # bytes of a journal that is written into the index file
 

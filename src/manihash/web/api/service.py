@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from manihash.web.application import RequestError
 _FEW = 100  # answers per query whose search takes hardly longer than that of one
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Answers:
     """Rows near queries, nearest first.
 
@@ -61,7 +61,7 @@ class Answers:
         return parts
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Job:
     """Vectors or codes of one request; without options they are only encoded."""
 
@@ -69,6 +69,10 @@ class Job:
     codes: Codes | None = None
     options: SearchOptions | None = None
     values: NDArray[Any] | None = field(default=None, repr=False)  # real values, for asymmetric ranking
+    n: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n = len(self.codes if self.vectors is None else self.vectors)  # type: ignore[arg-type]
 
     def is_quick(self) -> bool:
         """Whether the time to compute it depends on the number of rows only, not on what is found."""
@@ -81,7 +85,7 @@ class Job:
         )
 
     def __len__(self) -> int:
-        return len(self.codes if self.vectors is None else self.vectors)  # type: ignore[arg-type]
+        return self.n
 
 
 class Service:
@@ -123,36 +127,35 @@ class Service:
         for job in jobs:
             if job.codes is None and job.vectors is not None:
                 real = job.options is not None and job.options.asymmetric
-                groups.setdefault((job.vectors.dtype, real), []).append(job)
+                groups.setdefault((job.vectors.dtype.char, real), []).append(job)
         for (_, real), some in groups.items():
             rows = _stacked([job.vectors for job in some])
-            counts = [len(job) for job in some]
-            if real:
-                values = self.hasher.embed(rows)
-                for job, part in zip(some, _split(values, counts), strict=True):
-                    job.values, job.codes = part, pack(part > 0)
-            else:
-                for job, part in zip(some, _split(self.hasher.encode(rows), counts), strict=True):
-                    job.codes = part
+            values = self.hasher.embed(rows) if real else None
+            codes = self.hasher.encode(rows) if values is None else pack(values > 0)
+            first = 0
+            for job in some:
+                last = first + job.n
+                job.codes = codes[first:last]
+                job.values = None if values is None else values[first:last]
+                first = last
 
     def _results(self, jobs: list[Job], index: HammingIndex) -> list[Codes | Answers | Exception]:
         """The results of jobs that have codes; queries with the same options are searched together."""
-        results: dict[int, Any] = {}
+        results: list[Any] = [job.codes for job in jobs]
         groups: dict[Any, list[int]] = {}
         for i, job in enumerate(jobs):
             if (options := job.options) is None:
-                results[i] = job.codes
-            elif options.filter is not UNSET or options.rescore or options.asymmetric:
+                continue
+            if options.filter is not UNSET or options.rescore or options.asymmetric:
                 results[i] = self._found(job.codes, options, index, job)
             else:
                 groups.setdefault((options.k, options.radius), []).append(i)
         for numbers in groups.values():
-            some = [jobs[i] for i in numbers]
-            options = some[0].options
-            codes = _stacked([job.codes for job in some])
-            found = self._found(codes, options, index, None)
-            results.update(zip(numbers, found.split([len(job) for job in some]), strict=True))
-        return [results[i] for i in range(len(jobs))]
+            codes = _stacked([jobs[i].codes for i in numbers])
+            found = self._found(codes, jobs[numbers[0]].options, index, None)
+            for i, part in zip(numbers, found.split([jobs[i].n for i in numbers]), strict=True):
+                results[i] = part
+        return results
 
     def _found(self, codes: Any, options: Any, index: HammingIndex, job: Job | None) -> Answers:
         """The rows near queries with these codes; the job is needed for its vectors and values."""
@@ -197,9 +200,3 @@ def _known(ids: list[int], index: HammingIndex) -> Ids:
 def _stacked(parts: list[Any]) -> NDArray[Any]:
     """The rows of all parts in one array."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _split(rows: NDArray[Any], counts: list[int]) -> list[NDArray[Any]]:
-    """The parts of an array with these numbers of rows."""
-    ends = list(accumulate(counts, initial=0))
-    return [rows[first:last] for first, last in pairwise(ends)]
