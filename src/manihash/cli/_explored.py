@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _labels, _options, _settings, _tables
+from manihash.cli._output import print_message
 
 if TYPE_CHECKING:
     from manihash import Hasher
@@ -121,7 +122,10 @@ def prepared(subject: Subject, bar: "ProgressBar") -> Iterator["Exploration"]:
         if subject.compare is not None:
             hashers.append((subject.compare.name, _inputs.load_hasher(subject.compare)))
         bar.start("encoding rows and drawing the map")
-        yield prepare(rows, hashers, seed=subject.seed)
+        exploration = prepare(rows, hashers, seed=subject.seed)
+        for doubt in (doubt for model in exploration.models for doubt in model.doubts):
+            print_message("warning", doubt, "yellow")
+        yield exploration
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def test_an_invalid_vector_is_answered_with_what_was_expected(client, body, said
         ("/api/models/0/bits/20", 404, "no bit 20: bits are numbered from 0 to 19"),
         ("/api/models/7/bits/0", 404, "no model 7"),
         ("/api/models/0/bits/0/2.png", 404, "no mean picture"),
-        ("/api/models/0/duplicates?radius=60", 400, "from 0 to 4"),
+        ("/api/models/0/duplicates?cosine=0.5", 400, "expected one of 0.999"),
         ("/api/arrays/secrets", 404, "no array secrets"),
         ("/static/..%2Fexport.py", 404, ""),
     ],

@@ -155,8 +155,8 @@ def test_the_codes_panel_shows_statistics_bits_buckets_and_duplicates(visit, url
     assert rows_in(page, "#bit-sides .side:first-child") == zero.ids[:10].tolist()
     assert rows_in(page, "#bit-sides .side:last-child") == one.ids[:10].tolist()
     assert page.locator("#bit-sides .mean img").count() == 2
-    page.click("#duplicate-radius label:nth-child(3)")
-    groups = len(model.duplicates(2))
+    page.click("#duplicate-cosine label:nth-child(3)")
+    groups = len(model.duplicates(0.98))
     page.wait_for_selector(f"#duplicates :text('{groups} groups')")
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from manihash import InductiveEmbedding, unpack
+from manihash import ITQ, LSH, Hybrid, InductiveEmbedding, unpack
 from manihash.search import HammingIndex
 from manihash.web.explore.coded import coded_rows
-from manihash.web.explore.exploration import prepare
+from manihash.web.explore.exploration import COSINES, prepare
+from manihash.web.explore.measure import radius_counts
 from manihash.web.explore.rows import NO_LABEL, explored_rows
 from manihash.web.explore.thumbnails import ArrayImages, FolderImages, ValueStrips
 
@@ -83,9 +84,43 @@ def test_the_summary_says_what_the_statistics_of_the_index_say(exploration):
 
 
 def test_near_duplicates_with_equal_vectors_come_first(exploration):
-    found = exploration.duplicates(exploration.models[1], 0)
+    found = exploration.duplicates(exploration.models[1], 0.98)
     assert found["shown"][0]["ids"] == [0, 399]
     assert found["shown"][0]["apart"] == 0
+
+
+@pytest.mark.parametrize("cosine", COSINES)
+def test_near_duplicates_are_verified_by_their_vectors(digits, exploration, cosine):
+    unit = digits[0].astype(np.float64)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    found = exploration.models[1].duplicates(cosine)
+    exact = set(map(tuple, np.argwhere(np.triu(unit @ unit.T >= cosine, 1)).tolist()))
+    pairs = set(map(tuple, found.pairs.tolist()))
+    assert pairs <= exact
+    assert len(pairs) >= 0.9 * len(exact)
+    for ids in found:
+        assert all((ids[0], i) in exact for i in ids[1:])
+
+
+def test_a_look_up_compares_the_first_part_of_a_hybrid(digits, exploration):
+    X, _ = digits
+    hybrid = Hybrid(LSH(n_bits=11), ITQ(n_bits=9), random_state=0).fit(X)
+    found = prepare(explored_rows("digits", X), [("hybrid", hybrid)], seed=0)
+    model = found.models[0]
+    counts = radius_counts(found, model, np.arange(50))
+    assert len(counts.answers) == 12
+    expected = [model.index.count(model.codes[:50], r, part="first").mean() - 1 for r in range(12)]
+    np.testing.assert_allclose(counts.answers, expected)
+
+
+@pytest.mark.parametrize(("change", "doubted"), [(lambda X: X, False), (lambda X: 16 - X, True)])
+def test_vectors_that_the_model_was_not_fitted_to_raise_a_doubt(digits, exploration, change, doubted):
+    X, _ = digits
+    imh = exploration.models[0].hasher
+    found = prepare(explored_rows("digits", change(X)), [("imh", imh)], seed=0)
+    assert bool(found.summary["models"][0]["doubts"]) == doubted
+    if doubted:
+        assert "the model of other vectors" in found.models[0].doubts[0]
 
 
 def test_an_uploaded_image_of_a_row_becomes_the_vector_of_the_row(exploration, digits):

@@ -17,7 +17,7 @@ from manihash.rows import rows_of
 from manihash.types import Floats
 from manihash.web.application import RequestError, application, json_answer
 from manihash.web.explore.coded import CodedRows
-from manihash.web.explore.exploration import MOST_RADIUS, Exploration
+from manihash.web.explore.exploration import COSINES, Exploration
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
 POLICY += "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -115,10 +115,14 @@ class _Answers:
         return Response(pictures.png(drawn), media_type="image/png", headers=_FOREVER)
 
     async def duplicates(self, request: Request) -> Response:
-        """Groups of near-duplicates: ``?radius=1``."""
+        """Groups of near-duplicates: ``?cosine=0.99``."""
         model = self._model(request)
-        radius = _number(request, "radius", 0, MOST_RADIUS)
-        return json_answer(await run_in_threadpool(self.exploration.duplicates, model, radius))
+        given = request.query_params.get("cosine", "")
+        cosine = next((value for value in COSINES if str(value) == given), None)
+        if cosine is None:
+            expected = ", ".join(map(str, COSINES))
+            raise RequestError(400, f"got cosine={given[:40]!r}: expected one of {expected}")
+        return json_answer(await run_in_threadpool(self.exploration.duplicates, model, cosine))
 
     async def nearest(self, request: Request) -> Response:
         """The rows whose vectors are nearest to that of a row: ``?row=17&k=20``."""

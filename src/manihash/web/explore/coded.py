@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.code_layout import layout_options
+from manihash.code_layout import CodeLayout, layout_options
 from manihash.codes import words
 from manihash.hashers._hasher import Hasher
 from manihash.search import HammingIndex
-from manihash.search.duplicates import Duplicates, dedup
 from manihash.search.stats import IndexStats
+from manihash.search.verified import VerifiedDuplicates, verified_duplicates
 from manihash.types import Codes, Floats, Ids, Ints
 from manihash.web.explore.rows import ExploredRows
 
 BUCKETS_SHOWN = 30
 ROWS_SHOWN = 24  # of a bucket, of a group, and on either side of a bit
 _SAMPLE = 20_000  # rows whose real values say what a bit separates
+_DOUBTED, _TESTED = 0.2, 2000  # share of rows outside the training range, of a sample of so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +50,38 @@ class CodedRows:
         self.layout = layout_options(hasher)
         self.index = HammingIndex(self.codes, self.n_bits, **self.layout)
         self._lock = Lock()
-        self._duplicates: dict[int, Duplicates] = {}
+        self._duplicates: dict[float, VerifiedDuplicates] = {}
+
+    @property
+    def look_up_bits(self) -> int:
+        """Number of bits that a look-up by radius compares: those of the first part, or all."""
+        return int(self.layout.get("first_bits", self.n_bits))
+
+    @cached_property
+    def look_up_codes(self) -> Codes:
+        """The part of the codes that a look-up by radius compares."""
+        return CodeLayout(self.n_bits, **self.layout).first(self.codes) if self.layout else self.codes
 
     @cached_property
     def stats(self) -> IndexStats:
         """Statistics and warnings, as ``manihash stats`` shows them."""
         return self.index.stats()
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """Why model and vectors may not belong together; empty if nothing speaks against it."""
+        n = len(self.rows)
+        ids = np.unique(np.linspace(0, n - 1, min(n, _TESTED)).astype(np.int64))
+        try:
+            outside = self.hasher.drift(self.rows.vectors(ids)).outside
+        except ValueError:  # too few rows, or a model without statistics of its training rows
+            return []
+        if outside < _DOUBTED:
+            return []
+        return [
+            f"{outside:.0%} of the rows lie outside the range of the rows that {self.name} was fitted to: it "
+            "may be the model of other vectors, or of vectors that were scaled in another way"
+        ]
 
     @cached_property
     def bucket_sizes(self) -> NDArray[np.uint32]:
@@ -78,12 +105,15 @@ class CodedRows:
             Bucket(self.codes[first[i]], np.flatnonzero(inverse == i)) for i in order.tolist() if count[i] > 1
         ]
 
-    def duplicates(self, radius: int) -> Duplicates:
-        """Groups of rows whose codes are at most a radius apart; computed once per radius."""
+    def duplicates(self, cosine: float) -> VerifiedDuplicates:
+        """Groups of rows whose vectors have at least this cosine, found by their codes; computed once."""
         with self._lock:
-            if radius not in self._duplicates:
-                self._duplicates[radius] = dedup(self.codes, self.n_bits, radius)
-            return self._duplicates[radius]
+            if cosine not in self._duplicates:
+                X = self.rows.X
+                if not isinstance(X, np.ndarray):
+                    X = self.rows.vectors(np.arange(len(self.rows)))
+                self._duplicates[cosine] = verified_duplicates(self.codes, self.n_bits, X, cosine=cosine)
+            return self._duplicates[cosine]
 
     @cached_property
     def _sampled(self) -> tuple[Ids, Floats]:

@@ -21,7 +21,7 @@ _MEAN_ROWS = 400  # pictures of which a mean is taken
 _GROUPS_SHOWN = 30
 _GROUP_ROWS = 300  # of a group that can be marked on the map
 _GROUPS_MEASURED = 2000  # groups whose vectors are compared
-MOST_RADIUS = 4  # of near-duplicates
+COSINES = (0.999, 0.99, 0.98, 0.95)  # least cosines of near-duplicates
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,7 @@ class Exploration:
             "coarse": pictures.is_coarse(first),
             "labels": None if labels is None else {"names": labels.names, "counts": labels.counts.tolist()},
             "takes_images": self.takes_images,
+            "cosines": COSINES,
             "models": [self._model(model) for model in self.models],
         }
 
@@ -84,6 +85,7 @@ class Exploration:
             "n_bits": model.n_bits,
             "n_bytes": model.codes.shape[1],
             **layout,
+            "doubts": model.doubts,
             "stats": asdict(model.stats),
             "ones": model.ones.tolist(),
             "buckets": buckets,
@@ -124,16 +126,17 @@ class Exploration:
             return None
         return np.round(np.stack(drawn).mean(axis=0, keepdims=True)).astype(np.uint8)[0]
 
-    def duplicates(self, model: CodedRows, radius: int) -> dict[str, Any]:
-        """Groups of rows with nearly equal codes, those with the nearest vectors first."""
-        found = model.duplicates(radius)
+    def duplicates(self, model: CodedRows, cosine: float) -> dict[str, Any]:
+        """Groups of rows with nearly equal vectors, found by codes; those with the nearest vectors first."""
+        found = model.duplicates(cosine)
         groups, apart = list(found)[:_GROUPS_MEASURED], []
         for ids in groups:
             vectors = self.rows.vectors(ids[:ROWS_SHOWN]).astype(np.float64)
             apart.append(float(np.sqrt(np.square(vectors - vectors[0]).sum(axis=1)).max()))
         order = sorted(range(len(groups)), key=lambda i: (apart[i], int(groups[i][0])))
         return {
-            "radius": radius,
+            "cosine": cosine,
+            "radius": found.radius,
             "groups": len(found),
             "rows": len(found.ids),
             "shown": [

@@ -14,7 +14,7 @@ from manihash.files.atomic import atomic_write
 from manihash.report import pictures
 from manihash.types import Floats, Ids
 from manihash.web.explore.application import static_text
-from manihash.web.explore.exploration import MOST_RADIUS, Exploration
+from manihash.web.explore.exploration import COSINES, Exploration
 
 PICTURE_BUDGET = 12 * 2**20  # bytes of all pictures
 TEXT_BUDGET = 8 * 2**20
@@ -116,9 +116,9 @@ def _content(exploration: Exploration) -> tuple[dict[str, Any], dict[str, bytes]
 
 
 def _duplicates(exploration: Exploration) -> list[list[dict[str, Any]]]:
-    """Groups of near-duplicates for each model and radius; radius 0 only if there are many rows."""
-    radii = range(MOST_RADIUS + 1 if len(exploration.rows) <= _MOST_DUPLICATE_ROWS else 1)
-    return [[exploration.duplicates(model, radius) for radius in radii] for model in exploration.models]
+    """Groups of near-duplicates for each model and cosine; for the first only if there are many rows."""
+    cosines = COSINES if len(exploration.rows) <= _MOST_DUPLICATE_ROWS else COSINES[:1]
+    return [[exploration.duplicates(model, cosine) for cosine in cosines] for model in exploration.models]
 
 
 def _neighbors(exploration: Exploration) -> tuple[Ids, Floats] | None:

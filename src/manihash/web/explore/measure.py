@@ -18,7 +18,7 @@ DEPTHS = (10, 50, 100)
 
 @dataclass(frozen=True, eq=False)
 class RadiusCounts:
-    """For each radius from 0 to n_bits the means over the queries; shares are NaN without labels."""
+    """For each radius of a look-up the means over the queries; shares are NaN without labels."""
 
     answers: NDArray[np.float64]
     precision: NDArray[np.float64]  # over the queries that have an answer
@@ -42,19 +42,20 @@ def sampled_queries(rows: ExploredRows, most: int = QUERIES) -> Ids:
 
 def radius_counts(exploration: Exploration, model: CodedRows, queries: Ids) -> RadiusCounts:
     """Number of answers, precision and recall within each radius; the query itself is left out."""
-    found = np.zeros((len(queries), model.n_bits + 1))
+    codes, most = model.look_up_codes, model.look_up_bits
+    found = np.zeros((len(queries), most + 1))
     right = np.zeros_like(found)
     labels = exploration.rows.labels
     for i, row in enumerate(queries.tolist()):
-        distance = hamming(model.codes[row : row + 1], model.codes)[0].astype(np.int64)
-        found[i] = np.bincount(distance, minlength=model.n_bits + 1)
+        distance = hamming(codes[row : row + 1], codes)[0].astype(np.int64)
+        found[i] = np.bincount(distance, minlength=most + 1)
         found[i, 0] -= 1
         if labels is not None and labels.numbers[row] != NO_LABEL:
             same = labels.numbers == labels.numbers[row]
-            right[i] = np.bincount(distance[same], minlength=model.n_bits + 1)
+            right[i] = np.bincount(distance[same], minlength=most + 1)
             right[i, 0] -= 1
     found, right = found.cumsum(axis=1), right.cumsum(axis=1)
-    precision, recall = np.full((2, model.n_bits + 1), np.nan)
+    precision, recall = np.full((2, most + 1), np.nan)
     if labels is not None:
         known = labels.numbers[queries] != NO_LABEL
         precision = _mean(right[known], found[known])

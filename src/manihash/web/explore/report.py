@@ -34,7 +34,7 @@ SECTIONS = {
 }
 _LABELS, _QUERIES, _ANSWERS, _GROUPS, _TILES = 10, 10, 10, 12, 18
 _RADII = (0, 1, 2, 3, 4, 6, 8, 12, 16)
-_DUPLICATE_RADIUS = 0
+_DUPLICATE_COSINE = 0.99
 
 
 def report_page(exploration: Exploration, made: date, command: str) -> str:
@@ -54,9 +54,11 @@ def report_page(exploration: Exploration, made: date, command: str) -> str:
         shown=[_shown(exploration, model, int(row)) for row in _shown_queries(exploration)],
         first=_first_table(exploration, first, len(queries)),
         radius=_radius_plots(counts),
-        radius_table=_radius_table(counts, model.n_bits, len(queries)),
+        radius_table=_radius_table(counts, model.look_up_bits, len(queries)),
+        first_bits=model.layout.get("first_bits"),
         statistics=_statistics(model),
         warnings=model.stats.warnings,
+        doubts=model.doubts,
         bits=[_bit(exploration, model, bit) for bit in range(model.n_bits)],
         buckets=[_group(exploration, b.ids, f"{len(b.ids):,} rows") for b in model.largest_buckets(_GROUPS)],
         duplicates=_duplicates(exploration, model),
@@ -231,26 +233,28 @@ def _bit(exploration: Exploration, model: CodedRows, bit: int) -> dict[str, Any]
     return {"bit": bit, "sides": sides}
 
 
-def _group(exploration: Exploration, ids: Ids, title: str) -> dict[str, Any]:
+def _group(exploration: Exploration, ids: Ids, title: str, note: str = "") -> dict[str, Any]:
     """Rows that belong together: what they look like, and their labels."""
     labels = exploration.rows.labels
     shares = [] if labels is None else labels.shares(ids)
     named = [f"{labels.names[number]}: {count:,}" for number, count in shares[:4]] if labels else []
     return {
         "title": title,
+        "note": note,
         "labels": ", ".join([*named, *(["…"] if len(shares) > 4 else [])]),
         "items": [_item(exploration, int(i), int(i)) for i in ids[:_TILES]],
     }
 
 
 def _duplicates(exploration: Exploration, model: CodedRows) -> dict[str, Any]:
-    found = exploration.duplicates(model, _DUPLICATE_RADIUS)
+    found = exploration.duplicates(model, _DUPLICATE_COSINE)
     groups: Sequence[dict[str, Any]] = found["shown"][:_GROUPS]
     return {
         "groups": f"{found['groups']:,}",
         "rows": f"{found['rows']:,}",
+        "cosine": f"{_DUPLICATE_COSINE:g}",
         "shown": [
-            _group(exploration, np.array(g["ids"]), f"{g['size']:,} rows, {g['apart']:.3g} apart")
+            _group(exploration, np.array(g["ids"]), f"{g['size']:,} rows", f"up to {g['apart']:.3g} apart")
             for g in groups
         ],
     }

@@ -55,6 +55,16 @@ export class CodeTable {
     return Float64Array.from(first, (distance, row) => distance + this.weight * second[row]);
   }
 
+  /** Number of bits that a look-up by radius compares: those of the first part, or all. */
+  get lookUpBits() {
+    return this.firstBits ?? this.nBits;
+  }
+
+  /** The distances of a look-up by radius: over the first part, or all bits. */
+  lookUp(code) {
+    return this.hamming(code, this.firstBits === null ? null : bitRange(this.nBytes, 0, this.firstBits));
+  }
+
   /** Rows that have exactly this code. */
   bucket(code) {
     const distances = this.hamming(code);

@@ -5,7 +5,6 @@ import { codeGrid, labelBar, tiles } from "./tiles.js";
 
 const TILES = 10;
 const GROUPS = 6;
-const RADII = [0, 1, 2, 3, 4];
 
 /** The panel of the codes of the chosen model. */
 export class CodesPanel {
@@ -13,7 +12,7 @@ export class CodesPanel {
     this.session = session;
     this.labelColor = labelColor;
     this.bit = 0;
-    this.radius = 0;
+    [this.cosine] = session.summary.cosines;
     session.on("model", () => this.show());
     session.on("theme", () => this.started && this.show());
     document.addEventListener("tab", (event) => {
@@ -32,8 +31,8 @@ export class CodesPanel {
     fill(byId("buckets"), () => this.#buckets());
     this.#bits();
     fill(byId("bit-sides"), () => this.#sides());
-    byId("duplicate-radius").replaceChildren(choice("Radius of near-duplicates", RADII.map((r) => [r, String(r)]), this.radius, (radius) => {
-      this.radius = radius;
+    byId("duplicate-cosine").replaceChildren(choice("Least cosine of near-duplicates", this.session.summary.cosines.map((c) => [c, String(c)]), this.cosine, (cosine) => {
+      this.cosine = cosine;
       byId("duplicates").replaceChildren();
       fill(byId("duplicates"), () => this.#duplicates());
     }));
@@ -117,9 +116,10 @@ export class CodesPanel {
 
   async #duplicates() {
     const { session } = this;
-    const found = await session.source.duplicates(session.model, this.radius);
-    if (!found.groups) return message("empty", `No two rows have codes within ${this.radius} bits of each other.`);
-    const note = element("p", { class: "note" }, `${grouped(found.groups)} groups of ${grouped(found.rows)} rows` +
+    const found = await session.source.duplicates(session.model, this.cosine);
+    const how = `Codes within ${found.radius} bits were compared by their vectors`;
+    if (!found.groups) return message("empty", `No two rows have a cosine of ${this.cosine} or more. ${how}.`);
+    const note = element("p", { class: "note" }, `${how}: ${grouped(found.groups)} groups of ${grouped(found.rows)} rows` +
       (found.groups > found.shown.length ? `; the ${found.shown.length} with the nearest vectors are shown.` : ", nearest vectors first."));
     const groups = await firstOf(found.shown, GROUPS, (group) => {
       const apart = element("span", { class: "note" }, group.apart === 0 ? "equal vectors" : `vectors up to ${group.apart.toPrecision(3)} apart`);

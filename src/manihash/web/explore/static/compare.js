@@ -42,7 +42,7 @@ export class ComparePanel {
     lines.push(["answers found by both models", ...found.map(({ ids }, i) => percent(share(ids, (row) => others[i].has(row))))]);
     for (const radius of [0, 2]) {
       lines.push([`answers within radius ${radius}`, ...session.tables.map((table, i) =>
-        grouped(withinCounts(query.hamming[i], table.nBits, null, query.row).found[Math.min(radius, table.nBits)]))]);
+        grouped(withinCounts(query.lookUp[i], table.lookUpBits, null, query.row).found[Math.min(radius, table.lookUpBits)]))]);
     }
     lines.push(["distinct codes of all rows", ...summary.models.map((model) => grouped(model.stats.distinct_codes))]);
     lines.push(["bytes per row", ...summary.models.map((model) => String(model.n_bytes))]);

@@ -1,7 +1,7 @@
 // Start the page: open the data, make the panels, and connect keys, tabs and the color scheme.
 import { CodesPanel } from "./codespanel.js";
 import { ComparePanel } from "./compare.js";
-import { byId, choice, grouped } from "./dom.js";
+import { byId, choice, element, grouped } from "./dom.js";
 import { MapPanel } from "./map.js";
 import { MarkedPanel } from "./marked.js";
 import { QueryPanel } from "./query.js";
@@ -44,6 +44,9 @@ function describe(session) {
   if (texts.length > 1) models.replaceChildren(choice("Model", texts, 0, (number) => session.useModel(number)));
   else models.textContent = texts[0][1];
   byId("compare-button").hidden = texts.length < 2;
+  const doubts = summary.models.flatMap((model) => model.doubts);
+  byId("doubts").hidden = !doubts.length;
+  byId("doubts").replaceChildren(...doubts.map((text) => element("p", { class: "warning" }, element("b", {}, "Warning "), `${text}.`)));
 }
 
 /** The chosen color scheme, or that of the system. */

@@ -25,7 +25,7 @@ export class RadiusPanel {
     const known = query.label !== NO_LABEL && labels !== null;
     this.relevantRows = known ? summary.labels.counts[query.label] - (query.row >= 0 ? 1 : 0) : null;
     const isRelevant = known ? (row) => labels[row] === query.label : null;
-    this.counts = withinCounts(query.hamming[model], table.nBits, isRelevant, query.row);
+    this.counts = withinCounts(query.lookUp[model], table.lookUpBits, isRelevant, query.row);
     const total = summary.rows - (query.row >= 0 ? 1 : 0);
     this.most = Math.max(1, this.counts.found.findIndex((count) => count === total));
     this.slider.max = this.most;
@@ -37,7 +37,8 @@ export class RadiusPanel {
   #moved() {
     const radius = (this.session.radius = Number(this.slider.value));
     const { found, relevant } = this.counts;
-    this.output.textContent = `${radius} of ${this.session.table.nBits} bits`;
+    const { lookUpBits, firstBits } = this.session.table;
+    this.output.textContent = `${radius} of ${lookUpBits} bits${firstBits === null ? "" : ", the first part of the code"}`;
     const pairs = [["answers", grouped(found[radius])]];
     if (this.relevantRows !== null) {
       pairs.push(["precision", percent(found[radius] ? relevant[radius] / found[radius] : NaN)]);
@@ -52,7 +53,7 @@ export class RadiusPanel {
 
   #mark() {
     const { query, model, radius } = this.session;
-    const distances = query.hamming[model];
+    const distances = query.lookUp[model];
     this.session.mark(rowsWhere(distances.length, (row) => distances[row] <= radius && row !== query.row), `within radius ${radius}`);
   }
 

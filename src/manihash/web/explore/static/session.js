@@ -77,8 +77,8 @@ export class Session extends EventTarget {
   }
 
   #ask(query) {
-    query.hamming = this.tables.map((table, i) => table.hamming(query.codes[i]));
-    query.ranking = this.tables.map((table, i) => (table.firstBits === null ? query.hamming[i] : table.ranking(query.codes[i])));
+    query.lookUp = this.tables.map((table, i) => table.lookUp(query.codes[i]));
+    query.ranking = this.tables.map((table, i) => (table.firstBits === null ? query.lookUp[i] : table.ranking(query.codes[i])));
     this.query = query;
     this.tell("query");
   }

@@ -29,8 +29,8 @@ export class ServerSource {
     return image(`api/models/${model}/bits/${bit}/${side}.png`, `mean of the rows whose bit ${bit} is ${side}`);
   }
 
-  duplicates(model, radius) {
-    return this.#json(`api/models/${model}/duplicates?radius=${radius}`);
+  duplicates(model, cosine) {
+    return this.#json(`api/models/${model}/duplicates?cosine=${cosine}`);
   }
 
   nearest(row, k) {
@@ -91,9 +91,9 @@ export class FileSource {
     return tile(means.files[model], means, 2 * bit + side, `mean of the rows whose bit ${bit} is ${side}`);
   }
 
-  duplicates(model, radius) {
-    const found = this.#content.duplicates[model].find((each) => each.radius === radius);
-    if (!found) throw new NotHere(`This file has no groups of radius ${radius}. Run manihash explore to find them.`);
+  duplicates(model, cosine) {
+    const found = this.#content.duplicates[model].find((each) => each.cosine === cosine);
+    if (!found) throw new NotHere(`This file has no groups of cosine ${cosine}. Run manihash explore to find them.`);
     return found;
   }
 
