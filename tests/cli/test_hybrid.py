@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from command import run
 
-from manihash import IMH, ITQ, Hybrid, KMeansBase, load
+from manihash import IMH, ITQ, Hybrid, KMeansBase, LabelTruth, evaluate, load, load_dataset, recipe
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,35 @@ def test_the_hint_names_the_option_of_the_part(tmp_path, monkeypatch):
     result = run("fit", "x.npy", "--bits=8", "--set=first__n_neighbors=30", "-o", "m.mhash", code=2)
     assert "--set first__n_neighbors=K" in result.stderr
     assert "--set n_neighbors=K" not in result.stderr
+
+
+def test_evaluate_shows_hybrid_codes_by_plain_hamming_distance_too():
+    data = load_dataset("digits")
+    arguments = ("evaluate", "--data=digits", "--recipe=imh-hybrid,pcah", "--bits=32")
+    hybrid, pcah = json.loads(run(*arguments, "--json").stdout)["rows"]
+    hasher = recipe("imh-hybrid", 32, 0).fit(data.X_train)
+    codes, queries = hasher.encode(data.X_train), hasher.encode(data.X_test)
+    expected = evaluate(queries, codes, LabelTruth(data.y_test, data.y_train), 32)
+    assert hybrid["plain"]["map"] == expected.map
+    assert hybrid["plain"]["f1"] == expected.f1
+    assert hybrid["map"] != expected.map
+    assert "plain" not in pcah
+    text = run(*arguments, "--seeds=2").stdout
+    (line,) = (line.split() for line in text.splitlines() if line.startswith("  plain "))
+    assert len(line) == 8
+    assert "plain: the same codes by the Hamming distance of all bits" in " ".join(text.split())
+
+
+def test_stats_describes_the_first_part_of_an_index_of_hybrid_codes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(300, 16))
+    np.save("x.npy", X)
+    hasher = Hybrid(IMH(8, KMeansBase(20)), ITQ(8), random_state=0).fit(X)
+    hasher.save("m.mhash")
+    np.save("c.npy", hasher.encode(X))
+    run("index", "c.npy", "--model", "m.mhash", "-o", "c.mhx")
+    first = json.loads(run("stats", "c.mhx", "--json").stdout)["first_part"]
+    assert first["distinct_codes"] == len(np.unique(hasher.encode(X)[:, 0]))
+    assert first["n_bits"] == 8
+    assert f"8 bits, {first['distinct_codes']} distinct" in " ".join(run("stats", "c.mhx").stdout.split())
+    assert "first_part" not in json.loads(run("stats", "c.npy", "--json").stdout)

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -193,6 +194,47 @@ def test_blocks_of_queries_and_pairs_do_not_change_results(monkeypatch):
     for question, result in zip(ask, expected, strict=True):
         for got, whole in zip(question(), result, strict=True):
             np.testing.assert_array_equal(got, whole)
+
+
+def test_a_bucket_of_the_first_part_has_the_rows_that_share_it():
+    bits = random_bits(200, 20, 3, distinct=40)
+    bits[:, :6] = random_bits(200, 6, 4, distinct=5)
+    index = HammingIndex(pack(bits), 20, first_bits=6)
+    index.remove([3, 8])
+    for row in (0, 7, 50):
+        same = (bits[:, :6] == bits[row, :6]).all(axis=1)
+        same[[3, 8]] = False
+        assert index.bucket(pack(bits[row : row + 1]), part="first").tolist() == np.flatnonzero(same).tolist()
+        whole = (bits == bits[row]).all(axis=1)
+        whole[[3, 8]] = False
+        assert index.bucket(pack(bits[row : row + 1])).tolist() == np.flatnonzero(whole).tolist()
+
+
+def test_statistics_of_the_first_part_are_those_of_an_index_of_it():
+    bits = random_bits(300, 30, 5, distinct=80)
+    index = HammingIndex(pack(bits), 30, first_bits=9)
+    index.add(pack(random_bits(20, 30, 6)))
+    every = np.vstack([bits, random_bits(20, 30, 6)])
+    alone = HammingIndex(pack(every[:, :9]), 9).stats()
+    found = index.stats(part="first")
+    assert replace(found, bytes=0, table_bytes=0) == replace(alone, bytes=0, table_bytes=0)
+    assert index.stats().distinct_codes == len(np.unique(every, axis=0))
+
+
+def test_explain_estimates_the_look_up_by_the_first_part():
+    bits = random_bits(5000, 64, 7)
+    index = HammingIndex(pack(bits), 64, first_bits=12, weight=0.5)
+    plan = index.explain(radius=2, part="first", n_queries=100)
+    assert plan.what == "within 2 of the first part"
+    distinct = len(np.unique(bits[:, :12], axis=0))
+    assert f"{distinct:,} distinct codes" in plan.estimates[0].why
+    assert "5,000 distinct codes" in index.explain(radius=2, n_queries=100).estimates[0].why
+    weighted, plain = index.explain(k=5), HammingIndex(pack(bits), 64).explain(k=5)
+    assert weighted.estimates[0].query > plain.estimates[0].query, "copies of the parts are compared"
+    with pytest.raises(ValueError, match="pass radius"):
+        index.explain(k=5, part="first")
+    with pytest.raises(ValueError, match="have one part"):
+        HammingIndex(pack(bits), 64).stats(part="first")
 
 
 def test_set_parts_changes_the_ranking_of_the_same_codes():

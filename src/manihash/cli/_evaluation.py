@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash.datasets import Dataset
-    from manihash.evaluation import RankingQuality
+    from manihash.evaluation import Evaluation, RankingQuality
     from manihash.evaluation.truth import Truth
     from manihash.hashers._hasher import Hasher
     from manihash.search import FaissQuantizer
+
+PLAIN = "plain_"  # measures of hybrid codes by the Hamming distance of all bits
 
 
 def from_catalog(name: str, n_queries: int | None) -> "Dataset":
@@ -119,19 +121,20 @@ def measures(
         return _measures_of_peer(hasher, data, truth, neighbors)
     metric = partial(evaluate, radius=radius, neighbors=neighbors)
     found = measure(hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric)
-    assert found.result.recall_at_10 is not None
+    plain = {} if found.result.plain is None else _code_measures(found.result.plain)
     return {
-        "map": found.result.map,
-        "map_ties": found.result.map_ties,
-        "precision": found.result.precision,
-        "recall": found.result.recall,
-        "f1": found.result.f1,
-        "precision_at_10": found.result.precision_at_10,
-        "recall_at_10": found.result.recall_at_10,
+        **_code_measures(found.result),
+        **{f"{PLAIN}{name}": value for name, value in plain.items()},
         "fit_seconds": found.fit_seconds,
         "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),
         "bytes_per_row": n_bytes(hasher.n_bits_),
     }
+
+
+def _code_measures(found: "Evaluation") -> dict[str, float]:
+    assert found.recall_at_10 is not None
+    names = ("map", "map_ties", "precision", "recall", "f1", "precision_at_10", "recall_at_10")
+    return {name: getattr(found, name) for name in names}
 
 
 def _measures_of_peer(
@@ -149,7 +152,10 @@ def _measures_of_peer(
 
 
 def summary(seeds: Sequence[dict[str, float]]) -> tuple[dict[str, float], dict[str, float] | None]:
-    """Return means over the seeds and, if there are several, their sample standard deviations."""
+    """Return means over the seeds and, if there are several, their sample standard deviations.
+
+    The measures of hybrid codes by plain Hamming distance have names of their own, with a prefix.
+    """
     from statistics import fmean, stdev
 
     columns = {name: [each[name] for each in seeds] for name in seeds[0]}
@@ -157,6 +163,13 @@ def summary(seeds: Sequence[dict[str, float]]) -> tuple[dict[str, float], dict[s
     if len(seeds) == 1:
         return means, None
     return means, {name: stdev(values) for name, values in columns.items()}
+
+
+def nested(values: dict[str, float]) -> dict[str, Any]:
+    """Return measures with those by plain Hamming distance, if there are any, under ``plain``."""
+    own = {name: value for name, value in values.items() if not name.startswith(PLAIN)}
+    plain = {name.removeprefix(PLAIN): value for name, value in values.items() if name.startswith(PLAIN)}
+    return own | ({"plain": plain} if plain else {})
 
 
 def protocol(data: "Dataset", radius: int, n_seeds: int, rows: Sequence[dict[str, Any]]) -> str:
@@ -178,5 +191,12 @@ def protocol(data: "Dataset", radius: int, n_seeds: int, rows: Sequence[dict[str
     return (
         f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
         f"Precision, recall and F1 within Hamming radius {radius}; for hybrid codes by their first part."
-        f"{larger}{spread}"
+        f"{_about_plain(rows)}{larger}{spread}"
     )
+
+
+def _about_plain(rows: Sequence[dict[str, Any]]) -> str:
+    """Return what the lines below hybrid codes are, if there are any."""
+    if not any("plain" in row for row in rows):
+        return ""
+    return " plain: the same codes by the Hamming distance of all bits, as a database compares them."

@@ -30,13 +30,24 @@ def name_width(recipes: Sequence[str]) -> int:
 
 
 def lines(row: dict[str, Any], width: int) -> list[str]:
-    """Return a row of the table: its values, and its standard deviations below if there are several seeds."""
-    if "error" in row:
-        cells = ["".join(f"{'-':>{columns}}" for _, _, columns in COLUMNS.values())]
-    else:
-        cells = [_cells(row, "")] + ([_cells(row["spread"], "±")] if "spread" in row else [])
+    """Return a row of the table: its values, and its standard deviations below if there are several seeds.
+
+    Below hybrid codes are their values by plain Hamming distance.
+    """
     first = f"{row['recipe']:{width}}{row['bits']:>6}"
-    return [f"{first if i == 0 else '':{width + 6}}{line}" for i, line in enumerate(cells)]
+    if "error" in row:
+        return [first + "".join(f"{'-':>{columns}}" for _, _, columns in COLUMNS.values())]
+    spread = row.get("spread", {})
+    found = _values(first, row, spread, width)
+    if "plain" in row:
+        found += _values("  plain", row["plain"], spread.get("plain", {}), width)
+    return found
+
+
+def _values(name: str, means: dict[str, Any], spread: dict[str, Any], width: int) -> list[str]:
+    """Return a line of values after a name and, if there is a spread, a line of it."""
+    cells = [_cells(means, "")] + ([_cells(spread, "±")] if spread else [])
+    return [f"{name if i == 0 else '':{width + 6}}{line}" for i, line in enumerate(cells)]
 
 
 def _cells(values: dict[str, Any], sign: str) -> str:

@@ -124,6 +124,10 @@ def evaluate(
     table is the baseline: an exhaustive scan of the original vectors. Each line is
     printed when it is measured.
 
+    Hybrid codes are ranked by the weighted distance of their two parts, and the
+    radius is that of their first part. The line below them, plain, has the
+    Hamming distance of all bits, as a database would compare them.
+
     faiss-pq, faiss-opq and faiss-rabitq are quantizers of FAISS of the same number of bits. They rank by
     estimated Euclidean distance and have no look-up within a radius.
 
@@ -269,8 +273,8 @@ def _measured_rows(
                 means, spread = _evaluation.summary(seeds)
                 row |= (
                     dict.fromkeys(_evaluation_table.COLUMNS)
-                    | means
-                    | ({} if spread is None else {"spread": spread})
+                    | _evaluation.nested(means)
+                    | ({} if spread is None else {"spread": _evaluation.nested(spread)})
                 )
         if shown:
             _print(_evaluation_table.lines(row, width))

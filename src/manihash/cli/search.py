@@ -63,7 +63,8 @@ def search(
         int | None,
         typer.Option(
             "--radius",
-            help="Find all rows within this Hamming distance, in bits, instead of the k nearest.",
+            help="Find all rows within this Hamming distance, in bits, instead of the k nearest; for hybrid "
+            "codes the distance of the first part.",
             show_default=False,
         ),
     ] = None,

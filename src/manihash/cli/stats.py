@@ -32,6 +32,9 @@ def stats(
     it equals the code length if the bits are independent. A warning says if the
     codes have collapsed to few values, or if bits are redundant.
 
+    An index of hybrid codes, built with --model, also shows the buckets of the
+    first part: the rows that a look-up within radius 0 finds.
+
     Examples:
 
       manihash stats codes.mhx
@@ -40,12 +43,24 @@ def stats(
     _inputs.check_inputs(codes)
     with progress_shown(quiet) as bar:
         bar.start("computing statistics")
-        statistics = open_index(codes, bits).stats()
+        index = open_index(codes, bits)
+        statistics = index.stats()
+        first = None if index.first_bits is None else index.stats(part="first")
     for warning in statistics.warnings:
         print_message("warning", warning, "yellow")
-    print_json({"codes": codes, **asdict(statistics)}) if as_json else print_result(
-        key_values(_as_text(codes, statistics))
-    )
+    if as_json:
+        part = {} if first is None else {"first_part": asdict(first)}
+        print_json({"codes": codes, **asdict(statistics), **part})
+    else:
+        print_result(key_values(_as_text(codes, statistics) | ({} if first is None else _first_part(first))))
+
+
+def _first_part(first: "IndexStats") -> dict[str, str]:
+    return {
+        "first part": f"{first.n_bits} bits, {first.distinct_codes:,} distinct (entropy {first.entropy:.2f} "
+        f"bits); bucket size mean {first.mean_bucket:.1f}, median {first.median_bucket:,.0f}, maximum "
+        f"{first.largest_bucket:,}"
+    }
 
 
 def _as_text(codes: str, statistics: "IndexStats") -> dict[str, str]:

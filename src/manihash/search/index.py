@@ -11,13 +11,11 @@ from manihash.code_layout import layout_of
 from manihash.codes import check_codes
 from manihash.search.buckets import build
 from manihash.search.ids import Filter, check_ids, filter_masks, selected_rows
+from manihash.search.inspected import InspectedRows
 from manihash.search.parts import look_up_by, ranked_queries
 from manihash.search.rescore import Rescore
-from manihash.search.routes import QueryPlan, plan_nearest
-from manihash.search.saved_rows import SavedRows
 from manihash.search.segments import count_of, nearest_of, within_of
 from manihash.search.shortlist import whole_buckets
-from manihash.search.stats import IndexStats, stats
 from manihash.types import Ids, Ints
 
 _log = logging.getLogger(__name__)
@@ -25,7 +23,7 @@ _log = logging.getLogger(__name__)
 _MAX_BITS = 2**16 - 1
 
 
-class HammingIndex(SavedRows):
+class HammingIndex(InspectedRows):
     """Search packed codes exactly by Hamming distance, or by the weighted distance of their two parts.
 
     The index stores each distinct code once, with the list of its rows, so that codes that repeat make it
@@ -225,13 +223,15 @@ class HammingIndex(SavedRows):
         look_up = look_up_by(part, asked, self._parts)
         return count_of(segments, filter_masks(segments, filter), asked, radius, look_up)
 
-    def bucket(self, code: ArrayLike) -> Ids:
+    def bucket(self, code: ArrayLike, *, part: str | None = None) -> Ids:
         """Return the ids of the rows that have exactly this code.
 
         Parameters
         ----------
         code : array-like of shape (ceil(n_bits / 8),), uint8
             One packed code.
+        part : {"first"} or None, default=None
+            Only the first part of the codes must be the same; None for all bits.
 
         Returns
         -------
@@ -241,51 +241,4 @@ class HammingIndex(SavedRows):
         asked = np.atleast_2d(np.asarray(code))
         if len(asked) != 1:
             raise ValueError(f"bucket takes one code, got {len(asked)}: use within(codes, 0) for several")
-        return self.within(asked, 0)[2]
-
-    def explain(self, *, k: int | None = None, radius: int | None = None, n_queries: int = 1) -> QueryPlan:
-        """Show how the next queries would be answered, with the estimated cost of each route.
-
-        Rows added recently, which are few, are not considered.
-
-        Parameters
-        ----------
-        k : int, default=None
-            Explain ``search`` for k rows.
-        radius : int, default=None
-            Explain ``within`` or ``count`` for this radius; pass either ``k`` or ``radius``.
-        n_queries : int, default=1
-            Number of queries in one call.
-
-        Returns
-        -------
-        QueryPlan
-            The chosen route and the estimates of all routes.
-        """
-        if (k is None) == (radius is None):
-            raise ValueError("explain() needs either k or radius, not both")
-        n_queries, base = positive_int(n_queries, "n_queries"), self._snapshot.base
-        if radius is not None:
-            return base.finder.plan(self._radius(radius), n_queries)
-        return plan_nearest(
-            base.live_buckets().codes, self._snapshot.scanner, positive_int(k, "k"), n_queries
-        )
-
-    def stats(self) -> IndexStats:
-        """Compute statistics of the codes, with warnings if they have collapsed.
-
-        Returns
-        -------
-        IndexStats
-            Number of rows and distinct codes, bucket sizes, uninformative bits, memory and warnings.
-        """
-        snapshot = self._snapshot
-        if not len(snapshot):
-            raise ValueError("the index is empty: add codes before calling stats()")
-        segments = snapshot.segments()
-        held = sum(segment.buckets.nbytes for segment in segments)
-        tables = sum(segment.finder.nbytes for segment in segments)
-        return stats(snapshot.merged(), self.n_bits, held, tables)
-
-    def _radius(self, radius: Any) -> int:
-        return min(positive_int(radius, "radius", least=0), self.n_bits)
+        return self.within(asked, 0, part=part)[2]

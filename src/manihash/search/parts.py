@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -11,8 +12,8 @@ from manihash.code_layout import CodeLayout
 from manihash.codes import words
 from manihash.evaluation.truth import query_block, smallest
 from manihash.search.asymmetric import AsymmetricQueries, byte_tables, pair_distances
-from manihash.search.buckets import aligned, build
-from manihash.search.routes import CodeFinder
+from manihash.search.buckets import Buckets, aligned, build
+from manihash.search.routes import CodeFinder, QueryPlan
 from manihash.search.scanners import HammingQueries, Matches, Scanner
 from manihash.types import Codes, Floats, Ints
 
@@ -59,6 +60,10 @@ class IndexParts:
         """The finder of codes (u, b) by their first part."""
         return self._finders.of(codes)
 
+    def buckets_of_first(self, buckets: Buckets) -> Buckets:
+        """Rows by the first part of their codes alone, without their ids."""
+        return build(self.layout.first(buckets.by_row()[0]), None)
+
 
 class WeightedQueries:
     """Query codes (q, b) that rank codes by the weighted distance of their parts."""
@@ -101,6 +106,11 @@ class FirstPartFinder:
         ends = np.concatenate([[0], np.cumsum(self._buckets.counts(first))])
         which, position = self._buckets.expand(first)
         return ends[lims], distance[which], position
+
+    def plan(self, radius: int, n_queries: int) -> QueryPlan:
+        """As ``CodeFinder.plan``, among the distinct first parts."""
+        plan = self._finder.plan(min(radius, self._layout.first_bits), n_queries)
+        return replace(plan, what=f"{plan.what} of the first part")
 
 
 class FirstPartLookUp:
@@ -186,13 +196,22 @@ def look_up_by(
         if rank_by is not None or asymmetric is not None:
             raise ValueError('rank_by and asymmetric order what the first part finds: pass part="first", too')
         return None
+    by_first = check_part(part, parts)
+    assert by_first is not None
+    return FirstPartLookUp(queries, by_first, rank_by, asymmetric)
+
+
+def check_part(part: str | None, parts: IndexParts | None) -> IndexParts | None:
+    """The parts of the codes if a look-up is by the first of them; None if it is by all bits."""
+    if part is None:
+        return None
     if part != "first":
         raise ValueError(f'part must be "first" or None, not {part!r}')
     if parts is None:
         raise ValueError(
             "the codes of this index have one part: pass first_bits to HammingIndex, or call set_parts()"
         )
-    return FirstPartLookUp(queries, parts, rank_by, asymmetric)
+    return parts
 
 
 def _check_one_row_each(n_queries: int, n_rows: int) -> None:
