@@ -40,6 +40,17 @@ def test_it_answers_and_ends_at_a_signal(folder):
     assert "50 codes at http://127.0.0.1:" in server.output
 
 
+def test_labels_and_images_of_files_are_served(folder):
+    np.save("labels.npy", np.array(["cat", "dog"] * 25))
+    np.save("images.npy", np.zeros((50, 3, 3), np.uint8))
+    files = ("--labels", "labels.npy", "--images", "images.npy")
+    with serving("model12.mhash", "codes.mhx", *files) as server:
+        body = {"vectors": np.load("vectors.npy")[:2].tolist(), "k": 2}
+        found = httpx.post(f"{server.url}/v1/search", json=body).json()
+        assert found["labels"] == [[["cat", "dog"][i % 2] for i in ids] for ids in found["ids"]]
+        assert httpx.get(f"{server.url}/v1/images/49").content.startswith(b"\x89PNG")
+
+
 def test_a_file_of_codes_is_served_without_an_index_file(folder):
     with serving("model12.mhash", "codes.npy") as server:
         assert httpx.get(f"{server.url}/v1/info").json()["index"]["rows"] == 50
@@ -53,7 +64,14 @@ def test_a_file_of_codes_is_served_without_an_index_file(folder):
         (["missing.mhash", "codes.mhx"], "no model file at missing.mhash"),
         (["model12.mhash", "missing.mhx"], "no index file at missing.mhx"),
         (["model12.mhash", "codes.mhx", "--vectors", "codes.npy"], "the model expects 4"),
-        (["model12.mhash", "codes.mhx", "--vectors", "few.npy"], "row i must be the vector of id i"),
+        (
+            ["model12.mhash", "codes.mhx", "--vectors", "few.npy"],
+            "got 10 vectors, but codes.mhx has ids from 0",
+        ),
+        (["model12.mhash", "codes.mhx", "--labels", "codes.npy"], "one label for each of 50 rows"),
+        (["model12.mhash", "codes.mhx", "--images", "images.npy"], "number i must belong to id i"),
+        (["model12.mhash", "codes.mhx", "--images", "images.npy", "--writable"], "no images of new rows"),
+        (["model12.mhash", "codes.mhx", "--images", "images.npy", "--image-dir", "."], "give one of them"),
         (["model12.mhash", "codes.mhx", "--max-k", "0"], "--max-k must be a whole number of at least 1"),
         (["model12.mhash", "codes.mhx", "--timeout", "nan"], "--timeout must be a finite number"),
         (["model12.mhash", "codes.mhx", "--port", "70000"], "port must be from 0 to 65535"),
@@ -64,6 +82,7 @@ def test_a_file_of_codes_is_served_without_an_index_file(folder):
 )
 def test_what_cannot_be_served_is_refused_at_the_start(folder, args, message):
     np.save("few.npy", np.zeros((10, 4)))
+    np.save("images.npy", np.zeros((10, 4, 4)))
     (folder / "empty.txt").write_text("")
     assert message in stderr_line(run("serve", *args, code=2))
 

@@ -14,8 +14,11 @@ import pytest
 pytest.importorskip("httpx2")
 pytestmark = pytest.mark.extra
 
+from PIL import Image  # noqa: E402
+
 from manihash import Rescore  # noqa: E402
 from manihash.web.api.keys import ApiKeys, read_keys  # noqa: E402
+from manihash.web.explore.thumbnails import ArrayImages  # noqa: E402
 
 NPY, RAW = "application/x-npy", "application/octet-stream"
 KEY = "a key of 16 or more"
@@ -142,6 +145,30 @@ def test_binary_answers_have_one_record_per_row_found(client, rows, options, acc
         found = table[table["query"] == query]
         assert found["id"].tolist() == expected["ids"][query]
         np.testing.assert_allclose(found["distance"], expected["distances"][query], rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"k": 5}, {"radius": 3}])
+def test_answers_have_the_labels_of_their_rows(connect, rows, options):
+    labels = [None if i % 7 == 3 else f"label {i % 5}" for i in range(400)]
+    with connect(labels=labels) as client:
+        found = post(client, "/v1/search", {"vectors": rows[:20].tolist(), **options}).json()
+        assert client.get("/v1/info").json()["labels"]
+    assert found["labels"] == [[labels[i] for i in ids] for ids in found["ids"]]
+
+
+def test_the_picture_of_a_row_is_a_png_file(connect):
+    images = np.random.default_rng(0).integers(0, 256, (400, 5, 4, 3), np.uint8)
+    with connect(images=ArrayImages(images)) as client:
+        answer = client.get("/v1/images/17")
+        assert answer.headers["content-type"] == "image/png"
+        with Image.open(io.BytesIO(answer.content)) as picture:
+            assert np.array_equal(np.asarray(picture), images[17])
+        for unknown in ("400", "-1", "x", "9" * 30):
+            assert "not in the index" in error(client.get(f"/v1/images/{unknown}"), 404)
+
+
+def test_a_server_without_images_says_so(client):
+    assert "--images" in error(client.get("/v1/images/1"), 404)
 
 
 def test_k_may_exceed_the_number_of_rows(client, rows):

@@ -143,7 +143,7 @@ def _rows(subject: Subject) -> Iterator["ExploredRows"]:
             X,
             labels=labels,
             known=None if labels is None else _labels.known(labels),
-            pictures=_pictures(subject),
+            pictures=read_pictures(subject.images, subject.image_dir),
             texts=None if subject.texts is None else _lines(subject.texts),
         )
 
@@ -161,12 +161,13 @@ def _dataset_rows(name: str) -> "ExploredRows":
     return explored_rows(name, data.X_train, labels=data.y_train, pictures=pictures)
 
 
-def _pictures(subject: Subject) -> "Thumbnails | None":
+def read_pictures(images: str | None, folder: Path | None) -> "Thumbnails | None":
+    """Return the images of an array file or of a folder, or None if neither is given."""
     from manihash.web.explore.thumbnails import ArrayImages, FolderImages
 
-    if subject.image_dir is not None:
-        return FolderImages(subject.image_dir)
-    return None if subject.images is None else ArrayImages(_tables.read(subject.images))
+    if folder is not None:
+        return FolderImages(folder)
+    return None if images is None else ArrayImages(_tables.read(images))
 
 
 def _lines(path: Path) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs, _options
+from manihash.cli import _explored, _inputs, _labels, _options
 from manihash.cli._indexes import is_index, open_index_of
 from manihash.cli._output import print_message
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from manihash import HammingIndex, Hasher
     from manihash.web.api.keys import ApiKeys
+    from manihash.web.api.service import Attachments
 
 
 def serve(
@@ -40,6 +41,33 @@ def serve(
             "--vectors",
             metavar="VECTORS",
             help="Original vectors, so that requests can rescore; row i is the vector of id i.",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="FILE",
+            help="File of labels, which searches return; label i is that of id i.",
+            show_default=False,
+        ),
+    ] = None,
+    images: Annotated[
+        str | None,
+        typer.Option(
+            "--images",
+            metavar="FILE",
+            help="Array of images for /v1/images/ID: (n, height, width) or (n, height, width, 3).",
+            show_default=False,
+        ),
+    ] = None,
+    image_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--image-dir",
+            metavar="FOLDER",
+            help="Folder of images for /v1/images/ID, in the order of their names.",
             show_default=False,
         ),
     ] = None,
@@ -83,6 +111,7 @@ def serve(
 
       manihash serve model.mhash codes.mhx
       manihash serve model.mhash codes.mhx --port 8080 --vectors vectors.npy
+      manihash serve model.mhash codes.mhx --labels labels.npy --images images.npy
       manihash serve model.mhash codes.mhx --writable
       manihash serve model.mhash codes.mhx --host 0.0.0.0 --api-key-file keys.txt
       curl localhost:8080/v1/info
@@ -91,7 +120,7 @@ def serve(
     from manihash.search.durable import DurableIndex
     from manihash.web.api.application import search_application
     from manihash.web.api.messages import Limits
-    from manihash.web.api.service import Service
+    from manihash.web.api.service import Attachments, Service
     from manihash.web.api.watcher import Watcher, identity_of
     from manihash.web.server import run
 
@@ -102,16 +131,22 @@ def serve(
         positive_int(max_radius, "--max-radius", least=0),
         seconds=positive_number(timeout, "--timeout"),
     )
-    _inputs.check_inputs(codes, vectors, model=model)
+    _inputs.check_inputs(codes, vectors, labels, images, model=model)
+    given = {"--vectors": vectors, "--labels": labels, "--images": images, "--image-dir": image_dir}
+    _check_attached({name: value for name, value in given.items() if value is not None}, writable)
     if writable:
-        _check_writable(codes, vectors, key_file, host)
+        _check_writable(codes, key_file, host)
     keys = _keys(key_file, host)
     hasher = _inputs.load_hasher(model)
-    rows = None if vectors is None else _vectors(vectors, hasher)
     seen = identity_of(codes)
-    load = partial(_opened, codes, hasher, model, vectors, rows)
+    attached = Attachments(
+        None if vectors is None else _vectors(vectors, hasher),
+        None if labels is None else _label_list(labels, codes, hasher, model),
+        _explored.read_pictures(images, image_dir),
+    )
+    load = partial(_opened, codes, hasher, model, attached)
     durable = DurableIndex(codes, load) if writable else None
-    service = Service(hasher, load() if durable is None else durable.index, limits, rows)
+    service = Service(hasher, load() if durable is None else durable.index, limits, attached)
     watcher = None if writable else Watcher(service, codes, load, seen)
     app = search_application(
         service, keys=keys, durable=durable, watcher=watcher, host=host, allowed_hosts=allow_host or ()
@@ -151,10 +186,8 @@ def _keys(path: Path | None, host: str) -> "ApiKeys | None":
     return keys
 
 
-def _opened(
-    path: str, hasher: "Hasher", model: Path, vectors: str | None, rows: "NDArray[Any] | None"
-) -> "HammingIndex":
-    """Return the index of a file, read into memory and checked; raise if model or vectors do not fit.
+def _opened(path: str, hasher: "Hasher", model: Path, attached: "Attachments") -> "HammingIndex":
+    """Return the index of a file, read into memory and checked; raise if model or attachments do not fit.
 
     A memory map would crash the server if the file were overwritten in place.
     """
@@ -162,22 +195,40 @@ def _opened(
     if is_index(path):
         index.verify()
     ids = index.ids
-    if rows is not None and len(ids) and not 0 <= ids[0] <= ids[-1] < len(rows):
-        raise ValueError(
-            f"{vectors} has {len(rows):,} rows, but {path} has ids from {ids[0]} to {ids[-1]}: row i must be "
-            "the vector of id i"
-        )
+    for name in ("vectors", "labels", "images"):
+        rows = getattr(attached, name)
+        if rows is not None and len(ids) and not 0 <= ids[0] <= ids[-1] < len(rows):
+            raise ValueError(
+                f"got {len(rows):,} {name}, but {path} has ids from {ids[0]} to {ids[-1]}: number i must "
+                "belong to id i"
+            )
     return index
 
 
-def _check_writable(codes: str, vectors: str | None, key_file: Path | None, host: str) -> None:
+def _label_list(path: str, codes: str, hasher: "Hasher", model: Path) -> list[Any]:
+    """Return the labels of the ids from 0 on, None for rows without a label."""
+    ids = open_index_of(hasher, codes, model, mmap=True).ids
+    labels = _labels.read_labels(path, int(ids[-1]) + 1 if len(ids) else 0)
+    known = _labels.known(labels).tolist()
+    return [label if is_known else None for label, is_known in zip(labels.tolist(), known, strict=True)]
+
+
+def _check_attached(given: "dict[str, Any]", writable: bool) -> None:
+    """Raise if options contradict each other."""
+    if writable and given:
+        name = next(iter(given))
+        what = name.removeprefix("--").replace("image-dir", "images")
+        raise typer.BadParameter(f"{name} has no {what} of new rows: omit {name} or --writable")
+    if "--images" in given and "--image-dir" in given:
+        raise typer.BadParameter("got --images and --image-dir: give one of them")
+
+
+def _check_writable(codes: str, key_file: Path | None, host: str) -> None:
     """Raise if these rows cannot be changed, or if anyone could change them."""
     from manihash.web.server import is_local
 
     if not is_index(codes):
         raise ValueError(f"--writable needs an index file (*{_options.INDEX_SUFFIX}), got {codes}")
-    if vectors is not None:
-        raise typer.BadParameter("--vectors has no vectors of new rows: omit --vectors or --writable")
     if key_file is None and not is_local(host):
         raise typer.BadParameter(f"everyone who can reach {host} could change rows: give --api-key-file")
 

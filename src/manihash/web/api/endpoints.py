@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -58,6 +59,7 @@ class Api:
             self.route("/v1/encode", self.encode, "POST"),
             self.route("/v1/search", self.search, "POST"),
             self.route("/v1/info", self.info, "GET"),
+            self.route("/v1/images/{id}", self.image, "GET"),
             self.route("/metrics", self.show_metrics, "GET"),
             self.route("/healthz", self.healthz, "GET", public=True),
         ]
@@ -111,7 +113,15 @@ class Api:
         answers: Answers = await self.batcher.result(job)
         if (wanted := bodies.answer_type(request)) != bodies.JSON:
             return bodies.array_answer(answers.table(), wanted)
-        return json_answer({**answers.lists(), "ranked_by": self.service.ranked_by(options)})
+        found = answers.lists()
+        if self.service.attachments.labels is not None:
+            found["labels"] = self.service.labels_of(found["ids"])
+        return json_answer({**found, "ranked_by": self.service.ranked_by(options)})
+
+    async def image(self, request: Request) -> Response:
+        """Answer ``GET /v1/images/ID``."""
+        drawn = await run_in_threadpool(self.service.picture, request.path_params["id"])
+        return Response(drawn, media_type="image/png")
 
     async def info(self, request: Request) -> Response:
         """Answer ``GET /v1/info``."""
@@ -127,7 +137,9 @@ class Api:
                     "n_features": service.width,
                 },
                 "index": {"rows": len(index), "first_bits": index.first_bits, "weight": index.weight},
-                "rescore": service.vectors is not None,
+                "rescore": service.attachments.vectors is not None,
+                "labels": service.attachments.labels is not None,
+                "images": service.attachments.images is not None,
                 "writable": self.writable,
                 "limits": {name: getattr(limits, name) for name in limits.__dataclass_fields__},
             }

@@ -24,6 +24,7 @@ _REFERENCE = "#/components/schemas/{name}"
 _IDS = {"type": "array", "items": {"type": "integer"}}
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 
+_FACTS = ["version", "model", "index", "rescore", "labels", "images", "writable", "limits"]
 _ANSWERS: dict[str, Any] = {
     "Error": {
         "type": "object",
@@ -46,6 +47,11 @@ _ANSWERS: dict[str, Any] = {
             "ids": {"type": "array", "items": _IDS},
             "distances": {"type": "array", "items": _NUMBERS},
             "ranked_by": {"type": "string", "description": "Kind of the distances."},
+            "labels": {
+                "type": "array",
+                "items": {"type": "array", "items": {"type": ["string", "number", "null"]}},
+                "description": "Labels of the rows, null for a row without one, if the server has labels.",
+            },
         },
     },
     "Changed": {
@@ -53,7 +59,7 @@ _ANSWERS: dict[str, Any] = {
         "required": ["ids", "rows"],
         "properties": {"ids": _IDS, "rows": {"type": "integer", "description": "Rows of the index now."}},
     },
-    "Info": {"type": "object", "required": ["version", "model", "index", "rescore", "writable", "limits"]},
+    "Info": {"type": "object", "required": _FACTS},
     "Health": {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}},
 }
 _STATUSES = {
@@ -88,6 +94,7 @@ def document(service: Service, *, needs_key: bool) -> dict[str, Any]:
             },
             "/v1/rows/delete": {"post": _post("Delete rows", "DeleteRequest", "Changed", 403, 404, 507)},
             "/v1/info": {"get": _get("Describe model, index and limits", JSON, "Info")},
+            "/v1/images/{id}": {"get": _image()},
             "/metrics": {"get": _get("Counters in the text format of Prometheus", "text/plain")},
             "/healthz": {"get": _get("Tell that the server is up", JSON, "Health", public=True)},
         },
@@ -160,6 +167,14 @@ def _post(summary: str, request: str, answer: str, *statuses: int, binary: bool 
         "requestBody": {"required": True, "content": content},
         "responses": {"200": {"description": "The answer.", "content": answers}} | errors,
     }
+
+
+def _image() -> dict[str, Any]:
+    """The operation that returns the picture of a row."""
+    operation = _get("Show the picture of a row", "image/png")
+    operation["responses"] |= _errors(404)
+    parameter = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
+    return operation | {"parameters": [parameter]}
 
 
 def _search() -> dict[str, Any]:

@@ -10,10 +10,12 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from manihash import BadRowsError, HammingIndex, Hasher, pack
+from manihash.report import pictures
 from manihash.search import Rescore
 from manihash.types import Codes, Ids, Ints
 from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions
 from manihash.web.application import RequestError
+from manihash.web.explore.thumbnails import Thumbnails
 
 _FEW = 100  # answers per query whose search takes hardly longer than that of one
 
@@ -88,17 +90,46 @@ class Job:
         return self.n
 
 
+@dataclass(frozen=True, eq=False)
+class Attachments:
+    """What belongs to the rows besides their codes, if it is known; number i belongs to the row with id i."""
+
+    vectors: NDArray[Any] | None = None  # for rescoring
+    labels: Sequence[Any] | None = None  # None for a row without a label
+    images: Thumbnails | None = None
+
+
 class Service:
-    """A model, an index of its codes and, if queries can be rescored, the vectors of the rows.
+    """A model, an index of its codes, and what else belongs to the rows.
 
     ``index`` can be replaced while requests are computed: each batch uses the one that it started with.
     """
 
     def __init__(
-        self, hasher: Hasher, index: HammingIndex, limits: Limits, vectors: NDArray[Any] | None = None
+        self,
+        hasher: Hasher,
+        index: HammingIndex,
+        limits: Limits,
+        attachments: Attachments | None = None,
     ) -> None:
-        self.hasher, self.index, self.limits, self.vectors = hasher, index, limits, vectors
+        self.hasher, self.index, self.limits = hasher, index, limits
+        self.attachments = attachments or Attachments()
         self.width: int = hasher.n_features_in_
+
+    def labels_of(self, ids: list[Any]) -> list[Any]:
+        """The labels of ids in nested lists."""
+        labels: Any = self.attachments.labels
+        return [self.labels_of(each) if isinstance(each, list) else labels[each] for each in ids]
+
+    def picture(self, given: str) -> bytes:
+        """The picture of the row with an id as a PNG file."""
+        images = self.attachments.images
+        if images is None:
+            raise RequestError(404, "this server has no images: start it with --images or --image-dir")
+        known = given.isdecimal() and len(given) < 19 and self.index.contains(np.array([int(given)]))[0]
+        if not known:
+            raise RequestError(404, f"id {given[:40]} is not in the index")
+        return pictures.png(images.pixels(int(given)))
 
     def ranked_by(self, options: SearchOptions) -> str:
         """The kind of the distances in the answers."""
@@ -168,10 +199,10 @@ class Service:
             return Answers(np.empty((len(codes), 0)), np.empty((len(codes), 0), np.int64))
         rescore = None
         if options.rescore and job is not None:
-            if self.vectors is None:
+            if self.attachments.vectors is None:
                 raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
             shortlist = None if options.shortlist is UNSET else options.shortlist
-            rescore = Rescore(job.vectors, self.vectors, shortlist)
+            rescore = Rescore(job.vectors, self.attachments.vectors, shortlist)
         values = None if job is None else job.values
         return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
 
