@@ -139,7 +139,7 @@ def rewrite(path, change, *, sealed=True):
         (lambda h: h["__metadata__"].update(n_bits="0"), "n_bits=0"),
         (lambda h: h["__metadata__"].update(n_bits="many"), "not a complete index file"),
         (lambda h: h["__metadata__"].update(next_id="-3"), "next_id=-3"),
-        (lambda h: h["__metadata__"].update(version="3"), "upgrade manihash"),
+        (lambda h: h["__metadata__"].update(version="4"), "upgrade manihash"),
         (lambda h: h["__metadata__"].update(first_bits="0", weight="1"), "first_bits must be"),
         (lambda h: h["__metadata__"].update(first_bits="99", weight="1"), "first_bits=99 leaves none"),
         (lambda h: h["__metadata__"].update(first_bits="2", weight="nan"), "weight must be"),

@@ -81,9 +81,14 @@ def use_layout(path: str, index: "HammingIndex", model: Any) -> None:
         )
 
 
-def open_index_of(hasher: "Hasher", path: str, model: Path, *, mmap: bool = True) -> "HammingIndex":
-    """Return the index of a file, ranked as a model's codes are; raise if another model made its codes."""
-    index = open_index(path, mmap=mmap) if is_index(path) else open_index(path, hasher.n_bits_)
+def open_index_of(
+    hasher: "Hasher", path: str, model: Path, *, mmap: bool = True, ids: str | None = None
+) -> "HammingIndex":
+    """Return the index of a file, ranked as a model's codes are; raise if another model made its codes.
+
+    `ids` is a file of the ids of a file of codes; an index file has its own.
+    """
+    index = open_index(path, mmap=mmap) if is_index(path) else build_index(path, hasher.n_bits_, ids)
     check_bits(path, index.n_bits, hasher.n_bits_)
     check_model(path, index, hasher, model)
     use_layout(path, index, hasher)

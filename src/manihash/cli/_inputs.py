@@ -98,16 +98,10 @@ def fingerprint(path: str) -> str:
 
 
 def read_ids(path: str) -> "NDArray[Any]":
-    """Return the ids or booleans of a file; integers of a CSV file, read as floats, become int64."""
-    import numpy as np
+    """Return the ids or booleans of a file."""
+    from manihash.files import id_files
 
-    ids = _tables.read(path)
-    if ids.ndim == 2 and 1 in ids.shape:
-        ids = ids.reshape(-1)
-    if ids.dtype != np.float64 or not np.isfinite(ids).all() or np.abs(ids).max(initial=0) >= 2**53:
-        return ids
-    whole = ids.astype(np.int64)
-    return whole if np.array_equal(whole, ids) else ids
+    return id_files.read_ids(path, **_tables.keywords())
 
 
 def read_codes(path: str) -> "NDArray[Any]":

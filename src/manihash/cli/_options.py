@@ -38,7 +38,8 @@ Ids = Annotated[
     typer.Option(
         "--ids",
         metavar="FILE",
-        help="File of distinct integers, one per code.",
+        help="File of distinct ids, one per code: integers, or strings such as file names in a text file "
+        "(one per line), an npy file or a column of a Parquet file.",
         show_default="row numbers, from 0",
     ),
 ]

@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from manihash.cli import _dedup_verified, _inputs, _options, _tables
@@ -51,7 +52,7 @@ def dedup(
             "--vectors",
             metavar="FILE",
             help="Original vectors, which verify each pair; needs --cosine or --distance. Row i belongs to "
-            "code i, or to id i of an index.",
+            "code i; with an index to id i, or to the i-th of --ids.",
             show_default=False,
             rich_help_panel=_VERIFIED,
         ),
@@ -116,13 +117,13 @@ def dedup(
     start = perf_counter()
     with progress_shown(quiet) as bar:
         bar.start("finding duplicates")
-        rows, n_bits, row_ids = _read(codes, bits, ids)
+        rows, n_bits, row_ids = _read(codes, bits, None if vectors is not None and is_index(codes) else ids)
         if vectors is None:
             from manihash import search
 
             found = search.dedup(rows, n_bits, radius or 0, row_ids)
         else:
-            X = _vectors(vectors, codes, row_ids)
+            X = _vectors(vectors, codes, row_ids, ids)
             found = _dedup_verified.find(rows, n_bits, X, cosine, distance, radius, row_ids)
         if out is not None:
             _write(out, found)
@@ -150,13 +151,18 @@ def _check_thresholds(vectors: str | None, cosine: float | None, distance: float
         raise typer.BadParameter("--vectors needs one threshold: --cosine, such as 0.98, or --distance")
 
 
-def _vectors(path: str, codes: str, row_ids: "NDArray[Any] | None") -> Any:
-    """Return the vectors in the order of the codes; those of an index are given in the order of its ids."""
+def _vectors(path: str, codes: str, row_ids: "NDArray[Any] | None", ids: str | None) -> Any:
+    """Return the vectors in the order of the codes; row i belongs to id i of an index, or the i-th of ids."""
     import numpy as np
 
     from manihash.files.formats import open_vectors
+    from manihash.search.ids import rows_of_ids
 
     X = open_vectors(path, **_tables.keywords())
+    if is_index(codes) and row_ids is not None and ids is not None:
+        return X[rows_of_ids(row_ids, _inputs.read_ids(ids), len(X))]
+    if is_index(codes) and row_ids is not None and row_ids.dtype == object:
+        raise typer.BadParameter(f"{codes} has ids that are strings: give the ids of the vectors with --ids")
     if not is_index(codes) or row_ids is None or np.array_equal(row_ids, np.arange(len(X))):
         return X
     if not len(row_ids) or row_ids.min() < 0 or row_ids.max() >= len(X):
@@ -182,7 +188,10 @@ def _read(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]"
     """Return codes, code length and ids (None: row numbers) of an index file or a file of codes."""
     if is_index(codes):
         if ids is not None:
-            raise typer.BadParameter(f"{codes} is an index file and contains its ids: omit --ids")
+            raise typer.BadParameter(
+                f"{codes} is an index file and contains its ids: omit --ids, or give --vectors, whose rows "
+                "it names"
+            )
         index = open_index(codes, bits)
         return index.codes, index.n_bits, index.ids
     rows = _inputs.read_codes(codes)
@@ -212,7 +221,7 @@ def _table(found: "Duplicates") -> Table:
     table = Table("group", "rows", "ids", box=None, header_style="bold")
     for i, group in enumerate(islice(found, _GROUPS_SHOWN)):
         more = "  …" if len(group) > _IDS_SHOWN else ""
-        table.add_row(str(i), f"{len(group):,}", "  ".join(map(str, group[:_IDS_SHOWN])) + more)
+        table.add_row(str(i), f"{len(group):,}", "  ".join(escape(str(i)) for i in group[:_IDS_SHOWN]) + more)
     left = len(found) - _GROUPS_SHOWN
     if left > 0:
         table.caption = f"{left:,} more groups: use --json or -o to get all"

@@ -51,6 +51,7 @@ def export(
     Examples:
 
       manihash export codes.npy --to codes.lance
+      manihash export codes.npy --to photos.lance --ids names.txt
       manihash export codes.npy --bits 48 --to "postgres://me@host/db?table=codes"
     """
     _inputs.check_inputs(codes, ids)
@@ -63,7 +64,7 @@ def export(
         bar.start("reading codes")
         rows = _inputs.read_codes(codes)
         numbers = None if ids is None else _read_ids(ids, rows)
-        with _store(to, bits, rows) as store:
+        with _store(to, bits, rows, numbers) as store:
             bar.start(f"exporting to {store.url}")
             done = export_codes(rows, store, numbers, batch)
     result = {
@@ -78,18 +79,19 @@ def export(
     print_json(result) if as_json else print_result(key_values(_as_text(result)))
 
 
-def _store(to: str, bits: int | None, codes: "NDArray[Any]") -> "Store":
+def _store(to: str, bits: int | None, codes: "NDArray[Any]", ids: "NDArray[Any] | None") -> "Store":
     """Open the store, or create it if it does not exist; raise before that if the codes are invalid."""
     from manihash.codes import check_codes
     from manihash.stores import StoreNotFoundError, open_store
 
+    id_type = str if ids is not None and ids.dtype == object else int
     if bits is None:
         try:
-            return open_store(to)
+            return open_store(to, id_type=id_type)
         except StoreNotFoundError:
             bits = 8 * codes.shape[-1]
     check_codes(codes, bits)
-    return open_store(to, bits)
+    return open_store(to, bits, id_type=id_type)
 
 
 def _read_ids(path: str, codes: "NDArray[Any]") -> "NDArray[Any]":

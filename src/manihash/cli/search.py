@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from manihash.cli import _inputs, _options
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from manihash import HammingIndex, Hasher
     from manihash.stores import Store
 
-_QUERIES_SHOWN = 10
-_RESULTS_SHOWN = 10
-_DEFAULT_K = 10
+_QUERIES_SHOWN = _RESULTS_SHOWN = _DEFAULT_K = 10
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class _Request:
     shortlist: int | None
     asymmetric: bool
     filter: str | None
+    ids: str | None
 
     @property
     def ranked_by(self) -> str:
@@ -83,7 +83,7 @@ def search(
             "--rerank",
             metavar="VECTORS",
             help="Rerank a shortlist by the Euclidean distance of the original vectors in this file; row i "
-            "is the vector of id i.",
+            "is the vector of id i, or of the i-th of --ids.",
             show_default=False,
         ),
     ] = None,
@@ -111,6 +111,16 @@ def search(
             show_default=False,
         ),
     ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(
+            "--ids",
+            metavar="FILE",
+            help="File of the ids of CODES, unless it is an index file, and of the rows of --rerank VECTORS: "
+            "integers, or strings such as file names, one per line of a text file.",
+            show_default="row numbers, from 0",
+        ),
+    ] = None,
     out: _options.NpzOut = None,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
@@ -129,19 +139,20 @@ def search(
       manihash search model.mhash codes.npy queries.npy -k 10
       manihash search model.mhash codes.mhx queries.npy --radius 2 --json
       manihash search model.mhash codes.mhx queries.npy --rerank vectors.npy
+      manihash search model.mhash codes.npy queries.npy --ids names.txt
       manihash search model.mhash queries.npy --store codes.lance
     """
-    request = _Request(k, radius, rerank, shortlist, asymmetric, keep)
+    request = _Request(k, radius, rerank, shortlist, asymmetric, keep, ids)
     codes, queries = _sources(files, store)
     _check_options(request, store)
-    _inputs.check_inputs(codes, queries, rerank, keep, model=model)
-    _inputs.check_npz_output(out, model, codes, queries, rerank, keep)
+    _inputs.check_inputs(codes, queries, rerank, keep, ids, model=model)
+    _inputs.check_npz_output(out, model, codes, queries, rerank, keep, ids)
     hasher = _inputs.load_hasher(model)
-    with progress_shown(quiet) as bar, _opened(codes, store, hasher, model) as opened:
+    with progress_shown(quiet) as bar, _opened(codes, store, hasher, model, ids) as opened:
         bar.start("searching")
-        lims, distances, ids = _search(opened, hasher, _inputs.read_vectors(queries), request)
+        lims, distances, found = _search(opened, hasher, _inputs.read_vectors(queries), request)
         if out is not None:
-            _write(out, lims, distances, ids)
+            _write(out, lims, distances, found)
         result = {
             "model": str(model),
             "bits": hasher.n_bits_,
@@ -149,7 +160,7 @@ def search(
             **({"k": k or _DEFAULT_K} if radius is None else {"radius": radius}),
             "ranked_by": (ranked_by := _ranked_by(request, hasher, store)),
         }
-    answers = list(_by_query(lims, distances, ids))
+    answers = list(_by_query(lims, distances, found))
     if as_json:
         print_json({**result, "answers": answers})
     else:
@@ -194,7 +205,7 @@ def _check_options(request: _Request, store: str | None) -> None:
 
 @contextmanager
 def _opened(
-    codes: str | None, store: str | None, hasher: "Hasher", model: Path
+    codes: str | None, store: str | None, hasher: "Hasher", model: Path, ids: str | None
 ) -> Iterator["HammingIndex | Store"]:
     """Open the index or store to search; raise if another model made its codes."""
     if store is not None:
@@ -204,7 +215,7 @@ def _opened(
             check_bits(opened.url, opened.n_bits, hasher.n_bits_)
             yield opened
         return
-    yield open_index_of(hasher, str(codes), model)
+    yield open_index_of(hasher, str(codes), model, ids=ids)
 
 
 def _search(
@@ -220,7 +231,8 @@ def _search(
     codes, k = hasher.encode(queries), request.k or _DEFAULT_K
     rescore = None
     if request.rerank is not None:
-        rescore = Rescore(queries, _inputs.read_vectors(request.rerank), request.shortlist)
+        ids = None if request.ids is None else _inputs.read_ids(request.ids)
+        rescore = Rescore(queries, _inputs.read_vectors(request.rerank), request.shortlist, ids)
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         if request.radius is not None:
@@ -242,14 +254,19 @@ def _read_filter(path: str, index: "HammingIndex") -> "NDArray[Any]":
     """Return the ids of a filter, all of which must be in the index, or one boolean per row."""
     import numpy as np
 
+    from manihash.search.ids import is_in
+    from manihash.search.string_ids import shown_id
+
     kept = _inputs.read_ids(path)
-    if kept.dtype.kind not in "iu" or kept.ndim != 1:
+    strings = index.id_type is str
+    if kept.ndim != 1 or kept.dtype.kind not in ("O" if strings else "iu"):
         return kept
-    unknown = kept[~np.isin(kept.astype(np.int64), index.ids) | (kept > np.iinfo(np.int64).max)]
+    known = is_in(kept if strings else kept.astype(np.int64), index.ids)
+    unknown = kept[~known if strings else ~known | (kept > np.iinfo(np.int64).max)]
     if len(unknown):
         raise ValueError(
             f"{path} contains {len(unknown):,} ids that are not in the index of {len(index):,} rows, such as "
-            f"{unknown[0]}: use ids of the index"
+            f"{shown_id(unknown[0])}: use ids of the index"
         )
     return kept
 
@@ -274,7 +291,7 @@ def _table(answers: list[dict[str, Any]], ranked_by: str) -> Table:
     table = Table("query", "results", heading, box=None, header_style="bold")
     for answer in answers[:_QUERIES_SHOWN]:
         pairs = list(zip(answer["ids"], answer["distances"], strict=True))
-        text = "  ".join(f"{i} ({d if bits else f'{d:.4g}'})" for i, d in pairs[:_RESULTS_SHOWN])
+        text = "  ".join(f"{escape(str(i))} ({d if bits else f'{d:.4g}'})" for i, d in pairs[:_RESULTS_SHOWN])
         more = "  …" if len(pairs) > _RESULTS_SHOWN else ""
         table.add_row(str(answer["query"]), f"{len(pairs):,}", text + more)
     left = len(answers) - _QUERIES_SHOWN

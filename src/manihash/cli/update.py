@@ -134,6 +134,7 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
     from manihash import HammingIndex
     from manihash.advice.stored_codes import check_origin, new_codes, update_index
     from manihash.files.atomic import atomic_write
+    from manihash.search.string_ids import shown_id
 
     if not is_index(codes):
         stored = _inputs.read_codes(codes)
@@ -149,11 +150,11 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
     accepted = {None, before.lineage_["id"], after.lineage_["id"], *before.lineage_["compatible"]}
     if index.made_by not in accepted:
         raise ValueError(f"{codes} holds codes of another model (id {index.made_by}): give its own model")
-    missing = numbers[~np.isin(numbers, index.ids)]
+    missing = numbers[~index.contains(numbers)]
     if len(missing):
         raise ValueError(
-            f"{codes} has no row with id {missing[0]} ({len(missing):,} ids of the old vectors are missing): "
-            "give the ids of the old vectors with --ids"
+            f"{codes} has no row with id {shown_id(missing[0])} ({len(missing):,} ids of the old vectors "
+            "are missing): give the ids of the old vectors with --ids"
         )
     check_origin(index.codes[np.searchsorted(index.ids, numbers)], X, before, after, codes)
     replaced = update_index(index, after, X, numbers)

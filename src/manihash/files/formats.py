@@ -176,13 +176,14 @@ def write(path: PathLike, array: ArrayLike | Mapping[str, ArrayLike]) -> None:
         The file. ``"file.npz:key"`` sets the name of the array in an npz, HDF5 or Parquet file; the default
         is ``train`` in HDF5 files and ``X`` in the others.
     array : array-like or mapping of str to array-like
-        The array. npz, HDF5 and Parquet files also take several arrays by name.
+        The array. npz, HDF5 and Parquet files also take several arrays by name, and npz files strings.
     """
     path, key = split_key(path, None)
     kind = _kind(path)
     if kind in DEFAULT_KEYS:
         named = array if isinstance(array, Mapping) else {key or DEFAULT_KEYS[kind]: array}
-        arrays = {name: _as_numbers(values) for name, values in named.items()}
+        strings = kind == "npz"
+        arrays = {name: _as_numbers(values, strings=strings) for name, values in named.items()}
         with atomic_write(path) as part:
             _KEYED_WRITERS[kind](part, arrays)
         return
@@ -249,9 +250,11 @@ def _check_real(path: PathLike, dtype: np.dtype[Any]) -> None:
         raise DataFileError(f"{path} holds values of type {dtype}: expected real numbers")
 
 
-def _as_numbers(array: ArrayLike) -> NDArray[Any]:
-    """An array of real numbers."""
+def _as_numbers(array: ArrayLike, *, strings: bool = False) -> NDArray[Any]:
+    """An array of real numbers, or of strings if these are accepted."""
     values = np.asarray(array)
+    if strings and values.dtype == object and all(isinstance(value, str) for value in values.flat):
+        return values.astype(str)
     if values.dtype.kind not in "buif":
         raise ValueError(f"got an array of type {values.dtype}: data files hold real numbers")
     return values

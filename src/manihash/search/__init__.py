@@ -1,8 +1,8 @@
 """Search among packed codes by Hamming distance."""
 
 from manihash.search.asymmetric import asymmetric_distances
-from manihash.search.buckets import DamagedIndexError
 from manihash.search.duplicates import Duplicates, dedup
+from manihash.search.errors import DamagedIndexError
 from manihash.search.faiss_peers import FaissIndex, FaissQuantizer
 from manihash.search.index import HammingIndex
 from manihash.search.radius_curve import RadiusStep

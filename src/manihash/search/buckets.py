@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import words
+from manihash.search.errors import DamagedIndexError
+from manihash.search.string_ids import StringIds, are_strings
 from manihash.types import Codes, Ids, Ints, Mask
 
 Ranks = NDArray[np.uint32]
@@ -19,28 +21,6 @@ MAX_ROWS = 2**32 - 1
 # With fewer distinct codes per row than this, rows and ids need most of the memory, and the faster form of
 # the offsets is used.
 _MANY_CODES = 0.75
-
-
-class DamagedIndexError(ValueError):
-    """Raised for an index file that is damaged, incomplete or not an index file.
-
-    ``HammingIndex.load`` raises it for an invalid header, ``HammingIndex.verify`` for any changed byte.
-    Queries raise it if the row lists of a file that was not verified point to rows that do not exist.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from manihash import DamagedIndexError, HammingIndex
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "codes.mhx"
-    ...     _ = path.write_text("some other text")
-    ...     try:
-    ...         index = HammingIndex.load(path)
-    ...     except DamagedIndexError:
-    ...         print("build the index again")
-    build the index again
-    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +85,16 @@ class Buckets:
     codes: Codes  # (u, b), aligned
     offsets: DenseOffsets | SparseOffsets  # u + 1
     rows: Ranks  # (n,)
-    ids: Ids | Ranks | None  # of all ranks, ascending; None if the id of a row is its rank
+    ids: Ids | Ranks | StringIds | None  # of all ranks, ascending; None if the id of a row is its rank
     size: int  # number of ranks: n, or more if rows were filtered out
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def has_string_ids(self) -> bool:
+        """Whether ids are strings; otherwise they are integers."""
+        return isinstance(self.ids, StringIds)
 
     @property
     def _single(self) -> bool:
@@ -161,6 +146,8 @@ class Buckets:
 
     def ids_of(self, rank: Ints) -> Ids:
         """Ids of ranks of any shape."""
+        if isinstance(self.ids, StringIds):
+            return self.ids.take(rank)
         return rank if self.ids is None else self.ids[rank].astype(np.int64)
 
     def lowest_ranks(self, position: Ints) -> Ranks:
@@ -175,6 +162,8 @@ class Buckets:
         """Ranks of ids (m,), and whether each id exists; the rank of an unknown id is arbitrary."""
         if self.ids is None:
             return ids, (ids >= 0) & (ids < self.size)
+        if isinstance(self.ids, StringIds):
+            return self.ids.ranks_of(ids)
         kind = np.iinfo(self.ids.dtype)
         rank = np.searchsorted(self.ids, np.clip(ids, kind.min, kind.max).astype(self.ids.dtype))
         rank[rank == self.size] = 0
@@ -226,8 +215,10 @@ def merge(rows: list[tuple[Codes, Ids]]) -> Buckets:
     return build(codes[order], ids[order])
 
 
-def _narrow(ids: Ids | None) -> Ids | Ranks | None:
+def _narrow(ids: Ids | None) -> Ids | Ranks | StringIds | None:
     """Ascending ids in the fewest bytes: None for 0 … n - 1, four bytes each if all are below 2^32."""
+    if ids is not None and are_strings(ids):
+        return StringIds.of(ids)
     if ids is None or (len(ids) and ids[0] == 0 and ids[-1] == len(ids) - 1):
         return None
     return ids.astype(np.uint32) if len(ids) and ids[0] >= 0 and ids[-1] < 2**32 else ids

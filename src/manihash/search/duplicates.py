@@ -30,11 +30,11 @@ class Duplicates:
 
     Parameters
     ----------
-    first : ndarray of shape (n,), int64
+    first : ndarray of shape (n,)
         For each row the lowest id of its group, or the id of the row if it has no duplicate.
     lims : ndarray of shape (groups + 1,), int64
         The ids of group i are at ``lims[i]`` to ``lims[i + 1]``.
-    ids : ndarray of int64
+    ids : ndarray
         Ids of the grouped rows, ascending in each group; groups are in order of their lowest id.
 
     Examples
@@ -69,10 +69,12 @@ class Duplicates:
 
         Returns
         -------
-        ndarray of int64
+        ndarray
             Ids.
         """
-        return np.setdiff1d(self.ids, self.ids[self.lims[:-1]])
+        rest = np.ones(len(self.ids), np.bool_)
+        rest[self.lims[:-1]] = False
+        return np.sort(self.ids[rest])
 
 
 def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None = None) -> Duplicates:
@@ -91,7 +93,7 @@ def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None 
     radius : int, default=0
         Largest Hamming distance of a step; 0 groups equal codes only.
     ids : array-like of shape (n,), default=None
-        Distinct integers, one per row. By default the id of a row is its position.
+        Distinct integers or strings, one per row. By default the id of a row is its position.
 
     Returns
     -------
@@ -169,7 +171,7 @@ def grouped(label: Ints, row_ids: Ids, order: Ints) -> Duplicates:
     start = np.flatnonzero(np.diff(label[by_label], prepend=-1))
     size = np.diff(start, append=len(label))
     sorted_ids = row_ids[order]
-    first = np.empty(len(row_ids), np.int64)
+    first = np.empty(len(row_ids), row_ids.dtype)
     first[order[by_label]] = np.repeat(sorted_ids[by_label[start]], size)
     many = np.repeat(size > 1, size)
     lims = np.concatenate([[0], np.cumsum(size[size > 1])])

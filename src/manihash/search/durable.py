@@ -10,6 +10,7 @@ import numpy as np
 from manihash.codes import check_codes
 from manihash.files.atomic import sync_folder
 from manihash.search import files
+from manihash.search.ids import check_ids, next_id_after
 from manihash.search.index import HammingIndex
 from manihash.search.journal import (
     ADD,
@@ -20,6 +21,7 @@ from manihash.search.journal import (
     journal_of,
     read_journal,
 )
+from manihash.search.string_ids import shown_id
 from manihash.types import Ids
 
 _ATTEMPTS = 5
@@ -112,7 +114,7 @@ class DurableIndex:
         """Continue the journal of the index file; start a new one if its changes are in the file."""
         content = read_journal(self.journal.path, self.index.n_bits)
         if content is None or not content.since(checksum):
-            self.journal.start(checksum)
+            self.journal.start(checksum, self.index.id_type)
         else:
             self.journal.resume(content.size)
 
@@ -131,7 +133,7 @@ class DurableIndex:
         """
         results: list[Ids | Exception] = []
         valid: list[Change] = []
-        present: dict[int, bool] = {}  # of ids that earlier changes concern
+        present: dict[int | str, bool] = {}  # of ids that earlier changes concern
         next_id = self.index.next_id
         for change in changes:
             try:
@@ -141,7 +143,7 @@ class DurableIndex:
                 continue
             ids: Ids = checked.ids  # type: ignore[assignment]
             present.update(dict.fromkeys(ids.tolist(), change.kind != REMOVE))
-            next_id = max(next_id, 1 + int(ids.max(initial=-1)))
+            next_id = next_id_after(ids, next_id)
             valid.append(checked)
             results.append(ids)
         if valid:
@@ -150,21 +152,26 @@ class DurableIndex:
                 apply(self.index, change)
         return results
 
-    def _checked(self, change: Change, present: dict[int, bool], next_id: int) -> Change:
+    def _checked(self, change: Change, present: dict[int | str, bool], next_id: int) -> Change:
         """The change with ids and checked codes; raise unless it can be made after the earlier ones."""
         codes = None if change.codes is None else check_codes(change.codes, self.index.n_bits)
+        if change.ids is None and self.index.id_type is str:
+            raise ValueError("the ids of this index are strings: give one id per row")
         if change.ids is None:
             n = 0 if codes is None else len(codes)
             return Change(change.kind, np.arange(next_id, next_id + n), codes)
-        known = self.index.contains(change.ids)
-        for i, identity in enumerate(change.ids.tolist()):
-            if present.get(identity, known[i]) == (change.kind == ADD):
+        ids = check_ids(change.ids, id_type=self.index.id_type)
+        known = self.index.contains(ids)
+        for i, identity in enumerate(ids.tolist()):
+            if present.get(identity, bool(known[i])) == (change.kind == ADD):
                 if change.kind == ADD:
-                    raise KnownIdError(f"id {identity} is already in the index. Nothing was changed")
-                raise UnknownIdError(f"id {identity} is not in the index. Nothing was changed")
-        if codes is not None and len(codes) != len(change.ids):
-            raise ValueError(f"got {len(codes)} rows and {len(change.ids)} ids: give one id per row")
-        return Change(change.kind, change.ids, codes)
+                    raise KnownIdError(
+                        f"id {shown_id(identity)} is already in the index. Nothing was changed"
+                    )
+                raise UnknownIdError(f"id {shown_id(identity)} is not in the index. Nothing was changed")
+        if codes is not None and len(codes) != len(ids):
+            raise ValueError(f"got {len(codes)} rows and {len(ids)} ids: give one id per row")
+        return Change(change.kind, ids, codes)
 
     def compact(self) -> bool:
         """Write all changes into the index file, and empty the journal; return whether there were any.
@@ -185,7 +192,7 @@ class DurableIndex:
         finally:
             new.unlink(missing_ok=True)
         sync_folder(self.path.parent)
-        self.journal.start(checksum)
+        self.journal.start(checksum, self.index.id_type)
         self.index, self._file = self._load(), _identity(self.path)
         return True
 

@@ -1,9 +1,11 @@
 """Index files: written atomically, mapped into memory when they are opened.
 
 An index file is a safetensors file with the arrays ids (unless they are 0 … n - 1), offsets, rows and codes.
-They are in this order so that each array is aligned to its type. The metadata hold n_bits, the next free id,
-``made_by`` if it is set, ``first_bits`` and ``weight`` if codes have two parts, the SHA-256 of the arrays and
-the SHA-256 of the header. Opening a file reads the header and the offsets; ``verify`` reads every byte.
+If ids are strings, it has the arrays string_offsets, first, and strings, last, instead of ids: the strings in
+UTF-8, one after another. Arrays are in this order so that each is aligned to its type. The metadata hold
+n_bits, the next free id, ``made_by`` if it is set, ``first_bits`` and ``weight`` if codes have two parts, the
+SHA-256 of the arrays and the SHA-256 of the header. Opening a file reads the header and the offsets;
+``verify`` reads every byte.
 """
 
 import hashlib
@@ -19,12 +21,16 @@ from numpy.typing import NDArray
 from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes, n_bytes
 from manihash.files.atomic import atomic_write
-from manihash.search.buckets import MAX_ROWS, Buckets, DamagedIndexError, DenseOffsets, aligned_bytes
+from manihash.search.buckets import MAX_ROWS, Buckets, DenseOffsets, aligned_bytes
+from manihash.search.errors import DamagedIndexError
+from manihash.search.string_ids import StringIds
 
 FORMAT = "manihash-index"
-VERSION = 2  # 1 if codes have one part: earlier versions of manihash read these files, too
+# 3 if ids are strings, 2 if codes have two parts, otherwise 1: earlier versions of manihash read these, too.
+VERSION = 3
 
-_TYPES = {"ids": ("I64", "<i8"), "offsets": ("U32", "<u4"), "rows": ("U32", "<u4"), "codes": ("U8", "<u1")}
+_TYPES = {"ids": ("I64", "<i8"), "string_offsets": ("I64", "<i8"), "offsets": ("U32", "<u4")}
+_TYPES |= {"rows": ("U32", "<u4"), "codes": ("U8", "<u1"), "strings": ("U8", "<u1")}
 _MAX_HEADER = 2**16
 _ALIGNMENT = 64
 _CHUNK = 2**24
@@ -53,9 +59,17 @@ class IndexFile:
         width = n_bytes(self.n_bits)
         check_codes(buckets.codes[:, :width], self.n_bits, f"codes of {self.path}")
         seen = np.bincount(buckets.rows, minlength=buckets.size)
-        ascending = buckets.ids is None or bool((buckets.ids[1:] > buckets.ids[:-1]).all())
-        if len(seen) > buckets.size or (seen != 1).any() or not ascending or buckets.codes[:, width:].any():
-            raise DamagedIndexError(f"{self.path} lists rows twice or out of order: rebuild the index")
+        if len(seen) > buckets.size or (seen != 1).any() or buckets.codes[:, width:].any():
+            raise DamagedIndexError(f"{self.path} lists rows twice: rebuild the index")
+        if not _are_ascending(buckets.ids):
+            raise DamagedIndexError(f"{self.path} has ids out of order or not valid: rebuild the index")
+
+
+def _are_ascending(ids: Any) -> bool:
+    """Whether the ids of buckets are distinct and ascending."""
+    if isinstance(ids, StringIds):
+        return ids.are_ascending()
+    return ids is None or bool((ids[1:] > ids[:-1]).all())
 
 
 def write(
@@ -68,7 +82,15 @@ def write(
 ) -> None:
     """Write buckets as an index file, atomically."""
     offsets = buckets.offsets.dense()
-    given = {"ids": buckets.ids, "offsets": offsets, "rows": buckets.rows, "codes": buckets.codes}
+    strings = buckets.ids if isinstance(buckets.ids, StringIds) else None
+    given = {
+        "ids": None if strings is not None else buckets.ids,
+        "string_offsets": None if strings is None else strings.offsets,
+        "offsets": offsets,
+        "rows": buckets.rows,
+        "codes": buckets.codes,
+        "strings": None if strings is None else strings.text,
+    }
     arrays = {
         name: np.ascontiguousarray(array, _TYPES[name][1])
         for name, array in given.items()
@@ -76,7 +98,7 @@ def write(
     }
     metadata = {
         "format": FORMAT,
-        "version": str(1 if layout is None else VERSION),
+        "version": str(VERSION if strings is not None else 1 if layout is None else 2),
         "n_bits": str(n_bits),
         "next_id": str(next_id),
         "sha256": _checksum(list(arrays.values())),
@@ -125,15 +147,17 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     n_bits, next_id = int(metadata["n_bits"]), int(metadata["next_id"])
     shapes = {name: tuple(header[name]["shape"]) for name in _TYPES if name in header}
     (u, _), (n,) = shapes["codes"], shapes["rows"]
-    expected = {"ids": (n,), "offsets": (u + 1,), "rows": (n,), "codes": (u, aligned_bytes(n_bytes(n_bits)))}
-    if "ids" not in shapes:
-        expected.pop("ids")
-    described = _descriptions(expected)
+    expected: dict[str, tuple[int, ...]]
+    expected = {"ids": (n,), "string_offsets": (n + 1,), "offsets": (u + 1,), "rows": (n,)}
+    expected |= {"codes": (u, aligned_bytes(n_bytes(n_bits))), "strings": (shapes.get("strings", (0,))[0],)}
+    absent = {"ids"} if "strings" in shapes else {"string_offsets", "strings"}
+    absent |= {"ids"} - shapes.keys()
+    described = _descriptions({name: shape for name, shape in expected.items() if name not in absent})
     if header != {"__metadata__": metadata} | described or not 0 <= u <= n <= MAX_ROWS:
         raise ValueError("its header describes other arrays than those of an index")
     if not 1 <= n_bits < 2**16 or not 0 <= next_id <= 2**63:
         raise ValueError(f"its header has n_bits={n_bits} and next_id={next_id}")
-    full_size = 8 + length + described["codes"]["data_offsets"][1]
+    full_size = 8 + length + max(entry["data_offsets"][1] for entry in described.values())
     if size != full_size:
         raise ValueError(f"got {size} bytes, expected {full_size}")
     body: NDArray[np.uint8] = (
@@ -141,9 +165,17 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     )[8 + length :]
     arrays = {name: _array(body, name, entry) for name, entry in described.items()}
     _check_offsets(arrays["offsets"], n)
-    buckets = Buckets(arrays["codes"], DenseOffsets(arrays["offsets"]), arrays["rows"], arrays.get("ids"), n)
+    ids = _string_ids(arrays) if "strings" in arrays else arrays.get("ids")
+    buckets = Buckets(arrays["codes"], DenseOffsets(arrays["offsets"]), arrays["rows"], ids, n)
     made_by, layout = metadata.get("made_by"), _layout(metadata, n_bits)
     return IndexFile(path, n_bits, next_id, metadata["sha256"], made_by, layout, body, buckets)
+
+
+def _string_ids(arrays: dict[str, NDArray[Any]]) -> StringIds:
+    """The string ids of a file; raise unless each is in the text."""
+    ids = StringIds(arrays["strings"], arrays["string_offsets"])
+    ids.check_offsets()
+    return ids
 
 
 def _layout(metadata: dict[str, str], n_bits: int) -> CodeLayout | None:

@@ -41,7 +41,8 @@ class HammingIndex(InspectedRows):
     n_bits : int
         Length of a code, at most 65,535.
     ids : array-like of shape (n,), default=None
-        Distinct integers, one per row. By default the id of a row is its position.
+        Distinct integers, or distinct strings such as file names, of at most 1,024 bytes in UTF-8, one per
+        row. By default the id of a row is its position. Strings are ordered by code points.
     first_bits : int or None, default=None
         Number of bits of the first part of a code, for codes of a ``Hybrid``. Then ``search`` ranks by
         d = d_first + weight * d_second, with the Hamming distances of the parts, and ``within`` can look up
@@ -72,6 +73,13 @@ class HammingIndex(InspectedRows):
     >>> lims, distances, ids = index.within(codes[:2], radius=2)
     >>> ids[lims[1] : lims[2]]
     array([1, 2, 0])
+
+    Ids may be strings:
+
+    >>> index = HammingIndex(codes, n_bits=4, ids=["cat.jpg", "dog.jpg", "owl.jpg"])
+    >>> distances, ids = index.search(codes[:1], k=2)
+    >>> ids.tolist()
+    [['cat.jpg', 'dog.jpg']]
     """
 
     def __init__(
@@ -122,7 +130,7 @@ class HammingIndex(InspectedRows):
             Packed codes of the queries.
         k : int
             Number of rows to return per query.
-        filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
+        filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Search only these rows: their ids, or one boolean per row in the order of ``ids``.
         asymmetric : array-like of shape (q, n_bits), default=None
             Real embedding of the queries, as ``embed`` returns it. Rows are then ranked by the distance of
@@ -136,8 +144,8 @@ class HammingIndex(InspectedRows):
         distances : ndarray of shape (q, k)
             Distances: int32 if Hamming, float64 if codes have two parts, float32 if asymmetric, float64 if
             rescored.
-        ids : ndarray of shape (q, k), int64
-            Ids of the rows.
+        ids : ndarray of shape (q, k)
+            Ids of the rows: int64, or strings in an array of objects.
         """
         k, asked = positive_int(k, "k"), self._checked(queries, "queries")
         if rescore is not None:
@@ -171,7 +179,7 @@ class HammingIndex(InspectedRows):
             Packed codes of the queries.
         radius : int
             Largest distance; 0 finds rows with the same code.
-        filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
+        filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Search only these rows, as in ``search``.
         part : {"first"} or None, default=None
             The radius is that of the first part of the codes; None for all bits.
@@ -188,7 +196,7 @@ class HammingIndex(InspectedRows):
         distances : ndarray
             Distances by which the rows are ordered: int32 if Hamming, float64 of both parts, float32 if
             asymmetric.
-        ids : ndarray of int64
+        ids : ndarray
             Ids of the rows.
         """
         asked, radius = self._checked(queries, "queries"), self._radius(radius)
@@ -208,7 +216,7 @@ class HammingIndex(InspectedRows):
             Packed codes of the queries.
         radius : int, default=0
             Largest distance.
-        filter : set of int, array-like of int, or array-like of bool of shape (n,), default=None
+        filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Count only these rows, as in ``search``.
         part : {"first"} or None, default=None
             The radius is that of the first part of the codes; None for all bits.
@@ -235,7 +243,7 @@ class HammingIndex(InspectedRows):
 
         Returns
         -------
-        ndarray of int64
+        ndarray
             Ids of the rows, ascending.
         """
         asked = np.atleast_2d(np.asarray(code))

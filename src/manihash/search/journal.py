@@ -2,7 +2,8 @@
 
 A journal is a file beside an index file, ``codes.mhx.journal``. Its first line names the format. Its second
 line is the checksum of the index file to which the changes belong. Records follow: the length and the CRC-32
-of the content, then the content: a kind, a number of rows, their ids and their codes. Records are only
+of the content, then the content: a kind, a number of rows, their ids and their codes. Format 1 has ids of
+eight bytes; format 2 has strings: their lengths, two bytes each, and their bytes in UTF-8. Records are only
 appended. A record that is not complete was never acknowledged, so reading stops there.
 
 When the changes are written into a new index file, the journal first gets a record with the checksum of that
@@ -21,10 +22,11 @@ import numpy as np
 from manihash.codes import n_bytes
 from manihash.files.atomic import sync_folder
 from manihash.files.locks import lock_at_once
+from manihash.search.string_ids import are_strings, string_array
 from manihash.types import Codes, Ids
 
 ADD, UPDATE, REMOVE, COMPACTED = 1, 2, 3, 4
-_FORMAT = b"manihash-journal 1\n"
+_FORMAT, _FORMAT_OF_STRINGS = b"manihash-journal 1\n", b"manihash-journal 2\n"
 _CHECKSUM = 64  # hexadecimal digits
 _HEAD = len(_FORMAT) + _CHECKSUM + 1
 _FRAME = struct.Struct("<II")  # length and CRC-32 of the content
@@ -72,13 +74,14 @@ def read_journal(path: Path, n_bits: int) -> JournalContent | None:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
-    if not content.startswith(_FORMAT):
+    if not content.startswith((_FORMAT, _FORMAT_OF_STRINGS)):
         if _FORMAT.startswith(content):
             return None
         raise ValueError(f"{path} is not a journal of an index: move it away, or upgrade manihash")
     if len(content) < _HEAD:
         return None
     base = content[len(_FORMAT) : _HEAD - 1].decode("ascii", "replace")
+    read_ids = _strings_of if content.startswith(_FORMAT_OF_STRINGS) else _integers_of
     changes: list[Change] = []
     compacted: list[tuple[str, int]] = []
     start = _HEAD
@@ -88,7 +91,8 @@ def read_journal(path: Path, n_bits: int) -> JournalContent | None:
         if kind == COMPACTED:
             compacted.append((values.decode("ascii"), len(changes)))
         else:
-            changes.append(_change(kind, n, values, n_bytes(n_bits)))
+            ids, rest = read_ids(values, n)
+            changes.append(_change(kind, ids, rest, n_bytes(n_bits)))
         start += _FRAME.size + len(record)
     return JournalContent(base, changes, compacted, start)
 
@@ -103,10 +107,23 @@ def _record_at(content: bytes, start: int) -> bytes | None:
     return record if complete else None
 
 
-def _change(kind: int, n: int, values: bytes, width: int) -> Change:
-    ids = np.frombuffer(values, "<i8", n)
-    codes = None if kind == REMOVE else np.frombuffer(values, np.uint8, n * width, 8 * n).reshape(n, width)
-    return Change(kind, ids.astype(np.int64), codes)
+def _integers_of(values: bytes, n: int) -> tuple[Ids, bytes]:
+    """The n ids at the start of the content of a record, and the rest of it."""
+    return np.frombuffer(values, "<i8", n).astype(np.int64), values[8 * n :]
+
+
+def _strings_of(values: bytes, n: int) -> tuple[Ids, bytes]:
+    """The n ids, which are strings, at the start of the content of a record, and the rest of it."""
+    ends = 2 * n + np.cumsum(np.frombuffer(values, "<u2", n), dtype=np.int64)
+    starts = [2 * n, *ends[:-1].tolist()]
+    ids = string_array(values[a:b].decode() for a, b in zip(starts, ends.tolist(), strict=False))
+    return ids, values[ends[-1] if n else 0 :]
+
+
+def _change(kind: int, ids: Ids, values: bytes, width: int) -> Change:
+    n = len(ids)
+    codes = None if kind == REMOVE else np.frombuffer(values, np.uint8, n * width).reshape(n, width)
+    return Change(kind, ids, codes)
 
 
 def _framed(kind: int, n: int, values: bytes) -> bytes:
@@ -115,9 +132,14 @@ def _framed(kind: int, n: int, values: bytes) -> bytes:
 
 
 def _record_of(change: Change) -> bytes:
-    ids = np.asarray(change.ids, "<i8")
+    ids: Ids = change.ids  # type: ignore[assignment]
     codes = b"" if change.codes is None else np.ascontiguousarray(change.codes, np.uint8).tobytes()
-    return _framed(change.kind, len(ids), ids.tobytes() + codes)
+    if are_strings(ids):
+        encoded = [value.encode() for value in ids.tolist()]
+        values = np.array([len(value) for value in encoded], "<u2").tobytes() + b"".join(encoded)
+    else:
+        values = ids.astype("<i8").tobytes()
+    return _framed(change.kind, len(ids), values + codes)
 
 
 class Journal:
@@ -138,12 +160,12 @@ class Journal:
         sync_folder(path.parent)
         self.size = os.fstat(self._handle).st_size
 
-    def start(self, base: str) -> None:
-        """Empty the journal, for the changes of the index file with this checksum."""
+    def start(self, base: str, id_type: type = int) -> None:
+        """Empty the journal, for the changes of the index file with this checksum and ids of this type."""
         os.ftruncate(self._handle, 0)
         self.size = 0
         try:
-            self._write(_FORMAT + base.encode() + b"\n")
+            self._write((_FORMAT_OF_STRINGS if id_type is str else _FORMAT) + base.encode() + b"\n")
         except OSError:
             self.failed = True
             raise

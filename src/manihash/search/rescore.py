@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import finite_block, positive_int
-from manihash.types import Ids
+from manihash.search.ids import check_ids
+from manihash.search.string_ids import are_strings, shown_id
+from manihash.types import Ids, Ints
 
 # Default length of the shortlist per answer.
 _SHORTLIST = 10
@@ -29,10 +32,12 @@ class Rescore:
     queries : array-like of shape (q, d)
         Original vectors of the queries.
     vectors : ndarray of shape (n, d)
-        Original vectors of the rows, in memory or memory-mapped; row i is the vector of id i.
+        Original vectors of the rows, in memory or memory-mapped.
     shortlist : int, default=None
         Smallest number of rows to rank per query; by default 10 times the number of answers. Buckets are
         taken until they hold that many rows. The last one is not cut, since its rows are equally near.
+    ids : array-like of shape (n,), default=None
+        Id of each of the vectors, which strings need. By default row i is the vector of id i.
 
     Examples
     --------
@@ -52,6 +57,7 @@ class Rescore:
     queries: Any
     vectors: Any
     shortlist: int | None = None
+    ids: Any = None
 
     def length(self, k: int) -> int:
         """Return the smallest length of the shortlist for k answers.
@@ -89,7 +95,7 @@ class Rescore:
 
         Parameters
         ----------
-        shortlists : iterable of array-like of int64
+        shortlists : iterable of array-like
             Ids of the shortlist of each query, at least k of each: one array of shape (q, s), or q arrays of
             different lengths.
         k : int
@@ -99,33 +105,52 @@ class Rescore:
         -------
         distances : ndarray of shape (q, k), float64
             Euclidean distances.
-        ids : ndarray of shape (q, k), int64
+        ids : ndarray of shape (q, k)
             Ids of the rows.
         """
         q = len(self.queries)
-        distances, ids = np.empty((q, k), np.float64), np.empty((q, k), np.int64)
+        distances, found = np.empty((q, k), np.float64), np.empty((q, k), object)
+        id_type: Any = np.int64
         for i, some in enumerate(shortlists):
-            rows = np.sort(np.asarray(some, np.int64))
-            self._check_ids(rows)
-            far = np.concatenate([np.empty(0), *self._distances(rows, i)])
+            ids = np.sort(np.asarray(some))
+            far = np.concatenate([np.empty(0), *self._distances(self._rows_of(ids), i)])
             nearest = np.argsort(far, kind="stable")[:k]
-            distances[i], ids[i] = far[nearest], rows[nearest]
-        return distances, ids
+            distances[i], found[i] = far[nearest], ids[nearest]
+            id_type = ids.dtype
+        return distances, found.astype(id_type)
 
-    def _distances(self, ids: Ids, i: int) -> Iterator[NDArray[Any]]:
-        """Distances of the rows with some ids to query i, block by block."""
+    def _distances(self, places: Ints, i: int) -> Iterator[NDArray[Any]]:
+        """Distances of some rows to query i, block by block."""
         query = np.asarray(self.queries[i], np.float64)
         step = max(1, _VALUES // max(1, self.vectors.shape[1]))
-        for start in range(0, len(ids), step):
-            some = ids[start : start + step]
+        for start in range(0, len(places), step):
+            some = places[start : start + step]
             rows = np.asarray(self.vectors[some], np.float64)
             finite_block(rows, row_numbers=some, name="the vectors to rescore with")
             yield np.sqrt(np.square(rows - query).sum(axis=1))
 
-    def _check_ids(self, ids: Ids) -> None:
-        """Raise if an ascending id has no vector."""
+    @cached_property
+    def _row_of_id(self) -> dict[Any, int]:
+        """The row of the vector of each id."""
+        return {identity: row for row, identity in enumerate(check_ids(self.ids, len(self.vectors)).tolist())}
+
+    def _rows_of(self, ids: Ids) -> Ints:
+        """The rows of the vectors of ascending ids; raise if one has no vector."""
+        if self.ids is not None:
+            rows = [self._row_of_id.get(identity, -1) for identity in ids.tolist()]
+            if -1 in rows:
+                missing = shown_id(ids[rows.index(-1)])
+                raise ValueError(
+                    f"found id {missing}, but Rescore.ids has no such id: give a vector for each id"
+                )
+            return np.array(rows, np.int64)
+        if are_strings(ids):
+            raise ValueError(
+                "the ids of the rows are strings: pass the ids of the vectors, Rescore(..., ids=...)"
+            )
         if len(ids) and not 0 <= ids[0] <= ids[-1] < len(self.vectors):
             raise ValueError(
                 f"found ids from {ids[0]} to {ids[-1]}, but Rescore.vectors has {len(self.vectors)} "
                 "rows: row i must be the vector of id i"
             )
+        return ids

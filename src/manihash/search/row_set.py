@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from manihash.codes import check_codes, n_bytes
 from manihash.compute.threads import ForkSafeLock
 from manihash.search.buckets import Buckets, aligned
-from manihash.search.ids import LARGEST_ID, check_ids
+from manihash.search.ids import LARGEST_ID, check_ids, next_id_after
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import Segment
 from manihash.search.snapshot import Change, ChangeLog, Snapshot, rows_after
+from manihash.search.string_ids import shown_id
 from manihash.types import Codes, Ids, Mask
 
 # The log may hold this many times the square root of the number of rows: the first query after a change takes
@@ -36,8 +37,13 @@ class RowSet:
 
     @property
     def ids(self) -> Ids:
-        """Ids of all rows, ascending: ndarray of shape (n,), int64."""
+        """Ids of all rows, ascending: ndarray of shape (n,), int64 or, if they are strings, object."""
         return self._snapshot.ids()
+
+    @property
+    def id_type(self) -> type:
+        """The type of all ids: int or str."""
+        return str if self._snapshot.base.buckets.has_string_ids else int
 
     @property
     def codes(self) -> Codes:
@@ -53,7 +59,7 @@ class RowSet:
 
     @property
     def next_id(self) -> int:
-        """The id that the next row gets if none is given."""
+        """The id that the next row gets if none is given; 0 if ids are strings, which must be given."""
         return self._snapshot.next_id
 
     def contains(self, ids: ArrayLike) -> Mask:
@@ -62,14 +68,14 @@ class RowSet:
         Parameters
         ----------
         ids : array-like of shape (n,)
-            Distinct integers.
+            Distinct ids.
 
         Returns
         -------
         ndarray of shape (n,), bool
             True where the index has a row with this id.
         """
-        given = check_ids(ids)
+        given = check_ids(ids, id_type=self.id_type)
         found = [segment.locate(given)[1] for segment in self._snapshot.segments()]
         return np.logical_or.reduce(found)
 
@@ -81,15 +87,18 @@ class RowSet:
         codes : array-like of shape (n, ceil(n_bits / 8)), uint8
             Packed codes.
         ids : array-like of shape (n,), default=None
-            Distinct integers that are not in the index. By default the next unused ids.
+            Distinct ids that are not in the index, of the type of its other ids. By default the next unused
+            integers; strings must be given.
 
         Returns
         -------
-        ndarray of shape (n,), int64
+        ndarray of shape (n,)
             Ids of the added rows.
         """
         new = self._checked(codes, "codes")
-        given = None if ids is None else check_ids(ids, len(new))
+        given = None if ids is None else check_ids(ids, len(new), id_type=self.id_type)
+        if given is None and self.id_type is str:
+            raise ValueError("the ids of this index are strings: pass one id per code")
         with self._writing:
             old = self._snapshot
             if given is None:
@@ -99,7 +108,7 @@ class RowSet:
                 given = np.arange(old.next_id, next_id)
             else:
                 self._check_presence(given, expected=False)
-                next_id = max(old.next_id, 1 + int(given.max(initial=-1)))
+                next_id = next_id_after(given, old.next_id)
             self._insert(new, given, old.base, next_id)
         return given
 
@@ -108,10 +117,10 @@ class RowSet:
 
         Parameters
         ----------
-        ids : array-like of int
+        ids : array-like of shape (n,)
             Distinct ids of rows in the index.
         """
-        given = check_ids(ids)
+        given = check_ids(ids, id_type=self.id_type)
         with self._writing:
             self._check_presence(given, expected=True)
             recent = self._log().rows
@@ -128,7 +137,7 @@ class RowSet:
             Distinct ids of rows in the index.
         """
         new = self._checked(codes, "codes")
-        given = check_ids(ids, len(new))
+        given = check_ids(ids, len(new), id_type=self.id_type)
         with self._writing:
             self._check_presence(given, expected=True)
             self._insert(new, given, self._base_without(given), self._snapshot.next_id)
@@ -181,7 +190,7 @@ class RowSet:
             fault = "is not in the index" if expected else "is already in the index: use update()"
             more = int(wrong.sum()) - 1
             others = f" (and {more} others)" if more else ""
-            raise ValueError(f"id {int(ids[wrong][0])}{others} {fault}. Nothing was changed")
+            raise ValueError(f"id {shown_id(ids[wrong][0])}{others} {fault}. Nothing was changed")
 
     def _checked(self, codes: ArrayLike, name: str) -> Codes:
         """The codes, checked and aligned."""

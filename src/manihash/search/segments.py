@@ -12,6 +12,7 @@ from manihash.search.expansion import QUERY_BITS, Queries, nearest_rows, ordered
 from manihash.search.parts import FirstPartLookUp
 from manihash.search.routes import CodeFinder
 from manihash.search.scanners import Matches
+from manihash.search.string_ids import StringIds
 from manihash.types import Codes, Ids, Ints, Mask
 
 # lims (q + 1,), distances and ids: those of query i are at lims[i] to lims[i + 1], nearest first, ties by id.
@@ -46,8 +47,10 @@ class Segment:
 
     @property
     def next_id(self) -> int:
-        """One more than the largest id, removed rows included; at least 0."""
+        """One more than the largest id, removed rows included; at least 0, and 0 if ids are strings."""
         size, ids = self.buckets.size, self.buckets.ids
+        if isinstance(ids, StringIds):
+            return 0
         return size if ids is None or not size else max(0, 1 + int(ids[-1]))
 
     def ids(self) -> Ids:
@@ -67,7 +70,8 @@ class Segment:
         buckets = self.live_buckets() if mask is None else self.live_buckets().filtered(mask)
         q, k = len(queries), min(k, len(buckets))
         if not k or not q:
-            return np.empty((q, k), np.int64), np.empty((q, k), np.int64)
+            none = np.empty((q, k), np.int64)
+            return none, buckets.ids_of(none)
         level, rank = nearest_rows(queries, buckets, k)
         return level, buckets.ids_of(rank)
 

@@ -18,10 +18,10 @@ from manihash.search.scanners import Scanner
 from manihash.search.segments import Segment
 from manihash.types import Codes, Ids
 
-Change = tuple[int, bytes | None]  # id and aligned code; None: the row was removed
+Change = tuple[int | str, bytes | None]  # id and aligned code; None: the row was removed
 
 
-def rows_after(changes: list[Change]) -> dict[int, bytes]:
+def rows_after(changes: list[Change]) -> dict[int | str, bytes]:
     """The rows that result from changes: the last code of each id, if it was not removed."""
     return {i: code for i, code in dict(changes).items() if code is not None}
 
@@ -31,7 +31,7 @@ class ChangeLog:
     """Changes in their order, and the rows that result from them, which only the writer reads."""
 
     changes: list[Change] = field(default_factory=list)
-    rows: dict[int, bytes] = field(default_factory=dict)
+    rows: dict[int | str, bytes] = field(default_factory=dict)
 
     def append(self, changes: list[Change]) -> None:
         """Append changes. If it is interrupted, ``changes`` is longer than the snapshot says."""
@@ -103,5 +103,6 @@ class Snapshot:
         rows = rows_after(self.log.changes[: self.n_changes])
         width = aligned_bytes(n_bytes(self.n_bits))
         codes = np.frombuffer(b"".join(rows.values()), np.uint8).reshape(-1, width)
-        buckets = merge([(codes, np.array(list(rows), np.int64))])
+        ids = np.array(list(rows), object if self.base.buckets.has_string_ids else np.int64)
+        buckets = merge([(codes, ids)])
         return Segment(buckets, CodeFinder(buckets.codes, self.n_bits, self.scanner))

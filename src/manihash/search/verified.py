@@ -30,13 +30,13 @@ class VerifiedDuplicates(Duplicates):
 
     Parameters
     ----------
-    first : ndarray of shape (n,), int64
+    first : ndarray of shape (n,)
         For each row the id of the first row of its group, or its own id.
     lims : ndarray of shape (groups + 1,), int64
         The ids of group i are at ``lims[i]`` to ``lims[i + 1]``.
-    ids : ndarray of int64
+    ids : ndarray
         Ids of the grouped rows, ascending in each group; groups are in order of their lowest id.
-    pairs : ndarray of shape (p, 2), int64
+    pairs : ndarray of shape (p, 2)
         Ids of all pairs that were verified, the lower id first.
     values : ndarray of shape (p,), float64
         Cosine or Euclidean distance of each pair.
@@ -98,7 +98,7 @@ def verified_duplicates(
         Largest Hamming distance of candidates. By default it is chosen on a sample of 1,000 rows, which are
         compared with all rows: the smallest radius that contains 99 % of their duplicates.
     ids : array-like of shape (n,), default=None
-        Distinct integers, one per row. By default the id of a row is its position.
+        Distinct integers or strings, one per row. By default the id of a row is its position.
 
     Returns
     -------

@@ -26,10 +26,10 @@ class _Location:
     """How to open and how to create the store of an address."""
 
     open: Callable[[], Driver]
-    create: Callable[[int], Driver]
+    create: Callable[[int, type], Driver]
 
 
-def open_store(url: str, n_bits: int | None = None) -> Store:
+def open_store(url: str, n_bits: int | None = None, *, id_type: type | None = None) -> Store:
     """Open the store at an address; with `n_bits`, create it if it does not exist.
 
     Parameters
@@ -49,6 +49,9 @@ def open_store(url: str, n_bits: int | None = None) -> Store:
     n_bits : int, default=None
         Number of bits of a code. If given, a missing store is created and an existing one must have codes of
         this length.
+    id_type : {int, str}, default=None
+        Type of the ids. If given, an existing store must have ids of this type. A missing store is created
+        with ids of this type, by default integers.
 
     Returns
     -------
@@ -60,7 +63,8 @@ def open_store(url: str, n_bits: int | None = None) -> Store:
     StoreNotFoundError
         If there is no store at the address and `n_bits` is None.
     StoreError
-        If the codes in the store have another length than `n_bits`, or the store cannot be read.
+        If the codes in the store have another length than `n_bits`, or its ids another type than `id_type`,
+        or the store cannot be read.
     StoreConnectionError
         If the database does not respond.
 
@@ -84,13 +88,14 @@ def open_store(url: str, n_bits: int | None = None) -> Store:
     location, shown = _location(url), mask_password(url)
     if n_bits is not None:
         positive_int(n_bits, "n_bits")
+    created_type = _checked_type(id_type or int)
     try:
         store = Store(location.open(), shown)
     except StoreNotFoundError:
         if n_bits is None:
             raise
         try:
-            return Store(location.create(n_bits), shown)
+            return Store(location.create(n_bits, created_type), shown)
         except StoreExistsError:  # another process has just created it
             store = Store(location.open(), shown)
     if n_bits is not None and n_bits != store.n_bits:
@@ -99,10 +104,17 @@ def open_store(url: str, n_bits: int | None = None) -> Store:
             f"{shown} holds codes of {store.n_bits} bits, got codes of {n_bits} bits: use another table, or "
             f"n_bits={store.n_bits}"
         )
+    if id_type not in (None, store.id_type):
+        store.close()
+        kinds = {int: "integers", str: "strings"}
+        raise StoreError(
+            f"the ids of {shown} are {kinds[store.id_type]}, got {kinds[created_type]}: use ids of its "
+            "type, or another table"
+        )
     return store
 
 
-def create_store(url: str, n_bits: int) -> Store:
+def create_store(url: str, n_bits: int, *, id_type: type = int) -> Store:
     """Create an empty store at an address.
 
     Parameters
@@ -111,6 +123,8 @@ def create_store(url: str, n_bits: int) -> Store:
         Address of the store, as in `open_store`.
     n_bits : int
         Number of bits of a code.
+    id_type : {int, str}, default=int
+        Type of the ids: 64-bit integers, or strings such as file names, of at most 1,024 bytes in UTF-8.
 
     Returns
     -------
@@ -136,7 +150,14 @@ def create_store(url: str, n_bits: int) -> Store:
     ...     store.count()
     0
     """
-    return Store(_location(url).create(positive_int(n_bits, "n_bits")), mask_password(url))
+    driver = _location(url).create(positive_int(n_bits, "n_bits"), _checked_type(id_type))
+    return Store(driver, mask_password(url))
+
+
+def _checked_type(id_type: type) -> type:
+    if id_type not in (int, str):
+        raise ValueError(f"got id_type={id_type!r}: expected int or str")
+    return id_type
 
 
 def _location(url: str) -> _Location:
@@ -159,11 +180,13 @@ def _location(url: str) -> _Location:
 
 
 def _faiss(path: Path) -> _Location:
-    return _Location(lambda: FaissFile.open(path), lambda n_bits: FaissFile.create(path, n_bits))
+    return _Location(lambda: FaissFile.open(path), lambda n_bits, kind: FaissFile.create(path, n_bits, kind))
 
 
 def _lance(path: Path) -> _Location:
-    return _Location(lambda: LanceTable.open(path), lambda n_bits: LanceTable.create(path, n_bits))
+    return _Location(
+        lambda: LanceTable.open(path), lambda n_bits, kind: LanceTable.create(path, n_bits, kind)
+    )
 
 
 def _postgres(url: str) -> _Location:
@@ -177,7 +200,7 @@ def _postgres(url: str) -> _Location:
     hnsw = index == "hnsw"
     return _Location(
         lambda: PostgresTable.open(address, table, hnsw=hnsw),
-        lambda n_bits: PostgresTable.create(address, table, n_bits, hnsw=hnsw),
+        lambda n_bits, kind: PostgresTable.create(address, table, n_bits, kind, hnsw=hnsw),
     )
 
 
@@ -205,7 +228,8 @@ def _milvus(address: dict[str, str], options: dict[str, str], file: Path | None 
         return MilvusCollection.open(address, name, timeout=timeout)
 
     return _Location(
-        open_collection, lambda n_bits: MilvusCollection.create(address, name, n_bits, timeout=timeout)
+        open_collection,
+        lambda n_bits, kind: MilvusCollection.create(address, name, n_bits, kind, timeout=timeout),
     )
 
 

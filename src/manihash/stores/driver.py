@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from manihash.files.locks import locked
-from manihash.types import Codes, Ids
+from manihash.search.string_ids import are_strings, shown_id, string_array
+from manihash.types import Codes, Ids, Ints
 
-Matches = tuple[Ids, Ids]  # distances and ids found for one query, nearest first, ties by id
+Matches = tuple[Ints, Ids]  # distances and ids found for one query, nearest first, ties by id
 
 
 class StoreError(ValueError):
@@ -77,6 +78,8 @@ class Driver(Protocol):
     """The operations of one database. `Store` has validated all arguments."""
 
     n_bits: int
+    id_type: type
+    """The type of all ids, int or str."""
     rewrites_on_add: bool
     """Whether each `add` rewrites the whole store: few large batches are then faster than many small ones."""
 
@@ -116,9 +119,14 @@ def creating(path: Path) -> Iterator[None]:
 
 def sorted_matches(distances: ArrayLike, ids: ArrayLike) -> Matches:
     """Return the matches of one query sorted by distance, ties by id."""
-    distance, number = np.asarray(distances).astype(np.int64), np.asarray(ids, np.int64)
-    order = np.lexsort((number, distance))
-    return distance[order], number[order]
+    distance, found = np.asarray(distances).astype(np.int64), id_array(ids)
+    order = np.lexsort((found, distance))
+    return distance[order], found[order]
+
+
+def id_array(ids: Any) -> Ids:
+    """Return the ids that a database found, integers or strings, as an array."""
+    return string_array(ids) if len(ids) and isinstance(ids[0], str) else np.asarray(ids, np.int64)
 
 
 def nearest_with_ties(
@@ -140,12 +148,14 @@ def nearest_with_ties(
     return distance[:k], ids[:k]
 
 
-def id_condition(ids: Ids, list_template: str) -> str:
-    """Return a condition on the column `id` that selects these ids: a range if they are consecutive.
+def id_condition(ids: Ids, list_template: str, literal: Callable[[str], str]) -> str:
+    """Return a condition on the column `id` that selects these ids: a range of consecutive integers.
 
-    `list_template` is the database's syntax for a list, such as ``"id IN ({})"``. Ids are integers, so no
-    text from a user can get into the condition.
+    `list_template` is the database's syntax for a list, such as ``"id IN ({})"``, and `literal` writes a
+    string as the database reads it, so that no text from a user is read as a part of the condition.
     """
+    if are_strings(ids):
+        return list_template.format(", ".join(map(literal, ids.tolist())))
     low, high = int(ids.min()), int(ids.max())
     if high - low + 1 == len(ids):
         return f"id >= {low} and id <= {high}"
@@ -154,7 +164,7 @@ def id_condition(ids: Ids, list_template: str) -> str:
 
 def listed_ids(ids: Ids) -> str:
     """Return ``id 5 is`` or ``ids 1, 2, 3 and 17 more are``."""
-    shown = ", ".join(map(str, np.sort(ids)[:3]))
+    shown = ", ".join(map(shown_id, np.sort(ids)[:3]))
     if len(ids) == 1:
         return f"id {shown} is"
     return f"ids {shown} and {len(ids) - 3:,} more are" if len(ids) > 3 else f"ids {shown} are"

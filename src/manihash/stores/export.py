@@ -55,7 +55,8 @@ def export_codes(
     store : Store
         The store to write to.
     ids : array-like of shape (n,), default=None
-        Distinct 64-bit integers. If None, the id of a code is its row number.
+        Distinct 64-bit integers or strings, as the store has them. If None, the id of a code is its row
+        number.
     batch : int, default=10_000
         Number of rows per batch.
 
@@ -88,15 +89,17 @@ def export_codes(
     ExportResult(rows=100, added=0, count=100)
     """
     rows = check_codes(codes, store.n_bits)
-    numbers = np.arange(len(rows), dtype=np.int64) if ids is None else check_ids(ids, len(rows))
+    if ids is None and store.id_type is str:
+        raise StoreError(f"the ids of {store.url} are strings: pass one id per code")
+    row_ids = np.arange(len(rows)) if ids is None else check_ids(ids, len(rows), id_type=store.id_type)
     batch = positive_int(batch, "batch")
     if store.rewrites_on_add:
         batch = max(1, len(rows))
     before = store.count()
-    added = _add(store, rows, numbers, batch)
+    added = _add(store, rows, row_ids, batch)
     count = store.count()
     if count != before + added:  # somebody else is writing to the store
-        _check_all_kept(store, rows, numbers, batch)
+        _check_all_kept(store, rows, row_ids, batch)
     return ExportResult(len(rows), added, count)
 
 

@@ -6,6 +6,7 @@ hostile file causes an error, or at worst a wrong result.
 
 Supported for reading: ``IndexBinaryFlat``, and ``IndexBinaryIDMap`` or ``IndexBinaryIDMap2`` over it. Files
 are written as ``IndexBinaryIDMap``, followed by n_bits, which FAISS ignores: FAISS only supports whole bytes.
+FAISS has no strings as ids: the ids are row numbers then, and the strings follow n_bits.
 """
 
 import struct
@@ -21,7 +22,8 @@ from manihash.codes import n_bytes
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
 from manihash.search import HammingIndex
-from manihash.search.ids import check_ids
+from manihash.search.ids import check_ids, is_in
+from manihash.search.string_ids import StringIds, are_strings
 from manihash.stores.driver import Matches, StoreError, StoreNotFoundError, creating
 from manihash.types import Codes, Ids
 
@@ -30,6 +32,8 @@ _HEADER = struct.Struct("<4siiq?i")  # kind, bits, bytes per code, rows, trained
 _LENGTH = struct.Struct("<Q")
 _TRAILER = struct.Struct("<8sq")  # "manihash", n_bits
 _TRAILER_NAME = b"manihash"
+_STRINGS = struct.Struct("<8sQ")  # "strings", bytes of all strings; offsets (n + 1) and strings follow
+_STRINGS_NAME = b"strings\0"
 _METRIC = 1  # FAISS writes this for every binary index
 _ROWS_PER_WRITE = 2**16
 
@@ -39,6 +43,10 @@ class _Content:
     n_bits: int
     codes: Codes
     ids: Ids
+
+    @property
+    def id_type(self) -> type:
+        return str if are_strings(self.ids) else int
 
 
 class FaissFile:
@@ -51,7 +59,7 @@ class FaissFile:
         self._cached_index: HammingIndex | None = None
         self._version = _version(path)
         self._set_content(_read(path))
-        self.n_bits = self._content.n_bits
+        self.n_bits, self.id_type = self._content.n_bits, self._content.id_type
 
     @classmethod
     def open(cls, path: Path) -> "FaissFile":
@@ -61,9 +69,10 @@ class FaissFile:
         return cls(path)
 
     @classmethod
-    def create(cls, path: Path, n_bits: int) -> "FaissFile":
+    def create(cls, path: Path, n_bits: int, id_type: type) -> "FaissFile":
         """Create a file with an empty index."""
-        content = _Content(n_bits, np.empty((0, n_bytes(n_bits)), np.uint8), np.empty(0, np.int64))
+        ids = np.empty(0, object if id_type is str else np.int64)
+        content = _Content(n_bits, np.empty((0, n_bytes(n_bits)), np.uint8), ids)
         with creating(path):
             _write(path, content)
         return cls.open(path)
@@ -83,7 +92,7 @@ class FaissFile:
 
     def delete(self, ids: Ids) -> None:
         """Rewrite the file without these rows."""
-        kept = ~np.isin(self._content.ids, ids)
+        kept = ~is_in(self._content.ids, ids)
         self._replace(self._content.codes[kept], self._content.ids[kept])
 
     def search(self, queries: Codes, k: int) -> list[Matches]:
@@ -95,7 +104,7 @@ class FaissFile:
     def within(self, queries: Codes, radius: int) -> list[Matches]:
         """Return all codes within the radius of each query, found by a HammingIndex."""
         if not self.count():  # it reads the file again if necessary
-            return [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(queries)
+            return [(np.empty(0, np.int64), self._content.ids)] * len(queries)
         lims, distances, ids = self._index().within(queries, radius)
         parts = zip(np.split(distances, lims[1:-1]), np.split(ids, lims[1:-1]), strict=True)
         return [(distance.astype(np.int64), number) for distance, number in parts][: len(queries)]
@@ -135,10 +144,10 @@ class FaissFile:
         if version == self._version:
             return
         content = _read(self._path)
-        if content.n_bits != self.n_bits:
+        if (content.n_bits, content.id_type) != (self.n_bits, self.id_type):
             raise StoreError(
-                f"{self._path} was replaced: it has codes of {content.n_bits} bits instead of {self.n_bits}. "
-                "Open it again"
+                f"{self._path} was replaced: it has codes of {content.n_bits} bits instead of {self.n_bits}, "
+                f"or ids of another type. Open it again"
             )
         self._version = version
         self._set_content(content)
@@ -167,8 +176,12 @@ def _write(path: Path, content: _Content) -> None:
         for i in range(0, n, _ROWS_PER_WRITE):
             file.write(content.codes[i : i + _ROWS_PER_WRITE].tobytes())
         file.write(_LENGTH.pack(n))
-        file.write(content.ids.astype("<i8").tobytes())
+        strings = StringIds.of(content.ids) if are_strings(content.ids) else None
+        file.write((content.ids if strings is None else np.arange(n)).astype("<i8").tobytes())
         file.write(_TRAILER.pack(_TRAILER_NAME, content.n_bits))
+        if strings is not None:
+            file.write(_STRINGS.pack(_STRINGS_NAME, len(strings.text)))
+            file.write(strings.offsets.astype("<i8").tobytes() + strings.text.tobytes())
 
 
 def _read(path: Path) -> _Content:
@@ -187,8 +200,26 @@ def _read(path: Path) -> _Content:
             except ValueError as error:
                 raise StoreError(f"{path} cannot be used: {error}") from error
         n_bits = _true_bits(path, file.read(_TRAILER.size), width)
+        strings = _read_strings(path, file, n)
     codes = np.memmap(path, np.uint8, "r", start, (n, width)) if n else np.empty((0, width), np.uint8)
-    return _Content(n_bits, codes, ids)
+    return _Content(n_bits, codes, ids if strings is None else strings)
+
+
+def _read_strings(path: Path, file: BinaryIO, n: int) -> Ids | None:
+    """Return the string ids of the rows after the trailer; None if ids are integers."""
+    head = file.read(_STRINGS.size)
+    if len(head) < _STRINGS.size or not head.startswith(_STRINGS_NAME):
+        return None
+    size, start = _STRINGS.unpack(head)[1], file.tell()
+    try:
+        if start + 8 * (n + 1) + size != path.stat().st_size:
+            raise ValueError(f"{size:,} bytes of ids expected")
+        offsets = np.fromfile(path, "<i8", n + 1, offset=start)
+        strings = StringIds(np.fromfile(path, np.uint8, size, offset=start + offsets.nbytes), offsets)
+        strings.check_offsets()
+        return check_ids(strings.take(np.arange(n)), id_type=str)
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({error}): copy it again") from error
 
 
 def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, int, int]:

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from manihash.checks import extra
 from manihash.codes import n_bytes
 from manihash.files.locks import locked
@@ -18,6 +16,7 @@ from manihash.stores.driver import (
     StoreError,
     StoreNotFoundError,
     creating,
+    id_array,
     id_condition,
     nearest_with_ties,
     sorted_matches,
@@ -35,7 +34,7 @@ class LanceTable:
 
     def __init__(self, path: Path, table: Any) -> None:
         self._path, self._table = path, table
-        self.n_bits = _bits_of(path, table.schema)
+        self.n_bits, self.id_type = _layout_of(path, table.schema)
         self._width = n_bytes(self.n_bits)
         self._adds = 0
 
@@ -48,11 +47,12 @@ class LanceTable:
             return cls(path, _connect(path).open_table(path.stem))
 
     @classmethod
-    def create(cls, path: Path, n_bits: int) -> "LanceTable":
+    def create(cls, path: Path, n_bits: int, id_type: type) -> "LanceTable":
         """Create an empty table at a path that ends in .lance."""
         pa = arrow("lancedb")
         vector = pa.list_(pa.uint8(), n_bytes(n_bits))
-        fields = [pa.field("id", pa.int64(), False), pa.field("code", vector, False)]
+        id_kind = pa.string() if id_type is str else pa.int64()
+        fields = [pa.field("id", id_kind, False), pa.field("code", vector, False)]
         with creating(path), _translated_errors(path):
             schema = pa.schema(fields, metadata={_N_BITS: str(n_bits)})
             return cls(path, _connect(path).create_table(path.stem, schema=schema))
@@ -82,15 +82,17 @@ class LanceTable:
     def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return rows by id."""
         with _translated_errors():
-            found = self._table.search().where(id_condition(ids, "id IN ({})")).select(["id", "code"])
+            found = (
+                self._table.search().where(id_condition(ids, "id IN ({})", _literal)).select(["id", "code"])
+            )
             rows = found.limit(len(ids)).to_arrow()
         codes = rows["code"].combine_chunks().flatten().to_numpy().reshape(-1, self._width)
-        return rows["id"].to_numpy().astype(np.int64), codes
+        return id_array(rows["id"].to_numpy()), codes
 
     def delete(self, ids: Ids) -> None:
         """Delete all rows in one new version of the table."""
         with _translated_errors():
-            self._table.delete(id_condition(ids, "id IN ({})"))
+            self._table.delete(id_condition(ids, "id IN ({})", _literal))
 
     def count(self) -> int:
         """Return the number of rows of the latest version."""
@@ -119,19 +121,25 @@ def _connect(path: Path) -> Any:
     return lancedb.connect(str(path.parent), read_consistency_interval=timedelta(0))
 
 
-def _bits_of(path: Path, schema: Any) -> int:
-    """Return n_bits from the metadata; in a table that manihash did not create, all bits of the bytes."""
+def _literal(text: str) -> str:
+    """Return a string as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _layout_of(path: Path, schema: Any) -> tuple[int, type]:
+    """Return n_bits and the type of the ids; in a table of another program, n_bits is that of the bytes."""
     pa = arrow("lancedb")
     columns = dict(zip(schema.names, schema.types, strict=True))
     vector: Any = columns.get("code")
     fits = isinstance(vector, pa.FixedSizeListType) and vector.value_type == pa.uint8()
-    if not fits or columns.get("id") != pa.int64():
+    id_type = {pa.int64(): int, pa.string(): str, pa.large_string(): str}.get(columns.get("id"))
+    if not fits or id_type is None:
         shown = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         raise StoreError(
-            f"{path} has the columns {shown}: expected id of int64 and code, a fixed-size list of uint8. "
-            "Use another table"
+            f"{path} has the columns {shown}: expected id of int64 or string, and code, a fixed-size list of "
+            "uint8. Use another table"
         )
-    return int((schema.metadata or {}).get(_N_BITS, 8 * vector.list_size))
+    return int((schema.metadata or {}).get(_N_BITS, 8 * vector.list_size)), id_type
 
 
 @contextmanager

@@ -15,12 +15,14 @@ import numpy as np
 
 from manihash.checks import extra
 from manihash.codes import from_milvus, n_bytes, to_milvus
+from manihash.search.string_ids import MAX_BYTES, shown_id
 from manihash.stores.driver import (
     Matches,
     StoreConnectionError,
     StoreError,
     StoreExistsError,
     StoreNotFoundError,
+    id_array,
     id_condition,
     nearest_with_ties,
     sorted_matches,
@@ -33,13 +35,18 @@ _CONNECT_FAILED = 2  # error code in a MilvusException
 
 
 class MilvusCollection:
-    """A collection with the fields ``id`` (INT64) and ``code`` (BINARY_VECTOR); n_bits in its description."""
+    """A collection with the fields ``id`` and ``code`` (BINARY_VECTOR); n_bits in its description.
+
+    The ids are INT64, or VARCHAR if they are strings.
+    """
 
     rewrites_on_add = False
 
-    def __init__(self, client: Any, name: str, timeout: float) -> None:
+    def __init__(self, client: Any, name: str, timeout: float, *, is_file: bool) -> None:
         self._client, self._name, self._timeout = client, name, timeout
-        self.n_bits = _bits_of(name, client.describe_collection(name, timeout=timeout))
+        # milvus-lite puts ids into statements of SQLite between single quotes.
+        self._refused = "\n\r'" if is_file else "\n\r"
+        self.n_bits, self.id_type = _layout_of(name, client.describe_collection(name, timeout=timeout))
 
     @classmethod
     def open(cls, address: dict[str, str], name: str, *, timeout: float) -> "MilvusCollection":
@@ -50,12 +57,14 @@ class MilvusCollection:
                 raise StoreNotFoundError(
                     f"no collection {name} in this Milvus: create it, or name another one with ?table=NAME"
                 )
-            opened = cls(client, name, timeout)
+            opened = cls(client, name, timeout, is_file=_is_file(address))
             client.load_collection(name, timeout=timeout)
             return opened
 
     @classmethod
-    def create(cls, address: dict[str, str], name: str, n_bits: int, *, timeout: float) -> "MilvusCollection":
+    def create(
+        cls, address: dict[str, str], name: str, n_bits: int, id_type: type, *, timeout: float
+    ) -> "MilvusCollection":
         """Create an empty collection with a flat index and strong consistency."""
         client = _connect(address, timeout)
         kinds = extra("pymilvus", "milvus").DataType
@@ -65,7 +74,10 @@ class MilvusCollection:
                     f"collection {name} already exists: open it, or name another one with ?table=NAME"
                 )
             schema = client.create_schema(auto_id=False, description=f"manihash n_bits={n_bits}")
-            schema.add_field("id", kinds.INT64, is_primary=True)
+            if id_type is str:
+                schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=MAX_BYTES)
+            else:
+                schema.add_field("id", kinds.INT64, is_primary=True)
             schema.add_field("code", kinds.BINARY_VECTOR, dim=8 * n_bytes(n_bits))
             index = client.prepare_index_params()
             index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
@@ -73,7 +85,7 @@ class MilvusCollection:
                 client.create_collection(
                     name, schema=schema, index_params=index, consistency_level="Strong", timeout=timeout
                 )
-            return cls(client, name, timeout)
+            return cls(client, name, timeout, is_file=_is_file(address))
 
     def writing(self) -> AbstractContextManager[None]:
         """Do nothing: Milvus has no locks."""
@@ -81,7 +93,8 @@ class MilvusCollection:
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Insert rows in one message."""
-        if codes.nbytes + ids.nbytes > _MAX_INSERT_BYTES:
+        size = sum(map(len, ids.tolist())) if self.id_type is str else ids.nbytes
+        if codes.nbytes + size > _MAX_INSERT_BYTES:
             raise StoreError(f"{len(ids):,} rows are too many for one message to Milvus: add them in batches")
         fields = zip(ids.tolist(), to_milvus(codes, self.n_bits), strict=True)
         with _translated_errors():
@@ -108,17 +121,17 @@ class MilvusCollection:
         with _translated_errors():
             rows = self._client.query(
                 self._name,
-                filter=id_condition(ids, "id in [{}]"),
+                filter=self._condition(ids),
                 output_fields=["id", "code"],
                 timeout=self._timeout,
             )
         codes = [row["code"][0] if isinstance(row["code"], list) else row["code"] for row in rows]
-        return np.array([row["id"] for row in rows], np.int64), from_milvus(codes, self.n_bits)
+        return id_array([row["id"] for row in rows]), from_milvus(codes, self.n_bits)
 
     def delete(self, ids: Ids) -> None:
         """Delete rows in one message."""
         with _translated_errors():
-            self._client.delete(self._name, ids=ids.tolist(), timeout=self._timeout)
+            self._client.delete(self._name, filter=self._condition(ids), timeout=self._timeout)
 
     def count(self) -> int:
         """Return the number of rows of the collection."""
@@ -132,14 +145,25 @@ class MilvusCollection:
         """Close the connection. A file of milvus-lite stays locked by this process until it ends."""
         self._client.close()
 
+    def _condition(self, ids: Ids) -> str:
+        """Return the expression that selects ids; raise if Milvus cannot read one of them in it."""
+        for identity in ids.tolist() if self.id_type is str else ():
+            if any(character in identity for character in self._refused):
+                raise StoreError(
+                    f"Milvus cannot select the id {shown_id(identity)}: use ids without line breaks "
+                    "and, in a file of milvus-lite, without single quotes"
+                )
+        return id_condition(ids, "id in [{}]", _literal)
+
     def _within(self, query: bytes, radius: int, condition: str = "") -> Matches:
         """Return all codes within the radius; above the limit of Milvus, split the ids into two halves."""
         distance, ids = self._search(query, _MAX_MATCHES, radius, condition)
         if len(ids) < _MAX_MATCHES:
             return distance, ids
-        middle = int(np.sort(ids)[_MAX_MATCHES // 2])
+        middle = np.sort(ids)[_MAX_MATCHES // 2]
+        bound = _literal(middle) if self.id_type is str else str(middle)
         prefix = f"{condition} and " if condition else ""
-        halves = [self._within(query, radius, f"{prefix}id {side} {middle}") for side in ("<", ">=")]
+        halves = [self._within(query, radius, f"{prefix}id {side} {bound}") for side in ("<", ">=")]
         return sorted_matches(*(np.concatenate(part) for part in zip(*halves, strict=True)))
 
     def _search(self, query: bytes, limit: int, radius: int | None = None, condition: str = "") -> Matches:
@@ -157,8 +181,12 @@ class MilvusCollection:
         return sorted_matches([hit["distance"] for hit in hits], [hit["id"] for hit in hits])
 
 
+def _is_file(address: dict[str, str]) -> bool:
+    return not address["uri"].startswith("http")
+
+
 def _connect(address: dict[str, str], timeout: float) -> Any:
-    if not address["uri"].startswith("http"):
+    if _is_file(address):
         extra("milvus_lite", "milvus-lite")
     pymilvus = extra("pymilvus", "milvus")
     with _translated_errors():
@@ -176,19 +204,25 @@ def _dropped_on_error(client: Any, name: str) -> Iterator[None]:
         raise
 
 
-def _bits_of(name: str, described: dict[str, Any]) -> int:
-    """Return n_bits from the description; in a collection of another program, all bits of the bytes."""
+def _literal(text: str) -> str:
+    """Return a string as an expression of Milvus writes it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _layout_of(name: str, described: dict[str, Any]) -> tuple[int, type]:
+    """Return n_bits, by the description or in a collection of another program by the bytes, and id type."""
     kinds = extra("pymilvus", "milvus").DataType
     fields = {field["name"]: field for field in described["fields"]}
     types = {field: entry["type"] for field, entry in fields.items()}
-    if types.get("id") != kinds.INT64 or types.get("code") != kinds.BINARY_VECTOR:
+    id_type = {kinds.INT64: int, kinds.VARCHAR: str}.get(types.get("id"))
+    if id_type is None or types.get("code") != kinds.BINARY_VECTOR:
         shown = ", ".join(f"{field} {kind.name}" for field, kind in types.items())
         raise StoreError(
-            f"collection {name} has the fields {shown}: expected id INT64 and code BINARY_VECTOR. "
-            "Name another one with ?table=NAME"
+            f"collection {name} has the fields {shown}: expected id INT64 or VARCHAR, and code "
+            "BINARY_VECTOR. Name another one with ?table=NAME"
         )
     recorded = re.search(r"manihash n_bits=(\d+)", described.get("description", ""))
-    return int(recorded[1]) if recorded else int(fields["code"]["params"]["dim"])
+    return int(recorded[1]) if recorded else int(fields["code"]["params"]["dim"]), id_type
 
 
 @contextmanager

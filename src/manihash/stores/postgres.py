@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from manihash.checks import extra
 from manihash.codes import from_pgvector, to_pgvector
 from manihash.stores.driver import (
@@ -18,17 +16,22 @@ from manihash.stores.driver import (
     StoreError,
     StoreExistsError,
     StoreNotFoundError,
+    id_array,
     sorted_matches,
 )
 from manihash.types import Codes, Ids
 
 _COLUMNS = """SELECT attname, format_type(atttypid, atttypmod), atttypmod FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})  # of COPY
 _EF_SEARCH = (40, 1000)  # default and maximum of pgvector
 
 
 class PostgresTable:
-    """A table with the columns ``id bigint`` and ``code bit(n)``."""
+    """A table with the columns ``id``, bigint or text, and ``code bit(n)``.
+
+    The column of strings has the collation "C", which orders them by code points, as manihash does.
+    """
 
     rewrites_on_add = False
 
@@ -37,7 +40,7 @@ class PostgresTable:
         self._connection = connection
         self._table = self._sql.Identifier(*table.split("."))
         self._hnsw = hnsw
-        self.n_bits = self._bits_of(table)
+        self.n_bits, self.id_type = self._layout_of(table)
 
     @classmethod
     def open(cls, address: str, table: str, *, hnsw: bool = False) -> "PostgresTable":
@@ -50,16 +53,19 @@ class PostgresTable:
             return opened
 
     @classmethod
-    def create(cls, address: str, table: str, n_bits: int, *, hnsw: bool = False) -> "PostgresTable":
+    def create(
+        cls, address: str, table: str, n_bits: int, id_type: type, *, hnsw: bool = False
+    ) -> "PostgresTable":
         """Create an empty table."""
         sql = extra("psycopg", "postgres").sql
         connection = _connect(address)
-        statement = sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL)")
+        statement = sql.SQL("CREATE TABLE {} (id {} PRIMARY KEY, code bit({}) NOT NULL)")
+        kind = sql.SQL('text COLLATE "C"' if id_type is str else "bigint")
         name = sql.Identifier(*table.split("."))
         with _translated_errors(), _closed_on_error(connection):
             with connection.transaction():
                 connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-                connection.execute(statement.format(name, sql.Literal(n_bits)))
+                connection.execute(statement.format(name, kind, sql.Literal(n_bits)))
                 created = cls(connection, table, hnsw=hnsw)
                 if hnsw:
                     created._create_index(table)
@@ -74,8 +80,9 @@ class PostgresTable:
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Insert rows in one transaction."""
-        lines = zip(ids.tolist(), to_pgvector(codes, self.n_bits), strict=True)
-        text = "".join(f"{number}\t{bits}\n" for number, bits in lines)
+        shown = (text.translate(_ESCAPES) for text in ids.tolist()) if self.id_type is str else ids.tolist()
+        lines = zip(shown, to_pgvector(codes, self.n_bits), strict=True)
+        text = "".join(f"{identity}\t{bits}\n" for identity, bits in lines)
         statement = self._statement("COPY {table} (id, code) FROM STDIN")
         with (
             _translated_errors(),
@@ -105,9 +112,7 @@ class PostgresTable:
         statement = self._statement("SELECT id, code::text FROM {table} WHERE id = ANY(%s)")
         with _translated_errors():
             rows = self._connection.execute(statement, [ids.tolist()]).fetchall()
-        return np.array([row[0] for row in rows], np.int64), from_pgvector(
-            [row[1] for row in rows], self.n_bits
-        )
+        return id_array([row[0] for row in rows]), from_pgvector([row[1] for row in rows], self.n_bits)
 
     def delete(self, ids: Ids) -> None:
         """Delete rows in one transaction."""
@@ -158,8 +163,8 @@ class PostgresTable:
         text = self._sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (code bit_hamming_ops)")
         self._connection.execute(text.format(name, self._table))
 
-    def _bits_of(self, table: str) -> int:
-        """Return n from the type bit(n) of the column ``code``."""
+    def _layout_of(self, table: str) -> tuple[int, type]:
+        """Return n from the type bit(n) of the column ``code``, and the type of the ids."""
         quoted = self._table.as_string(self._connection)
         columns = {name: rest for name, *rest in self._connection.execute(_COLUMNS, [quoted]).fetchall()}
         if not columns:
@@ -167,13 +172,14 @@ class PostgresTable:
                 f"no table {table} in this database: create it, or name an existing one with ?table=NAME"
             )
         kind, bits = columns.get("code", ["", 0])
-        if columns.get("id", [""])[0] != "bigint" or not kind.startswith("bit("):
+        id_type = {"bigint": int, "text": str}.get(columns.get("id", [""])[0])
+        if id_type is None or not kind.startswith("bit("):
             shown = ", ".join(f"{name} {rest[0]}" for name, rest in columns.items())
             raise StoreError(
-                f"table {table} has the columns {shown}: expected id bigint and code bit(n). "
+                f"table {table} has the columns {shown}: expected id bigint or text, and code bit(n). "
                 "Name another one with ?table=NAME"
             )
-        return int(bits)
+        return int(bits), id_type
 
 
 def _connect(address: str) -> Any:

@@ -2,14 +2,14 @@
 
 import logging
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
 from manihash.codes import check_codes
-from manihash.search.ids import check_ids
+from manihash.search.ids import check_ids, is_in
 from manihash.stores.driver import Driver, StoreError, listed_ids
 from manihash.types import Codes, Ids, Mask
 
@@ -42,6 +42,8 @@ class Store:
         The address of the store, without a password.
     n_bits : int
         Number of bits of a code.
+    id_type : type
+        The type of all ids: int, or str for ids such as file names.
 
     See Also
     --------
@@ -64,7 +66,8 @@ class Store:
     def __init__(self, driver: Driver, url: str) -> None:
         self._driver = driver
         self.url = url
-        self.n_bits = driver.n_bits
+        self.n_bits, self.id_type = driver.n_bits, driver.id_type
+        self._id_dtype: Any = object if self.id_type is str else np.int64
 
     @property
     def rewrites_on_add(self) -> bool:
@@ -92,7 +95,7 @@ class Store:
         codes : array-like of shape (n, ceil(n_bits / 8)), uint8
             Packed codes.
         ids : array-like of shape (n,)
-            Distinct 64-bit integers that are not in the store yet.
+            Distinct 64-bit integers, or strings if `id_type` is str, that are not in the store yet.
 
         Raises
         ------
@@ -117,7 +120,7 @@ class Store:
         codes : array-like of shape (n, ceil(n_bits / 8)), uint8
             Packed codes.
         ids : array-like of shape (n,)
-            Distinct 64-bit integers.
+            Distinct ids.
 
         Returns
         -------
@@ -154,7 +157,7 @@ class Store:
         StoreError
             If an id is not in the store.
         """
-        numbers = check_ids(ids)
+        numbers = check_ids(ids, id_type=self.id_type)
         stored, codes = self._fetch(numbers)
         self._check_known(numbers, stored)
         order = np.argsort(stored)
@@ -166,15 +169,15 @@ class Store:
         Parameters
         ----------
         ids : array-like of shape (n,)
-            Distinct 64-bit integers.
+            Distinct ids.
 
         Returns
         -------
         ndarray of shape (n,), bool
             True where the id is in the store.
         """
-        numbers = check_ids(ids)
-        return np.isin(numbers, self._fetch(numbers)[0])
+        numbers = check_ids(ids, id_type=self.id_type)
+        return is_in(numbers, self._fetch(numbers)[0])
 
     def delete(self, ids: ArrayLike) -> None:
         """Delete rows: all of them, or none if it fails.
@@ -189,7 +192,7 @@ class Store:
         StoreError
             If an id is not in the store.
         """
-        numbers = check_ids(ids)
+        numbers = check_ids(ids, id_type=self.id_type)
         with self._driver.writing():
             self._check_known(numbers, self._fetch(numbers)[0])
             if len(numbers):
@@ -209,17 +212,17 @@ class Store:
         -------
         distances : ndarray of shape (q, k), int32
             Distances, nearest first, ties by id.
-        ids : ndarray of shape (q, k), int64
-            The ids at these distances.
+        ids : ndarray of shape (q, k)
+            The ids at these distances: int64, or strings in an array of objects.
         """
         k, n = positive_int(k, "k"), self.count()
         if k > n:
             _log.warning("k=%d exceeds the %d codes of the store: all %d are returned", k, n, n)
         k = min(k, n)
-        rows = self._checked_queries(queries)
+        rows = self._checked_codes(queries, "queries")
         matches = self._driver.search(rows, k) if k else []
         k = min([k, *(len(number) for _, number in matches)])  # another process may have deleted rows
-        distances, ids = np.empty((len(rows), k), np.int32), np.empty((len(rows), k), np.int64)
+        distances, ids = np.empty((len(rows), k), np.int32), np.empty((len(rows), k), self._id_dtype)
         for i, (distance, number) in enumerate(matches):
             distances[i], ids[i] = distance[:k], number[:k]
         return distances, ids
@@ -240,15 +243,14 @@ class Store:
             The matches of query i are the entries from ``lims[i]`` to ``lims[i + 1]``.
         distances : ndarray of shape (lims[-1],), int32
             Distances, nearest first within a query, ties by id.
-        ids : ndarray of shape (lims[-1],), int64
+        ids : ndarray of shape (lims[-1],)
             The ids at these distances.
         """
         radius = min(positive_int(radius, "radius", least=0), self.n_bits)
-        matches = self._driver.within(self._checked_queries(queries), radius)
+        matches = self._driver.within(self._checked_codes(queries, "queries"), radius)
         lims = np.cumsum([0, *(len(ids) for _, ids in matches)], dtype=np.int64)
-        empty = np.empty(0, np.int64)
-        distances = np.concatenate([empty, *(distance for distance, _ in matches)])
-        return lims, distances.astype(np.int32), np.concatenate([empty, *(ids for _, ids in matches)])
+        columns = [np.concatenate([np.empty(0, np.int64), *(m[i] for m in matches)]) for i in (0, 1)]
+        return lims, columns[0].astype(np.int32), columns[1].astype(self._id_dtype)
 
     def close(self) -> None:
         """Close files and connections."""
@@ -263,11 +265,11 @@ class Store:
         self.close()
 
     def _checked(self, codes: ArrayLike, ids: ArrayLike) -> tuple[Codes, Ids]:
-        rows = np.ascontiguousarray(check_codes(codes, self.n_bits))
-        return rows, check_ids(ids, len(rows))
+        rows = self._checked_codes(codes, "codes")
+        return rows, check_ids(ids, len(rows), id_type=self.id_type)
 
-    def _checked_queries(self, queries: ArrayLike) -> Codes:
-        return np.ascontiguousarray(check_codes(queries, self.n_bits, "queries"))
+    def _checked_codes(self, codes: ArrayLike, name: str) -> Codes:
+        return np.ascontiguousarray(check_codes(codes, self.n_bits, name))
 
     def _fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return the stored ids among `ids`, in any order, with their codes (n, bytes)."""
@@ -275,7 +277,7 @@ class Store:
         batches = [self._driver.fetch(ids[i : i + _IDS_PER_FETCH]) for i in starts]
         empty = np.empty((0, -(-self.n_bits // 8)), np.uint8)
         stored = np.concatenate([np.empty(0, np.int64), *(batch[0] for batch in batches)])
-        return stored, np.concatenate([empty, *(batch[1] for batch in batches)])
+        return stored.astype(self._id_dtype), np.concatenate([empty, *(batch[1] for batch in batches)])
 
     def _missing(self, codes: Codes, ids: Ids) -> Mask:
         """Return which ids are not in the store; raise if one is there with a different code."""
@@ -293,6 +295,6 @@ class Store:
         return missing
 
     def _check_known(self, ids: Ids, stored: Ids) -> None:
-        unknown = np.setdiff1d(ids, stored)
+        unknown = ids[~is_in(ids, stored)]
         if len(unknown):
             raise StoreError(f"{listed_ids(unknown)} not in {self.url}: use ids that were added")
