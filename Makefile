@@ -75,6 +75,9 @@ docs-serve: docs ## show the documentation site at http://localhost:8000
 figures: setup ## write the tables and numbers of README and docs from docs/results
 	$(BIN)/python docs/_ext/figures.py
 
+bench-all: .venv/.extras-ready ## measure all results that are older than the code: make bench-all ONLY=timings (or quality, list)
+	$(BIN)/python benchmarks/run_all.py $(addprefix --,$(ONLY))
+
 pictures: setup ## draw the pictures of README and of the first pages of the documentation
 	$(BIN)/python docs/pictures.py
 

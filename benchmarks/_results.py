@@ -36,6 +36,7 @@ class Benchmark:
 
 
 BENCHMARKS = {  # by the name of the file of results
+    "baseline-speed": Benchmark("make bench-baselines", (*SPEED, "hashers")),
     "choose": Benchmark("make bench-choose", ("advice",)),
     "cifar10-gist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "duplicates": Benchmark("make bench-duplicates", ("search", "hashers/itq.py")),
@@ -49,6 +50,7 @@ BENCHMARKS = {  # by the name of the file of results
     "onnx": Benchmark("make bench-onnx", ("export",)),
     "same-bits": Benchmark("make bench-same-bits", SPEED),
     "scale": Benchmark("make bench-scale", (*SPEED, "files/resumable.py", "cli/encode.py")),
+    "search": Benchmark("make bench-search", ("search",)),
     "seeds": Benchmark("make bench-seeds", CODES),
     "serve": Benchmark("make bench-serve", ("web/api", "web/server.py", "search")),
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from _results import record
 from threadpoolctl import threadpool_limits
 
 from manihash import ITQ, PCAH, load_dataset, recipe
@@ -37,15 +38,19 @@ def product(X: np.ndarray, C: np.ndarray) -> None:
         X[start : start + BLOCK] @ C.T
 
 
-def encode_ratios(X: np.ndarray, bits: int, repeats: int) -> None:
+def encode_ratios(X: np.ndarray, bits: int, repeats: int) -> dict[str, float]:
+    """Encoding divided by the bare product."""
+    ratios = {}
     directions = np.random.default_rng(0).standard_normal((bits, X.shape[1])).astype(np.float32)
     for method in (PCAH, ITQ):
         hasher = method(bits, random_state=0).fit(X)
         found = ratio(lambda: hasher.encode(X), lambda: product(X, directions), repeats)  # noqa: B023
-        print(f"| {method.__name__} encode, {bits} bits / bare product n x d x r | {found:.2f} |")
+        ratios[f"{method.__name__} encode, {bits} bits / bare product n x d x r"] = round(found, 3)
+    return ratios
 
 
-def itq_training(X: np.ndarray, bits: int, repeats: int, threads: int) -> None:
+def itq_training(X: np.ndarray, bits: int, repeats: int, threads: int) -> dict[str, float]:
+    """The training of ITQ divided by that of FAISS, and their quantization errors."""
     import faiss
 
     faiss.omp_set_num_threads(threads)
@@ -57,9 +62,13 @@ def itq_training(X: np.ndarray, bits: int, repeats: int, threads: int) -> None:
         return transform
 
     found = ratio(lambda: ITQ(bits, random_state=0).fit(X), theirs, repeats)
-    print(f"| ITQ fit, {bits} bits / FAISS ITQTransform, all rows | {found:.2f} |")
     ours = ITQ(bits, random_state=0).fit(X).embed(X)
-    print(f"| quantization error, ours / FAISS | {error(ours) / error(theirs().apply(X)):.3f} |")
+    return {
+        f"ITQ fit, {bits} bits / FAISS ITQTransform, all rows": round(found, 3),
+        "its quantization error / FAISS's, each after one common scale factor": round(
+            error(ours) / error(theirs().apply(X)), 3
+        ),
+    }
 
 
 def error(Y: np.ndarray) -> float:
@@ -67,13 +76,16 @@ def error(Y: np.ndarray) -> float:
     return float(np.mean((np.sign(Y) - Y / np.abs(Y).mean()) ** 2))
 
 
-def fit_ratios(X: np.ndarray, repeats: int) -> None:
+def fit_ratios(X: np.ndarray, repeats: int) -> dict[str, float]:
+    """Fits divided by that of imh-tsne, and that of BRE by a product."""
+    ratios = {}
     for name in ("sph", "agh", "agh2"):
         fits = [lambda n=n: recipe(n, 64, random_state=0).fit(X) for n in (name, "imh-tsne")]
-        print(f"| {name} fit, 64 bits / imh-tsne fit | {ratio(*fits, repeats):.2f} |")
+        ratios[f"{name} fit, 64 bits / imh-tsne fit"] = round(ratio(*fits, repeats), 3)
     C = X[:400].copy()
     found = ratio(lambda: recipe("bre", 128, random_state=0).fit(X), lambda: product(X, C), repeats)
-    print(f"| bre fit, 128 bits / product 69,000 x 784 x 400 | {found:.1f} |")
+    ratios["bre fit, 128 bits / product 69,000 x 784 x 400"] = round(found, 3)
+    return ratios
 
 
 def main() -> None:
@@ -83,11 +95,12 @@ def main() -> None:
     asked = parser.parse_args()
     X = load_dataset("mnist").X_train.astype(np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    print(f"MNIST {X.shape[0]:,} x {X.shape[1]}, {asked.threads} threads\n\n| what | ratio |\n|---|---|")
     with threadpool_limits(asked.threads, user_api="blas"):
-        encode_ratios(X, 64, 3 * asked.repeats)
-        itq_training(X, 64, asked.repeats, asked.threads)
-        fit_ratios(X, asked.repeats)
+        found = encode_ratios(X, 64, 3 * asked.repeats)
+        found |= itq_training(X, 64, asked.repeats, asked.threads)
+        found |= fit_ratios(X, asked.repeats)
+    record("baseline-speed", f"{asked.threads} threads", found, machine={"threads": str(asked.threads)})
+    print("\n".join(f"{what}: {value}" for what, value in found.items()))
 
 
 if __name__ == "__main__":

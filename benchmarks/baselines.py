@@ -32,21 +32,29 @@ CITED = [
     "imh-supervised",
 ]
 CITED_BITS = [32, 64]
-
-
-def options(name: str) -> tuple[str, dict[str, Any]]:
-    """The recipe of a line of the table, and the options that the line sets."""
-    if name.endswith("m = 300, s = 2"):
-        return name.split(",")[0], {"base": KMeansBase(300), "n_neighbors": 2}
-    return name, {}
+VARIANTS: dict[str, dict[str, Any]] = {  # a recipe and, after the comma, what differs
+    "agh, m = 300, s = 2": {"base": KMeansBase(300), "n_neighbors": 2},
+    "agh2, m = 300, s = 2": {"base": KMeansBase(300), "n_neighbors": 2},
+    "klsh, linear kernel": {"kernel": "linear"},
+    "e2lsh, p = 1": {"p": 1},
+    "rmmh, Gaussian kernel": {"kernel": "rbf"},
+    "mahalanobis-lsh, regularization = 10": {"regularization": 10.0},
+    "ssh, step = None": {"step": None},
+    "ldahash, all labels": {"n_labels": None},
+    "ldahash, alpha = 1": {"alpha": 1.0},
+    "ksh, 1,000 anchors": {"n_anchors": 1000},
+    "ksh, 1,000 anchors, 5,000 labels": {"n_anchors": 1000, "n_labels": 5000},
+    "ksh, no iterations": {"n_iter": 0},
+    "imh-supervised, all labels": {"n_labels": None},
+    "imh-supervised, 1,000 base points": {"base": KMeansBase(1000)},
+}
 
 
 def map_of_seeds(data: Any, truth: LabelTruth, name: str, bits: int, seeds: int) -> list[float]:
     """MAP in percent for each seed."""
-    base, params = options(name)
     found = []
     for seed in range(seeds):
-        hasher = recipe(base, n_bits=bits, random_state=seed, **params)
+        hasher = recipe(name.split(",")[0], n_bits=bits, random_state=seed, **VARIANTS.get(name, {}))
         trial = measure(hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=evaluate)
         found.append(100 * trial.result.map)
     return found
@@ -61,7 +69,11 @@ def lines(dataset: str, selected: list[str]) -> list[tuple[str, int, float | Non
         if name != "bits"
         for bits, reference in zip(table["bits"], row, strict=True)
     ]
-    found += [(name, bits, None) for name in CITED for bits in CITED_BITS] if dataset == "mnist" else []
+    found += (
+        [(name, bits, None) for name in [*CITED, *VARIANTS] if name not in table for bits in CITED_BITS]
+        if dataset == "mnist"
+        else []
+    )
     return [line for line in found if not selected or line[0] in selected]
 
 

@@ -102,7 +102,7 @@ def rows(parts: list[str], seeds: int, only: str) -> Iterator[tuple[str, str, li
     for part in parts:
         figures = classified() if part == "svm" else ranked(part)
         for name, make in PARTS[part].items():
-            if only in name:
+            if only in ("", name):
                 yield part, name, [figures(make().set_params(random_state=seed)) for seed in range(seeds)]
 
 
@@ -110,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default="", help="only rows whose name contains this")
+    parser.add_argument("--only", default="", help="only the row of this name")
     options = parser.parse_args()
     start = time.perf_counter()
     for part, name, found in rows(options.parts.split(","), options.seeds, options.only):

@@ -18,6 +18,7 @@ from typing import Any
 
 import faiss
 import numpy as np
+from _results import record
 
 from manihash import HammingIndex, load_dataset, recipe
 from manihash.codes import pack
@@ -31,6 +32,7 @@ N = 1_000_000
 QUERIES = 1000
 REPEATS = 5
 RNG = np.random.default_rng(0)
+LINES: dict[str, str] = {}  # of the section that is measured
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -68,7 +70,8 @@ def flat(codes: np.ndarray) -> Any:
 
 
 def line(what: str, value: str) -> None:
-    print(f"| {what} | {value} |", flush=True)
+    LINES[what] = value
+    print(f"{what}: {value}", flush=True)
 
 
 def top() -> None:
@@ -309,7 +312,6 @@ def main() -> None:
     asked = parser.parse_args()
     for threads in asked.threads:
         faiss.omp_set_num_threads(threads)
-        print(f"\n{threads} threads\n\n| what | ratio |\n|---|---|")
         for name in asked.sections or sections:
             if name == "learned":
                 learned(asked.sets, asked.keep)
@@ -317,6 +319,9 @@ def main() -> None:
                 asymmetric(asked.sets)
             else:
                 {"top": top, "radius": radius, "routes": routes, "open": opening}[name]()
+            number = f"{threads} thread{'s' * (threads > 1)}"
+            record("search", f"{name}, {number}", LINES, machine={"threads": str(threads)})
+            LINES.clear()
 
 
 if __name__ == "__main__":

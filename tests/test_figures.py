@@ -5,7 +5,7 @@ import re
 import sys
 
 import pytest
-from doc_pages import PAGES, ROOT
+from doc_pages import PAGES, ROOT, prose
 
 if not (ROOT / "docs" / "_ext").is_dir():
     pytest.skip("the documentation is not part of this installation", allow_module_level=True)
@@ -14,7 +14,8 @@ sys.path += [str(ROOT / "docs" / "_ext"), str(ROOT / "benchmarks")]
 import _results
 import figures
 
-RESULTS = sorted(path.stem for path in _results.FOLDER.glob("*.json") if path.stem != "references")
+SHOWN = [page for page in PAGES if page.parent != ROOT or page.name == "README.md"]
+RESULTS = sorted(path.stem for path in _results.FOLDER.glob("*.json") if path.stem in _results.BENCHMARKS)
 
 
 @pytest.mark.parametrize("page", figures.pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -25,17 +26,24 @@ def test_a_page_shows_its_results(page):
     )
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name != "CONTRIBUTING.md"],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
-)
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_regions_of_a_page_are_closed_and_numbers_stand_inside_sentences(page):
     text = page.read_text("utf-8")
     starts = len(re.findall(r"^<!-- table: |<!-- value: ", text, re.MULTILINE))
     assert starts == len(figures.REGION.findall(text)) == text.count("<!-- end -->")
     at_start = r"^\s*([-*] |\d+\. )?<!-- value"  # Markdown takes the rest of such a line as HTML
     assert not re.search(at_start, text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_measured_tables_are_written_from_results(page):
+    rest = prose(figures.REGION.sub("", page.read_text("utf-8")))
+    for said, table in re.findall(r"(<!-- not measured: .+ -->\n)?((?:^\|.*\n?)+)", rest, re.MULTILINE):
+        cells = [cell for row in table.splitlines()[2:] for cell in row.split("|")]
+        numbers = [cell for cell in cells if re.match(r"\s*\**\d+\.\d", cell)]
+        assert said or len(numbers) < 2, (
+            f"{table}\nCONTRIBUTING.md says how a table is written from docs/results"
+        )
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -46,20 +46,25 @@ class Source:
         """The results of a part, None if it was not measured."""
         return self[part] if part in self.parts else None
 
-    def origin(self, page: Path) -> str:
-        """A line that names the date, machine, commit and file of the parts that were used."""
+    def origin(self, page: Path, short: bool = False) -> str:
+        """The date, machine, commit, file and command of the used parts; if short, date and file."""
         days = sorted({part["date"][:10] for part in self.used.values()})
         machines = dict.fromkeys(_machine(part["machine"]) for part in self.used.values())
         commits = dict.fromkeys(part["commit"] for part in self.used.values())
         file = _relative(FOLDER / f"{self.name}.json", page.parent)
         command = BENCHMARKS[self.name].command if self.name in BENCHMARKS else ""
-        about = ["–".join(dict.fromkeys([days[0], days[-1]])), " / ".join(machines)]
-        about += [f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}", f"[results]({file})"]
-        return ", ".join(filter(None, [*about, f"`{command}`" if command else ""])) + "." + self._older()
+        dates = " to ".join(dict.fromkeys([days[0], days[-1]]))
+        if short:
+            return f"{dates}, [{self.name}]({file}).{self._older()}"
+        about = [dates, " / ".join(machines), f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}"]
+        about += [f"[results]({file})", *([f"`{command}`"] if command else [])]
+        return ", ".join(about) + "." + self._older()
 
     def _older(self) -> str:
         """A mark if the code has changed since some of the parts were measured."""
-        now = fingerprint(self.name) if self.name in BENCHMARKS else ""
+        if self.name not in BENCHMARKS:
+            return " No command repeats this measurement."
+        now = fingerprint(self.name)
         older = sum(part["code"] != now for part in self.used.values())
         some = f": {older} of {len(self.used)}" if older < len(self.used) else ""
         return f" **Older than the code{some}.**" if older else ""
@@ -89,8 +94,9 @@ def table(page: Path, name: str, *arguments: str) -> str:
     tables = vars(tables_of_quality) | vars(tables_of_systems)
     sources: dict[str, Source] = {}
     lines = tables[name](lambda file: sources.setdefault(file, Source(file)), *arguments)
-    origins = "; ".join(source.origin(page) for source in sources.values() if source.used)
-    return "\n" + "\n".join(lines) + f"\n\n*Measured {origins}*\n"
+    used = [source for source in sources.values() if source.used]
+    origins = " ".join(source.origin(page, short=len(used) > 1) for source in used)
+    return "\n" + "\n".join(lines) + (f"\n\n*Measured {origins}*\n" if origins else "\n")
 
 
 def value(page: Path, file: str, part: str, *keys: str) -> str:

@@ -1,5 +1,6 @@
 """Tables of quality: each function returns the lines of one table, from the results of ``read(name)``."""
 
+import csv
 import json
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ REFERENCES = json.loads((FOLDER / "references.json").read_text("utf-8"))
 
 def lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A Markdown table."""
-    titles, *body = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (header, *rows)]
+    titles, *body = [f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|" for row in (header, *rows)]
     return [titles, "|---" * len(header) + "|", *body]
 
 
@@ -21,9 +22,10 @@ def mean(values: Sequence[float], digits: int = 3) -> str:
     return f"{statistics.mean(values):.{digits}f}"
 
 
-def deviation(values: Sequence[float]) -> str:
+def deviation(values: Sequence[float], digits: int = 3) -> str:
     """Mean ± standard deviation over seeds."""
-    return f"{mean(values)} ± {statistics.stdev(values):.3f}" if len(values) > 1 else mean(values)
+    error = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return mean(values, digits) + error
 
 
 def spread(values: Sequence[float], scale: float = 1, digits: int = 3) -> str:
@@ -106,13 +108,11 @@ def baselines(read: Read, data: str, *names: str) -> list[str]:
 
     def cell(name: str, bits: int) -> str:
         found = source.get(f"{name}, {bits} bits")
-        ours = mean([100 * value for value in found["MAP"]], 1) if found else ""
+        ours = deviation([100 * value for value in found["MAP"]], 1) if found else ""
         return f"{ours} ({100 * reference(name, bits, data):.1f})" if name in table else ours
 
     names = names or tuple(name for name in table if name != "bits")
-    lengths = [
-        bits for bits in table["bits"] if any(f"{name}, {bits} bits" in source.parts for name in names)
-    ]
+    lengths = [bits for bits in table["bits"] if f"{names[0]}, {bits} bits" in source.parts]
     return lines(
         ["MAP, %", *(f"{bits} bits" for bits in lengths)],
         [[code(name), *(cell(name, bits) for bits in lengths)] for name in names],
@@ -156,3 +156,21 @@ def hybrid(read: Read, data: str) -> list[str]:
             ]
             rows.append([split, weight, *figures, str(len(found))])
     return lines(["bits", "ranking", "MAP", "precision@10", "recall@10", "F1, first part", "seeds"], rows)
+
+
+def paper(read: Read, name: str) -> list[str]:
+    """A table of the report of ``manihash paper``; the printed values of the paper in parentheses."""
+    with (FOLDER / "paper" / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        cells = {(row["row"], row["column"]): row for row in csv.DictReader(file)}
+    columns = dict.fromkeys(column for _, column in cells)
+    rows = [
+        [
+            title,
+            *(
+                f"{float(cells[title, c]['ours']):.2f} ({float(cells[title, c]['paper']):.2f})"
+                for c in columns
+            ),
+        ]
+        for title in dict.fromkeys(row for row, _ in cells)
+    ]
+    return lines(["MAP, %", *columns], rows)

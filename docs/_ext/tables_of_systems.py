@@ -9,6 +9,34 @@ def earlier(read: Read, name: str) -> list[str]:
     return lines(found["columns"], found["rows"])
 
 
+def baseline_speed(read: Read) -> list[str]:
+    """Times of the baselines as ratios."""
+    found = read("baseline-speed")["2 threads"]
+    return lines(["two threads", "ratio"], [[what, f"{value:.3g}"] for what, value in found.items()])
+
+
+def search(read: Read, *sections: str) -> list[str]:
+    """Sections of the search benchmark by threads; before its first run, an earlier table."""
+    source = read("search")
+    if not source.parts:
+        return earlier(read, "search")
+    rows = []
+    for section in sections:
+        one, two = (source.get(f"{section}, {threads}") or {} for threads in ("1 thread", "2 threads"))
+        rows += [[what, one.get(what, ""), two.get(what, "")] for what in dict.fromkeys([*one, *two])]
+    return lines(["work", "1 thread", "2 threads"], rows)
+
+
+def asymmetric(read: Read) -> list[str]:
+    """MAP of symmetric and asymmetric rankings."""
+    found = read("search").get("asymmetric, 1 thread")
+    if not found:
+        return earlier(read, "asymmetric")
+    return lines(
+        ["", "MAP symmetric, asymmetric"], [[what.split(":")[0], value] for what, value in found.items()]
+    )
+
+
 TARGETS = {
     "fit imh-tsne": "1.7 (two)",
     "encode imh-tsne": "1.3, 1.25",

@@ -4,7 +4,7 @@ A chunk is one span of rows. A worker computes it as one machine would: the same
 order. So results do not depend, in any bit, on the chunks of the array or on which worker did what.
 """
 
-import os
+import platform
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -225,6 +225,6 @@ def _read_here(*, read: Callable[[int, int], NDArray[Any]], block_info: Any = No
         return read(int(start), int(stop))
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{error}. This is the Dask worker on {os.uname().nodename}: every worker must be able to read "
+            f"{error}. This is the Dask worker on {platform.node()}: every worker must be able to read "
             "the file at the same path"
         ) from error
