@@ -56,7 +56,8 @@ WEB = {"starlette", "uvicorn", "orjson", "msgspec", "simdjson"}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 # The files that compute with tensors; all others call a backend.
-TORCH_FILES = {"compute/torch.py", "compute/cuda.py", "compute/fused.py", "compute/triton.py"}
+TORCH_FILES = {"compute/torch.py", "compute/cuda.py", "compute/fused.py"}
+TORCH_FILES |= {"compute/triton.py", "compute/triton_float64.py"}
 TORCH_FILES |= {"rows/torch.py", "rows/fused.py", "search/tensor_index.py", "compute/torch_pairs.py"}
 # Methods of tensors that numpy arrays do not have, besides in-place methods, whose names end in _.
 TENSOR_METHODS = {
@@ -146,10 +147,11 @@ def test_the_libraries_of_servers_are_imported_in_web_alone_and_web_only_inside_
             ]
 
 
-def test_triton_is_imported_in_one_file_that_is_imported_inside_functions():
+def test_triton_is_imported_in_two_files_that_are_imported_inside_functions():
     users = [path.name for path in FILES if "triton" in {name.split(".")[0] for name in imports(path)}]
-    assert users == ["triton.py"]
-    assert not [path for path in FILES if "manihash.compute.triton" in imports(path, top_level_only=True)]
+    assert users == ["triton.py", "triton_float64.py"]
+    for kernels in ("manihash.compute.triton", "manihash.compute.triton_float64"):
+        assert not [path for path in FILES if kernels in imports(path, top_level_only=True)]
 
 
 def tensor_uses(path):
@@ -178,7 +180,7 @@ def test_tensors_are_computed_with_in_the_torch_files_alone(path):
 
 
 def test_every_torch_file_exists_and_uses_tensors():
-    for name in TORCH_FILES - {"compute/triton.py"}:
+    for name in TORCH_FILES - {"compute/triton.py", "compute/triton_float64.py"}:
         assert tensor_uses(SOURCE / name), name
 
 

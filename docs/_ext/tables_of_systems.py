@@ -116,12 +116,14 @@ def gpu_rest(read: Read) -> list[str]:
     source = read("h200")
     rows = []
     for part, title in (
-        ("fit 400", "fit on MNIST, m = 400"),
-        ("fit 10,000", "fit, m = 10,000, rotated, PCA to 64"),
+        ("fit imh-tsne", "fit of `imh-tsne` on MNIST"),
+        ("fit imh-large", "fit of `imh-large`"),
+        ("fit imh-graph", "fit of `imh-graph`, 20,000 base points, two steps, 500 iterations"),
     ):
         found = source[part]
-        maps = ", ".join(f"{value:.3f}" for value in found["MAP"])
-        rows.append([title, f"{found['fit, s']:.2f}", f"MAP {maps}"])
+        measured = [name for name in ("MAP", "F1") if name in found]
+        texts = [f"{name} " + ", ".join(f"{value:.3f}" for value in found[name]) for name in measured]
+        rows.append([title, f"{found['fit, s']:.2f}", "; ".join(texts)])
     search, stream = source["search"], source["stream"]
     rows.append(
         [
@@ -133,6 +135,24 @@ def gpu_rest(read: Read) -> list[str]:
     note = f"the copy from pinned memory alone takes {stream['copy from pinned memory, s']:.3f}"
     rows.append([f"encode a memory map of {stream['GB']:.1f} GB", f"{stream['encode, s']:.3f}", note])
     return lines(["", "s", ""], rows)
+
+
+def gpu_same_bits(read: Read) -> list[str]:
+    """The bits that differ between a GPU and the CPU, by set of rows."""
+    found = read("h200")["same bits"]
+    sets: dict[str, list[str]] = {}
+    for name in found:
+        rows, recipe = name.split(" ", 1)
+        sets.setdefault(rows, []).append(recipe)
+    rows = [
+        [
+            f"{found[f'{name} {recipes[0]}']['rows']:,} rows, {name}",
+            ", ".join(f"`{recipe}`" for recipe in recipes),
+            f"{sum(found[f'{name} {recipe}']['bits that differ'] for recipe in recipes):,}",
+        ]
+        for name, recipes in sets.items()
+    ]
+    return lines(["rows", "recipes", "bits that differ"], rows)
 
 
 def onnx(read: Read) -> list[str]:

@@ -19,7 +19,7 @@ from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable
 from manihash.rows.mapping import EmbeddedMap, Mapping, Result, RowMap, forget_map, kept_map, logged_repeats
 from manihash.rows.raw import Preparation
-from manihash.rows.torch import TorchRows, without_torch
+from manihash.rows.torch import TorchRows, is_on_gpu, without_torch
 from manihash.scikit import BaseEstimator, check_can_fit, check_is_fitted, validated
 from manihash.types import Floats
 
@@ -181,7 +181,7 @@ class RowEstimator(BaseEstimator):
     def _mapping(self, X: Any, result: Result) -> tuple[Rows, Callable[[Any], Any]]:
         """The rows of X, and a function that maps a block of them and is not changed by another ``fit``."""
         rows, model = self._rows_to_map(X), copy(self)
-        if isinstance(rows, TorchRows) and rows.device.type != "cpu":
+        if isinstance(rows, TorchRows) and is_on_gpu(rows):
             exact = rows.in_float64() if result != "values" and fused.is_filtered() else rows
             return self._by_kernel(rows, exact, result), partial(model._map_tensor, result=result)
         rows.raw = True

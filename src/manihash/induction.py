@@ -3,7 +3,6 @@
 y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), the paper's equations for a new point and for the training set.
 """
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -49,7 +48,7 @@ class OnBaseGraph:
     @property
     def takes_tensors(self) -> bool:
         """Whether ``fit`` computes with torch: not if the base set is chosen in numpy."""
-        return getattr(self, "finder_", None) is None and getattr(self.base, "takes_tensors", True)
+        return bool(getattr(self.base, "takes_tensors", True))
 
     @property
     def maps_tensors(self) -> bool:
@@ -284,23 +283,6 @@ class InductiveEmbedding(OnBaseGraph, ClassNamePrefixFeaturesOutMixin, Transform
             Coordinates of the rows; a dask array or a tensor if X is one.
         """
         return self._map(X, "values", "transform")
-
-    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
-        """Write the fitted embedding as an ONNX file, which other programs run without manihash.
-
-        The graph maps float32 rows to their coordinates, as ``transform`` does. See
-        ``manihash.export_onnx``, which this method calls.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file to write, usually with the extension ``.onnx``.
-        double : bool, default=False
-            Compute in float64.
-        """
-        import manihash
-
-        manihash.export_onnx(self, path, double=double)
 
     @property
     def _n_features_out(self) -> int:

@@ -37,7 +37,7 @@ def graph_of(X, m, k=3):
     return BaseGraph.fit(KMeansBase(m), rows, k, None, seed=0), rows
 
 
-def affinities_by_definition(graph, X, k, kept):
+def affinities_by_definition(graph, X, k, kept, n_steps=1):
     """P with dense matrices and exact neighbors."""
     distances = cdist(X, graph.B)
     W = np.zeros(distances.shape)
@@ -48,18 +48,25 @@ def affinities_by_definition(graph, X, k, kept):
     np.fill_diagonal(between, np.inf)
     S = np.zeros(between.shape)
     np.put_along_axis(S, np.argsort(between, axis=1, kind="stable")[:, :k], 1 / k, axis=1)
-    A = W.T @ S @ W
+    A = W.T @ S @ W if n_steps == 1 else (S @ W).T @ (S @ W)
     np.fill_diagonal(A, 0)
     A /= A.sum(axis=1, keepdims=True)
     A[np.sort(A, axis=1)[:, -kept][:, None] > A] = 0
     return (A + A.T) / (A + A.T).sum()
 
 
-def test_affinities_follow_the_formula():
+@pytest.mark.parametrize("n_steps", [1, 2])
+def test_affinities_follow_the_formula(n_steps):
     X = np.random.default_rng(1).normal(size=(20, 5))  # so few rows that all cells are searched
-    graph, rows = graph_of(X, 8)
-    P = GraphAffinity(n_neighbors=4, n_kept=5).matrix(graph, rows, rng()).toarray()
-    np.testing.assert_allclose(P, affinities_by_definition(graph, X, 4, 5), atol=1e-12)
+    graph, rows = graph_of(X, 5)
+    P = GraphAffinity(n_neighbors=4, n_kept=5, n_steps=n_steps).matrix(graph, rows, rng()).toarray()
+    np.testing.assert_allclose(P, affinities_by_definition(graph, X, 4, 5, n_steps), atol=1e-12)
+
+
+def test_a_number_of_steps_other_than_one_or_two_is_refused():
+    graph, rows = graph_of(np.random.default_rng(1).normal(size=(20, 5)), 8)
+    with pytest.raises(ValueError, match="n_steps must be 1 or 2, got 3"):
+        GraphAffinity(n_steps=3).matrix(graph, rows, rng())
 
 
 def test_affinities_are_symmetric_without_a_diagonal_and_sum_to_one():

@@ -257,11 +257,19 @@ def test_a_method_without_torch_computes_with_numpy_and_warns(caplog):
     assert np.array_equal(codes, hasher.encode(X))
 
 
-def test_a_base_searched_by_cells_is_searched_with_numpy(caplog):
+@device
+@pytest.mark.parametrize("reduced", [False, True])
+def test_a_large_base_is_chosen_on_the_device_of_the_rows(device, reduced, caplog):
     X = points()
-    hasher = IMH(8, base=manihash.LargeBase(100), random_state=0).fit(torch.as_tensor(X))
-    assert "IMH computes with numpy" in caplog.text
-    assert np.array_equal(hasher.encode(torch.as_tensor(X)), hasher.encode(X))
+    T = torch.as_tensor(X, device=device)
+    base = manihash.LargeBase(100, probes=100, random_state=0)
+    base = manihash.ReducedBase(base, n_components=4, random_state=0) if reduced else base
+    chosen = [clone(base).fit(rows) for rows in (X, T)]
+    here, there = ((part.base_ if reduced else part).inertia_ for part in chosen)
+    assert there == pytest.approx(here, rel=0.05)
+    hasher = IMH(8, base=base, random_state=0).fit(T)
+    assert "computes with numpy" not in caplog.text
+    assert np.array_equal(torch_backend.to_numpy(hasher.encode(T)), hasher.encode(X))
 
 
 @device

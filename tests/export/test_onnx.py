@@ -158,25 +158,6 @@ def test_unused_bits_of_the_last_byte_are_zero(tmp_path):
     assert np.array_equal(manihash.pack(values > 0), codes)
 
 
-@pytest.mark.parametrize("base", [manihash.KMeansBase(60), manihash.ReducedBase(manihash.KMeansBase(60))])
-@pytest.mark.parametrize("double", [False, True])
-def test_an_embedding_gives_the_coordinates_of_transform(base, double, tmp_path):
-    import onnxruntime
-
-    map_ = manihash.InductiveEmbedding(3, base=base, embedding=manihash.PCA(), random_state=0).fit(DIGITS)
-    map_.to_onnx(tmp_path / "map.onnx", double=double)
-    session = onnxruntime.InferenceSession(tmp_path / "map.onnx")
-    assert [output.name for output in session.get_outputs()] == ["values"]
-    (places,) = session.run(None, {"rows": DIGITS})
-    expected = map_.transform(DIGITS.astype(np.float64 if double else np.float32))
-    assert places.dtype == expected.dtype
-    scale = np.abs(expected).max()
-    assert np.abs(places - expected).max() < (1e-9 if double else 1e-3) * scale
-    facts = graph.read_metadata(tmp_path / "map.onnx")
-    assert (facts["class"], facts["n_components"]) == ("InductiveEmbedding", "3")
-    assert "InductiveEmbedding, 3 coordinates" in run("info", str(tmp_path / "map.onnx")).stdout
-
-
 def test_the_file_describes_itself_and_uses_standard_operators(tmp_path):
     hasher = fitted("hybrid")
     hasher.to_onnx(tmp_path / "e.onnx", double=True)

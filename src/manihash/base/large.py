@@ -8,12 +8,14 @@ from manihash import checks
 from manihash import sparse as sp
 from manihash.base.cells import CellLists, coarse_cells, members_near, nearest_cell
 from manihash.base.kmeans import BaseSet
-from manihash.base.lloyd import Assign, Assigned, distinct, lloyd, sampled
+from manihash.base.lloyd import Assign, Assigned, among_all, distinct, lloyd, sampled
 from manihash.base.neighbors import CoarseNeighbors
+from manihash.compute import torch as torch_backend
 from manihash.progress import note
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows, Subset
 from manihash.rows.rows import CACHE_BYTES
+from manihash.rows.torch import is_on_gpu
 from manihash.scikit import clone
 from manihash.types import Floats
 
@@ -25,7 +27,8 @@ class LargeBase(BaseSet):
     """A base set of thousands of k-means centers, at the cost of hundreds.
 
     The rows are grouped into √m coarse cells. In each Lloyd iteration, the rows of a cell are compared only
-    with the centers in the ``probes`` nearest cells. The base set has m = min(size, n // 6) points.
+    with the centers in the ``probes`` nearest cells; on a GPU, with all centers, which is faster there. The
+    base set has m = min(size, n // 6) points.
 
     Parameters
     ----------
@@ -63,8 +66,6 @@ class LargeBase(BaseSet):
     >>> LargeBase(400, random_state=0).fit(X).points_.shape
     (400, 8)
     """
-
-    takes_tensors = False  # cells are searched in numpy; on a GPU use KMeansBase(10_000)
 
     def __init__(
         self,
@@ -110,14 +111,10 @@ class LargeBase(BaseSet):
         neighbors = CoarseNeighbors() if self.neighbors is None else self.neighbors
         self.neighbors_ = clone(checks.part(neighbors, "neighbors", "k_nearest", such_as))
         most = max(CACHE_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_PER_POINT * size)
-        rows = _held(sampled(rows, size, self.sample, rng, most=most))
-        n, c = len(rows), round(size**0.5)
-        cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_PER_CELL), replace=False)), c, rng)
-        # Sorted by cell, rows of one block are compared with the same centers.
-        rows = rows.subset(np.argsort(nearest_cell(rows, cells), kind="stable"))
-        centers = rows.take(rng.choice(n, size, replace=False))
-        assign = among_listed(rows, cells, probes)
-        centers, labels, self.inertia_, self.n_iter_ = lloyd(rows, centers, max_iter, assign)
+        some = sampled(rows, size, self.sample, rng, most=most)
+        some, assign = _on_gpu(some) if is_on_gpu(some) else _in_cells(_held(some), size, probes, rng)
+        centers = some.take(rng.choice(len(some), size, replace=False))
+        centers, labels, self.inertia_, self.n_iter_ = lloyd(some, centers, max_iter, assign)
         points = distinct(centers[np.unique(labels)])
         return points[self.neighbors_.arrange(points, rng)]
 
@@ -142,11 +139,28 @@ class LargeBase(BaseSet):
         return self.neighbors_
 
 
+def _on_gpu(rows: Rows) -> tuple[Rows, Assign]:
+    """Return the rows, cached, and the function that compares them with all centers."""
+    rows = rows.cached()
+    return rows, among_all(rows)
+
+
+def _in_cells(rows: Rows, size: int, probes: int, rng: np.random.Generator) -> tuple[Rows, Assign]:
+    """Return the rows in the order of their coarse cells, and the function that compares them by cells."""
+    n, c = len(rows), round(size**0.5)
+    cells = coarse_cells(rows.take(rng.choice(n, min(n, c * _ROWS_PER_CELL), replace=False)), c, rng)
+    # Sorted by cell, rows of one block are compared with the same centers.
+    rows = rows.subset(np.argsort(nearest_cell(rows, cells), kind="stable"))
+    return rows, among_listed(rows, cells, probes)
+
+
 def _held(rows: Rows) -> Rows:
     """Return the rows in memory, to be visited in any order; they are copied only if necessary."""
     lie = rows.X.X if isinstance(rows.X, Subset) else rows.X
     ready = type(lie) is np.ndarray and lie.dtype == rows.dtype and not rows.normalize and rows.origin is None
-    return rows if ready else LocalRows(rows.stack(np.asarray, rows.width, rows.dtype))
+    if ready:
+        return rows
+    return LocalRows(torch_backend.to_numpy(rows.stack(lambda X: X, rows.width, rows.dtype)))
 
 
 def among_listed(rows: Rows, cells: Floats, probes: int) -> Assign:

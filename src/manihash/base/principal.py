@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from manihash.compute import backend
 from manihash.compute.threads import single_blas_thread
 from manihash.linalg import fix_signs, leading_eigenvectors
 from manihash.rows import Rows
@@ -26,22 +27,25 @@ def principal_directions(rows: Rows, p: int, rng: np.random.Generator) -> Floats
             vectors = _main_axes(rows, centered, p)
         else:
             Q = _main_subspace(rows, centered, min(p + _EXTRA_DIRECTIONS, d), rng)
-            vectors = Q @ _main_axes(rows, lambda X: centered(X) @ Q, p)
+            vectors = Q @ _main_axes(rows, lambda X: centered(X) @ backend(X).like(Q, X), p)
     return np.ascontiguousarray(fix_signs(vectors).T, rows.dtype)
 
 
 def _centering(rows: Rows) -> Callable[[Floats], Floats]:
     """Return a function that centers a block and scales it so that squares neither overflow nor underflow."""
-    (largest,), (total,) = rows.fold(
-        lambda X: ((np.abs(X).max(axis=1),), (X.sum(axis=0, dtype=np.float64),)), "mean"
-    )
+
+    def block(X: Floats) -> tuple[tuple[Floats], tuple[Floats]]:
+        xp = backend(X)
+        return (-xp.amin(-abs(X), 1),), (xp.to_float64(X).sum(axis=0),)
+
+    (largest,), (total,) = rows.fold(block, "mean")
     mean, limits = (total / len(rows)).astype(rows.dtype), np.finfo(rows.dtype)
     # A power of two changes no digit.
     exponent = np.clip(-np.frexp(largest.max())[1], limits.minexp, limits.maxexp - 1)
-    scale = np.ldexp(rows.dtype.type(1), exponent)
+    scale = float(np.ldexp(rows.dtype.type(1), exponent))
 
     def centered(X: Floats) -> Floats:
-        Z = X - mean
+        Z = X - backend(X).like(mean, X)
         Z *= scale
         return Z
 
@@ -68,7 +72,7 @@ def _main_subspace(
 
         def block(X: Floats, Q: Floats = Q) -> tuple[tuple[()], tuple[Floats]]:
             Z = centered(X)
-            return (), (Z.T @ (Z @ Q),)
+            return (), (Z.T @ (Z @ backend(X).like(Q, X)),)
 
         _, (image,) = rows.fold(block, "covariance")
         Q = np.linalg.qr(image)[0].astype(rows.dtype)

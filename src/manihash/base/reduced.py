@@ -228,12 +228,15 @@ class ReducedBase(BaseSet):
     (50, 8)
     """
 
-    takes_tensors = False
-
     def __init__(self, base: Any = None, n_components: int = 64, random_state: Any = None) -> None:
         self.base = base
         self.n_components = n_components
         self.random_state = random_state
+
+    @property
+    def takes_tensors(self) -> bool:  # type: ignore[override]
+        """Whether ``fit`` computes with torch if X is a tensor: if ``base`` does."""
+        return bool(getattr(self.base, "takes_tensors", True))
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose base points from the rows of X.

@@ -103,10 +103,9 @@ def _onnx(file: Path) -> dict[str, Any]:
 
 def _onnx_as_text(found: dict[str, Any]) -> dict[str, str]:
     name = f"{found['class']}, recipe {found['recipe']}" if "recipe" in found else found["class"]
-    made = f"codes of {found['n_bits']} bits" if "n_bits" in found else f"{found['n_components']} coordinates"
     return {
         "file": f"{found['file']} ({file_size(found['file_bytes'])}): ONNX file",
-        "model": f"{name}, {made}, id {found.get('model_id', 'not recorded')}",
+        "model": f"{name}, codes of {found['n_bits']} bits, id {found.get('model_id', 'not recorded')}",
         "input": f"vectors of length {int(found['n_features']):,}, computed in {found['precision']}",
         "written by": f"manihash {found['manihash_version']}",
     }

@@ -29,10 +29,15 @@ _log = logging.getLogger(__name__)
 PRECISIONS = ("filtered", "tf32", "float32")
 _MAX_NEIGHBORS = 16
 _ROWS, _STEP, _COLUMNS = 128, 32, 64
-# Base points in a panel, whose scores are held at once: 200 registers per thread for one product, 128 for
-# three.
-_PANEL = {"tf32": 400, "filtered": 256}
-_STAGES = {"tf32": 4, "filtered": 4}
+# Base points in a panel, whose scores are held at once: 200 registers per thread.
+_PANEL = {"tf32": 400, "filtered": 400}
+# Points beyond the k nearest that are kept for the second computation in float64.
+_SPARE = 1
+# The second computation, in programs: numbers of a row at once, and rows and base points in a search.
+_PROGRAMS, _PIECE, _SEARCHED_ROWS, _SEARCHED_POINTS = 4224, 64, 4, 32
+# Scores differ by at most 2^22 steps: 23 bits hold them.
+_STEPS = 2**21
+_STAGES = {"tf32": 4, "filtered": 3}
 # Rows from which the magnitude of X is estimated.
 _SAMPLE = 1024
 # Roundings besides those of a sum of d products: of the two parts of each number, of the length of a row.
@@ -163,8 +168,9 @@ class InductionKernel:
         self.B, self.Y_B, self.origin = B, Y_B, origin
         self.k, self.sigma, self.normalize, self.name = k, sigma, normalize, name
         (m, self.d), self.r = B.shape, Y_B.shape[1]
-        self.parts = panel_parts(m, _PANEL[name])
-        self.m_pad, self.d_pad = _round_up(m, sum(self.parts)), _round_up(self.d, _STEP)
+        self.m, columns = m, max(m, k + _SPARE + 1)  # a panel holds all that are sought
+        self.parts = panel_parts(columns, _PANEL[name])
+        self.m_pad, self.d_pad = _round_up(columns, sum(self.parts)), _round_up(self.d, _STEP)
         largest = np.clip(np.abs(B).max(), 1e-25, 1e25)
         self.scale = 2.0 ** (9 - int(np.frexp(np.clip(np.abs(points.c).max(), 1e-25, 1e25))[1]))
         padded = np.zeros((self.m_pad, self.d_pad), np.float32)
@@ -174,14 +180,18 @@ class InductionKernel:
         half[:m] = points.h
         # A tensor core may cut numbers off where others round them, so twice the bound of a rounded sum.
         relative = 2 * sum_error(self.d + _OTHER_ROUNDINGS, np.float32)
-        self.error = relative * points.longest, relative * points.highest + 1e-37
-        embedded = np.zeros((self.m_pad, _round_up(self.r, _COLUMNS)), np.float32)
+        self.error = relative * points.longest, relative * points.highest + 1e-37, 1 / (relative * _STEPS)
+        embedded = np.zeros((self.m_pad, _round_up(self.r, _COLUMNS)))
         embedded[:m, : self.r] = Y_B
-        torch = torch_backend.torch()
-        shift = np.zeros(1, np.float32) if origin is None else origin.astype(np.float32)
+        shift = np.zeros(1) if origin is None else origin.astype(np.float64)
         low = (padded - high).astype(np.float16)
-        self.arguments = [torch.as_tensor(part).to(device) for part in (shift, high, low, half, embedded)]
+        single = shift.astype(np.float32), high, low, half, embedded.astype(np.float32)
+        heights = np.square(B, dtype=np.float64).sum(axis=1) / 2
+        self.arguments = [torch_backend.on(device, part) for part in single]
+        self.searched = [torch_backend.on(device, part) for part in (shift, B, heights)]
+        self.values = [torch_backend.on(device, part) for part in (embedded, np.array([2 / sigma**2]))]
         _log.info("the model was copied to %s for precision %s", device, name)
+        torch = torch_backend.torch()
         self.largest = torch.full((1,), float(largest), device=device)
         self.stages = _STAGES[name]
         self._fit_stages(torch.ones((1, self.d), device=device))
@@ -198,26 +208,48 @@ class InductionKernel:
                 self.stages -= 1
 
     def __call__(self, X: Tensor, *, pack: bool) -> tuple[Tensor, Tensor | None]:
-        """Codes or coordinates of the rows of X (n, d); the positions of rows out of range, or None."""
-        from manihash.compute import triton as kernels
-
+        """Codes or coordinates of the rows of X (n, d); the ascending positions of rows left out, or None."""
         torch = torch_backend.torch()
         n, width = len(X), codes.n_bytes(self.r) if pack else self.r
         out = torch.empty((n, width), dtype=torch.uint8 if pack else torch.float32, device=X.device)
-        odd = torch.empty(n, dtype=torch.int8, device=X.device)
-        left = torch.zeros(1, dtype=torch.int32, device=X.device)
+        odd, hard, unsettled = torch.empty((3, n), dtype=torch.int32, device=X.device)
+        counts = torch.zeros(3, dtype=torch.int32, device=X.device)
         with torch.cuda.device(X.device):
-            kernels.induce[(-(-n // _ROWS),)](
-                X, self._largest(X), *self.arguments, out, odd, left,
-                n, self.d, X.stride(0), self.d_pad, self.m_pad, self.r, self.arguments[-1].shape[1], width,
-                self.scale, 2 / self.sigma**2, *self.error,
-                BM=_ROWS, BK=_STEP, N1=self.parts[0], N2=self.parts[1], N3=self.parts[2],
-                K=self.k, KP=1 << (self.k - 1).bit_length(), RB=_COLUMNS,
-                THREE=self.name == "filtered", NORMALIZE=self.normalize, SHIFT=self.origin is not None,
-                ONE=self.m_pad == sum(self.parts), PACK=pack,
-                num_warps=8, num_stages=self.stages,
+            self._launch(X, out, odd, hard, unsettled, counts, pack)
+        left, searched, settled = counts.tolist()
+        _log.debug("of %d rows %d were searched and %d settled in float64", n, searched, settled)
+        return out, odd[:left].sort().values.long() if left else None
+
+    def _launch(
+        self, X: Tensor, out: Tensor, odd: Tensor, hard: Tensor, unsettled: Tensor, counts: Tensor, pack: bool
+    ) -> None:
+        """Run the kernels; the lists and their lengths are those of ``triton.induce``."""
+        from manihash.compute import triton as kernels
+        from manihash.compute import triton_float64 as in_float64
+
+        n, three = len(X), self.name == "filtered"
+        held = self.k + _SPARE if three else self.k
+        k_pad = 1 << (held - 1).bit_length()
+        near = torch_backend.torch().empty((n, k_pad), dtype=counts.dtype, device=X.device)
+        shape, sizes = (self.d, X.stride(0)), (self.r, self.arguments[-1].shape[1], out.shape[1])
+        scales = self.scale, 2 / self.sigma**2, *self.error
+        kept = {"HELD": held, "KP": k_pad, "NORMALIZE": self.normalize, "SHIFT": self.origin is not None}
+        kernels.induce[(-(-n // _ROWS),)](
+            X, self._largest(X), *self.arguments, out, odd, hard, unsettled, near, counts,
+            n, *shape, self.d_pad, self.m_pad, *sizes, *scales,
+            BM=_ROWS, BK=_STEP, N1=self.parts[0], N2=self.parts[1], N3=self.parts[2], K=self.k, RB=_COLUMNS,
+            THREE=three, ONE=self.m_pad == sum(self.parts), PACK=pack, **kept,
+            num_warps=8, num_stages=self.stages,
+        )  # fmt: skip
+        if three and pack:
+            in_float64.search[(_PROGRAMS,)](
+                X, *self.searched, hard, unsettled, near, counts, *shape, self.m,
+                R=_SEARCHED_ROWS, BD=_PIECE, BN=_SEARCHED_POINTS, **kept, num_warps=4,
             )  # fmt: skip
-        return out, odd.nonzero()[:, 0] if int(left) else None
+            in_float64.settle[(_PROGRAMS,)](
+                X, *self.searched, *self.values, out, unsettled, near, counts, *shape, self.m, *sizes,
+                BD=_PIECE, K=self.k, RB=_COLUMNS, **kept, num_warps=1,
+            )  # fmt: skip
 
     def _largest(self, X: Tensor) -> Tensor:
         """The magnitude of most numbers of X: as in the base points or, for unit length, in a sample of X."""

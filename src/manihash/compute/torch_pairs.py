@@ -12,10 +12,8 @@ class StudentLoss:
     The memory is allocated once, so that a CUDA graph can record an iteration.
     """
 
-    pace = 1.0
-
-    def __init__(self, P: Tensor, dof: float) -> None:
-        self.P, self.dof = P, dof
+    def __init__(self, P: Tensor, dof: float, pace: float = 1.0) -> None:
+        self.P, self.dof, self.pace = P, dof, pace
         self.exaggeration, self.exaggerated_P = 1.0, P
         self.inverse, self.S = torch_backend.torch().empty_like(P), torch_backend.torch().empty_like(P)
         self.left: Any = None

@@ -46,8 +46,8 @@ class Options(Protocol):
 class Loss(Protocol):
     """A loss to minimize: its gradient at Y (m, r), and its value.
 
-    ``pace`` multiplies the learning rate. It is 1 for a loss over all pairs; for a sampled loss it grows with
-    the number of points, so that few iterations are enough.
+    ``pace`` multiplies the learning rate. It is 1 for a loss over all pairs; for a sampled loss, and for many
+    points on a GPU, it grows with the number of points, so that few iterations are enough.
     """
 
     pace: float

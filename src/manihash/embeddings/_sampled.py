@@ -23,7 +23,7 @@ from manihash.types import Floats, Ints
 
 # With affinities from rows, repulsion is sampled if there are more points than this per sampled point.
 _SAMPLED_SHARE = 4
-_PACE_POINTS = 2_000  # the learning rate grows as the number of points divided by this
+PACE_POINTS = 2_000  # the learning rate grows as the number of points divided by this
 _PIECE = 64  # points whose near pairs are computed together
 _CHUNK = 1_000  # rows per task; results do not depend on the number of threads
 
@@ -98,7 +98,7 @@ class SampledLoss:
     def __init__(self, kernel: Kernel, P: sp.csr_array, s: int, seed: int) -> None:
         m = P.shape[0]
         P.eliminate_zeros()  # pairs whose probability underflowed are not near, and 0 log 0 is 0
-        self.kernel, self.P, self.s, self.pace = kernel, P, s, m / _PACE_POINTS
+        self.kernel, self.P, self.s, self.pace = kernel, P, s, m / PACE_POINTS
         self.rng = np.random.default_rng(seed)
         self.both = sp.csr_array((P + P.T) / 2).astype(P.dtype)
         self.chunks = [np.arange(a, min(a + _CHUNK, m)) for a in range(0, m, _CHUNK)]

@@ -17,7 +17,7 @@ from manihash.compute.torch_pairs import StudentLoss
 from manihash.embeddings._descent import Loss, Schedule, minimize
 from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings._exact import ExactLoss, row_sums
-from manihash.embeddings._sampled import SampledLoss, neighbor_loss
+from manihash.embeddings._sampled import PACE_POINTS, SampledLoss, neighbor_loss
 from manihash.types import Floats, Ints
 
 
@@ -225,6 +225,10 @@ def _exact_loss(P: Floats, dof: float) -> ExactLoss:
     return ExactLoss(StudentDivergence(P, dof), len(P))
 
 
+def _tensor_loss(P: Any, dof: float) -> StudentLoss:
+    return StudentLoss(P, dof, pace=max(1.0, len(P) / PACE_POINTS))
+
+
 def _sampled_loss(dof: float, P: sp.csr_array, s: int, seed: int) -> SampledLoss:
     return SampledLoss(StudentKernel(dof), P, s, seed)
 
@@ -232,5 +236,5 @@ def _sampled_loss(dof: float, P: sp.csr_array, s: int, seed: int) -> SampledLoss
 # The loss over all pairs and over sampled pairs; on a GPU all pairs are always used.
 _LOSSES: dict[ModuleType, tuple[Callable[..., Loss], Callable[..., Loss] | None]] = {
     numpy_backend: (_exact_loss, _sampled_loss),
-    torch_backend: (StudentLoss, None),
+    torch_backend: (_tensor_loss, None),
 }

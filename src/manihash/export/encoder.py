@@ -1,4 +1,4 @@
-"""A fitted hasher or embedding as an ONNX file: rows in, packed codes and real values out."""
+"""A fitted hasher as an ONNX file: rows in, packed codes and real values out."""
 
 import os
 from typing import Any
@@ -12,28 +12,24 @@ from manihash.export.graph import Graph, Value
 from manihash.files.atomic import atomic_write
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import recipe_of
-from manihash.induction import InductiveEmbedding
 
 
-def export_onnx(
-    hasher: Hasher | InductiveEmbedding, path: str | os.PathLike[str], *, double: bool = False
-) -> None:
-    """Write a fitted hasher or embedding as an ONNX file, which other programs run without manihash.
+def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = False) -> None:
+    """Write a fitted hasher as an ONNX file, which other programs run without manihash.
 
     The graph maps ``rows``, float32 of shape (batch, d), to ``codes``, uint8 of shape
     (batch, ceil(n_bits / 8)), and ``values``, the real values before the sign, of shape (batch, n_bits). It
     scales and shifts rows as ``encode`` does. It uses standard operators of opset 18 and accepts any
     number of rows. It does not check rows: the code of a row with NaN or infinity has no meaning.
-    The graph of an ``InductiveEmbedding`` has the output ``values`` alone, its coordinates. The method
-    ``to_onnx`` of both does the same.
+    ``Hasher.to_onnx`` does the same.
 
-    The metadata of the file are ``manihash_version``, ``class``, ``recipe``, ``n_bits`` or ``n_components``,
-    ``n_features``, ``model_id``, ``precision``, and for codes of two parts ``first_bits`` and ``weight``.
+    The metadata of the file are ``manihash_version``, ``class``, ``recipe``, ``n_bits``, ``n_features``,
+    ``model_id``, ``precision``, and for codes of two parts ``first_bits`` and ``weight``.
 
     Parameters
     ----------
-    hasher : Hasher or InductiveEmbedding
-        A fitted hasher or embedding. A hasher of your own is accepted if it inherits ``_embed``.
+    hasher : Hasher
+        A fitted hasher of manihash. A hasher of your own is accepted if it inherits ``_embed``.
     path : str or path-like
         The file to write, usually with the extension ``.onnx``. The write is atomic.
     double : bool, default=False
@@ -61,18 +57,16 @@ def export_onnx(
     >>> compare_onnx("encoder.onnx", hasher, X).different_bits  # doctest: +SKIP
     0
     """
-    if not isinstance(hasher, Hasher | InductiveEmbedding):
+    if not isinstance(hasher, Hasher):
         raise ValueError(f"hasher must be a fitted hasher such as IMH, not {hasher!r}")
     check_is_fitted(hasher)
     double = checks.flag(double, "double")
     g = Graph()
     rows = Value("rows", np.dtype(np.float32))
     Y = values(g, rows, hasher, double)
+    packed = _packed(g, g.op("Greater", Y, g.like(0, Y), dtype=np.bool_), hasher.n_bits_)
     shown = g.cast(Y, np.float64 if double else np.float32)
-    outputs = {"values": (shown, int(hasher._n_features_out))}
-    if isinstance(hasher, Hasher):
-        packed = _packed(g, g.op("Greater", Y, g.like(0, Y), dtype=np.bool_), hasher.n_bits_)
-        outputs = {"codes": (packed, codes.n_bytes(hasher.n_bits_)), **outputs}
+    outputs = {"codes": (packed, codes.n_bytes(hasher.n_bits_)), "values": (shown, hasher.n_bits_)}
     model = g.model(rows, hasher.n_features_in_, outputs, _facts(hasher, double))
     with atomic_write(path) as part:
         part.write_bytes(model.SerializeToString())
@@ -91,14 +85,12 @@ def _packed(g: Graph, bits: Value, n_bits: int) -> Value:
 
 def _facts(hasher: Any, double: bool) -> dict[str, str]:
     """The metadata of the file."""
-    has_codes = isinstance(hasher, Hasher)
-    recipe, _ = (recipe_of(hasher) if has_codes else None) or (None, {})
+    recipe, _ = recipe_of(hasher) or (None, {})
     facts = {
         "manihash_version": __version__,
         "class": type(hasher).__name__,
         "recipe": recipe,
-        "n_bits": hasher.n_bits_ if has_codes else None,
-        "n_components": None if has_codes else hasher._n_features_out,
+        "n_bits": hasher.n_bits_,
         "n_features": hasher.n_features_in_,
         "model_id": getattr(hasher, "lineage_", {}).get("id"),
         "precision": "float64" if double else "float32",

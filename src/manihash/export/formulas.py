@@ -26,7 +26,7 @@ from manihash.hashers.supervised_imh import SupervisedIMH
 SUPPORTED = (
     "IMH, SupervisedIMH, AGH, Hybrid, SH, SpH, SKLSH, E2LSH, SignQuantizer, the linear hashers (LSH, PCAH, "
     "ITQ, MahalanobisLSH, STH, BRE, SSH, LDAHash, CGH) and the kernel hashers (KLSH, KSH, RMMH) with a "
-    "kernel that is not a function, and InductiveEmbedding"
+    "kernel that is not a function"
 )
 
 

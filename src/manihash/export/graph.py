@@ -119,7 +119,7 @@ def read_metadata(path: Any) -> dict[str, str]:
             f"{path} is not an ONNX file, or it is damaged ({error}): write it again"
         ) from error
     facts = {entry.key: entry.value for entry in model.metadata_props}
-    if model.producer_name != PRODUCER or not {"n_bits", "n_components"} & facts.keys():
+    if model.producer_name != PRODUCER or "n_bits" not in facts:
         raise ModelFileError(
             f"{path} is an ONNX file of {model.producer_name or 'an unknown program'}, not of manihash: "
             "give a file that to_onnx() wrote"

@@ -92,6 +92,11 @@ def without_torch(X: Any) -> Any:
     return X.X if isinstance(X, Streamed) else torch_backend.to_numpy(X)
 
 
+def is_on_gpu(rows: Rows) -> bool:
+    """Whether the blocks of rows are tensors on a GPU."""
+    return isinstance(rows, TorchRows) and rows.device.type != "cpu"
+
+
 class TorchRows(Rows):
     """Rows of a tensor, or of ``Streamed``, visited in blocks that are tensors on its device.
 
@@ -100,6 +105,7 @@ class TorchRows(Rows):
     """
 
     _cache: Tensor | None = None
+    _limit_type: Any = None  # the type in which squares must not overflow, if it is not that of the rows
 
     def __init__(
         self,
@@ -144,8 +150,10 @@ class TorchRows(Rows):
         return torch_backend.to_numpy(self._take(np.asarray(index)))
 
     def in_float64(self) -> "TorchRows":
-        """The same rows, prepared in float64."""
-        return TorchRows(self.X, **self.prepared_as | {"dtype": np.float64}, row_numbers=self.row_numbers)
+        """The same rows, prepared in float64; what overflows in their own type is an error there, too."""
+        rows = TorchRows(self.X, **self.prepared_as | {"dtype": np.float64}, row_numbers=self.row_numbers)
+        rows._limit_type = self.dtype
+        return rows
 
     def subset(self, index: Ints) -> "TorchRows":
         """The rows at the given ascending positions."""
@@ -246,12 +254,13 @@ class TorchRows(Rows):
         dtype = np.dtype(np.float64) if self.exact_until_shifted else self.dtype
         block = part.to(torch_backend.tensor_type(dtype)).contiguous()
         squared = torch_backend.squared_norms(block)
-        most = largest_square(dtype)
+        limit_type = dtype if self._limit_type is None else self._limit_type
+        most = largest_square(limit_type)
         if not bool((squared <= most).all()):
             bad = int(torch_backend.to_numpy(~(squared <= most)).argmax())
             number = self._numbers_at(np.asarray([positions[bad]]))
             checks.finite_block(torch_backend.to_numpy(block[bad : bad + 1]), row_numbers=number)
-            raise overflow_error(dtype, int(number[0]))
+            raise overflow_error(limit_type, int(number[0]))
         if self.normalize:
             block = torch_backend.unit_rows(block, squared)
         if self.origin is None:
