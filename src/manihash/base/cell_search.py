@@ -8,7 +8,7 @@ import numpy as np
 from manihash.base.cells import above, grouped, kth_largest
 from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
 from manihash.compute import numpy as numpy_backend
-from manihash.compute.rounding import sum_error
+from manihash.compute.rounding import subtract_outer, sum_error
 from manihash.compute.threads import single_blas_thread
 from manihash.rows.raw import ScaledBlock, as_block
 from manihash.types import Floats, Ints
@@ -40,6 +40,8 @@ class _ThroughCells(ABC):
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``."""
         found = self.closest(as_block(Z, np.float64), k)
+        exchange = np.flatnonzero(found.exchange)
+        found.settle(exchange, Z[exchange], self.points)
         for row in np.flatnonzero(~found.certain):
             z = Z[row : row + 1]
             nearest = self.cells.index(z, self.probes)[0]
@@ -70,14 +72,14 @@ class CoarseSearch(_ThroughCells):
         for c in np.flatnonzero(np.diff(ends)):
             rows, points = row_of[ends[c] : ends[c + 1]], slice(self.bounds[c], self.bounds[c + 1])
             scores = block.rows[rows] @ ct[:, points]
-            scores -= block.scale[rows, None] * h[points]
+            subtract_outer(scores, block.scale[rows], h[points])
             best[pairs[ends[c] : ends[c + 1]]] = scores[np.arange(len(rows)), scores.argmax(axis=1)]
             scored.append((rows, self.bounds[c], scores))
         # No score below these is among the k best, or so close to them that rounding matters.
         least = kth_largest(best.reshape(-1, p), k) - 2 * error
         found = _merged(len(block), k, error, [above(*of_cell, least) for of_cell in scored])
         found.certain[:] &= probed.certain
-        found.one_more[:] &= probed.certain
+        found.exchange[:] &= probed.certain
         return found
 
 
@@ -101,20 +103,18 @@ class ListedSearch(_ThroughCells):
         lists = self._lists(block.rows.dtype)
         for c in np.flatnonzero(np.diff(ends)):
             rows, (ct, h) = order[ends[c] : ends[c + 1]], lists[c]
-            scores = block.rows[rows] @ ct
-            scores -= block.scale[rows, None] * h
-            set_largest(found, rows, scores)
+            set_largest(found, rows, block.rows[rows] @ ct, (block.scale[rows], h))
             found.index[rows] = self.members[c][found.index[rows]]
             found.next[rows] = self.members[c][found.next[rows]]
         found.certain[:] &= nearest.certain
-        found.one_more[:] &= nearest.certain
+        found.exchange[:] &= nearest.certain
         return found
 
     def _lists(self, dtype: Any) -> list[tuple[Floats, Floats]]:
         """The points of each list and half their squared lengths, contiguous."""
         if dtype not in self._typed:
             ct, h = self.points.typed(dtype)
-            self._typed[dtype] = [(ct.T[listed].T, h[listed]) for listed in self.members]
+            self._typed[dtype] = [(np.take(ct, listed, axis=1), h[listed]) for listed in self.members]
         return self._typed[dtype]
 
 

@@ -12,34 +12,46 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from manihash.compute.largest import k_largest
-from manihash.compute.rounding import buffer, paired_squares, sum_error, underflow_error
+from manihash.compute.rounding import buffer, paired_squares, subtract_outer, sum_error, underflow_error
 from manihash.rows.raw import ScaledBlock, as_block
 from manihash.types import Floats, Ints, Mask
 
 # Bits of the vector that is subtracted from base points: few, so that the differences are exact.
 _CENTER_BITS = 8
 # Scores in memory at once, and those that are searched at once for the largest: they fit into a cache.
-_HELD_SCORES, _SEARCHED_SCORES = 2**22, 2**16
+_HELD_SCORES, _SEARCHED_SCORES = 2**22, 2**17
+# Numbers of rows that are repeated at once for pairs of a row and a point.
+_PAIRED = 2**20
 
 
 @dataclass(frozen=True)
 class Closest:
     """The k best scores and their indices (b, k), best first, and the error (b,) of the scores.
 
-    ``certain`` says whether rounding could not have changed the indices, ``one_more`` whether the k nearest
-    are certainly among these and ``next`` (b,).
+    ``certain`` says whether rounding could not have changed the indices. ``exchange`` says that the last of
+    them and ``next`` (b,), whose score is ``next_score``, may have to be exchanged, and no others.
     """
 
     scores: Floats
     index: Ints
     error: Floats
     certain: Mask
-    one_more: Mask
+    exchange: Mask
     next: Ints
+    next_score: Floats
 
     def take(self, which: Ints) -> "Closest":
         """The same for some rows."""
         return Closest(*(getattr(self, part.name)[which] for part in fields(self)))
+
+    def settle(self, which: Ints, Z: Floats, points: "Points") -> None:
+        """Exchange the last point of rows ``which`` and the next one if it is nearer to Z, in float64."""
+        two = np.sort(np.column_stack([self.index[which, -1], self.next[which]]), axis=1)
+        scores = points.exact_scores(Z, two)
+        nearer = two[np.arange(len(two)), (scores[:, 1] > scores[:, 0]).view(np.int8)]
+        changed = which[nearer != self.index[which, -1]]
+        self.index[changed, -1], self.scores[changed, -1] = self.next[changed], self.next_score[changed]
+        self.certain[which] = True
 
 
 class Search(Protocol):
@@ -101,6 +113,14 @@ class Points:
         """
         return paired_squares(Z, self.B, index) / -2
 
+    def pair_scores(self, Z: Floats, row: Ints, point: Ints) -> Floats:
+        """As ``exact_scores``, of pairs of a row of Z and a point: (p,)."""
+        step, scores = max(1, _PAIRED // self.d), np.empty(len(row))
+        for start in range(0, len(row), step):
+            some = slice(start, start + step)
+            scores[some] = self.exact_scores(Z[row[some]], point[some, None])[:, 0]
+        return scores
+
 
 def _coarse(values: Any, largest: float) -> Any:
     """The values rounded to multiples of a power of two that is small beside ``largest``."""
@@ -127,25 +147,24 @@ class AllPoints:
         found = empty_closest(b, k, self.points.error(block))
         largest = max(64, _HELD_SCORES // m)
         for first in range(0, b, largest):
-            rows = block.rows[first : first + largest]
+            part = slice(first, first + largest)
+            rows = block.rows[part]
             scores = np.matmul(rows, ct, out=buffer("scores", (len(rows), m), h.dtype))
-            step = max(16, _SEARCHED_SCORES // m)
-            for start in range(0, len(rows), step):
-                some = scores[start : start + step]
-                part = slice(first + start, first + start + len(some))
-                some -= np.multiply(block.scale[part, None], h, out=buffer("heights", some.shape, h.dtype))
-                set_largest(found, part, some)
+            set_largest(found, part, scores, (block.scale[part], h))
         return found
 
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``."""
         found = self.closest(as_block(Z, np.float64), k)
-        for row in np.flatnonzero(~found.certain):
-            scores = self.points.c @ Z[row] - self.points.h
-            least = np.partition(scores, self.points.m - k)[self.points.m - k] - 2 * found.error[row]
-            able = np.flatnonzero(scores >= least)
-            order = np.argsort(-self.points.exact_scores(Z[row : row + 1], able[None])[0], kind="stable")
-            found.index[row] = able[order[:k]]
+        exchange = np.flatnonzero(found.exchange)
+        found.settle(exchange, Z[exchange], self.points)
+        rest = np.flatnonzero(~found.certain)
+        step = max(1, _SEARCHED_SCORES // self.points.m)
+        for some in np.split(rest, range(step, len(rest), step)):
+            scores = Z[some] @ self.points.c.T - self.points.h
+            least = np.partition(scores, self.points.m - k, axis=1)[:, self.points.m - k]
+            row, point = np.nonzero(scores >= (least - 2 * found.error[some])[:, None])
+            found.index[some] = nearest_pairs(self.points, Z[some], row, point, k)
         return found.index
 
 
@@ -163,13 +182,25 @@ class AskedFinder:
 
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``: nothing is certain."""
-        b, never = len(block), np.zeros(len(block), bool)
-        scores, index = np.zeros((b, k), block.rows.dtype), np.zeros((b, k), np.intp)
-        return Closest(scores, index, np.zeros(b), never, never, index[:, 0])
+        found = empty_closest(len(block), k, np.zeros(len(block), block.rows.dtype))
+        found.index[:], found.certain[:] = 0, False
+        return found
 
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``."""
         return self.finder.k_nearest(Z, self.B, k)[1]
+
+
+def nearest_pairs(points: Points, Z: Floats, row: Ints, point: Ints, k: int) -> Ints:
+    """The k nearest points (b, k) of each row of Z among pairs of a row and a point; ties by point.
+
+    Rows are ascending, and each has at least k pairs.
+    """
+    scores = points.pair_scores(Z, row, point)
+    order = np.lexsort((point, -scores, row))
+    first = np.searchsorted(row, np.arange(len(Z)))
+    found: Ints = point[order][first[:, None] + np.arange(k)]
+    return found
 
 
 def search_of(finder: Any, B: Floats, k: int) -> Search:
@@ -181,23 +212,40 @@ def search_of(finder: Any, B: Floats, k: int) -> Search:
 
 def empty_closest(b: int, k: int, error: Floats) -> Closest:
     """The result for b rows, to be filled by ``set_largest``."""
-    scores, index = np.empty((b, k), error.dtype), np.empty((b, k), np.intp)
-    return Closest(scores, index, error, np.ones(b, bool), np.ones(b, bool), np.zeros(b, np.intp))
+    # Columns are contiguous: operations on k numbers per row are then operations on k long columns.
+    scores, index = np.empty((k, b), error.dtype).T, np.empty((k, b), np.intp).T
+    certain, exchange = np.ones(b, bool), np.zeros(b, bool)
+    return Closest(scores, index, error, certain, exchange, np.zeros(b, np.intp), np.empty(b, error.dtype))
 
 
-def set_largest(found: Closest, part: Any, scores: Floats) -> None:
-    """Set the part of ``found`` to the k largest of its scores (b, m); they are overwritten."""
-    m, k = scores.shape[1], found.index.shape[1]
-    best, index = k_largest(scores, min(k + 1, m))
+def set_largest(
+    found: Closest, part: Any, scores: Floats, heights: tuple[Floats, Floats] | None = None
+) -> None:
+    """Set the part of ``found`` to the k largest of its scores (b, m); they are overwritten.
+
+    From ``heights``, t (b,) and h (m,), t h is subtracted from the scores first.
+    """
+    (b, m), k = scores.shape, found.index.shape[1]
+    kept, step = min(k + 1, m), max(16, _SEARCHED_SCORES // m)
+    best, index = np.empty((kept, b), scores.dtype).T, np.empty((kept, b), np.intp).T
+    for start in range(0, b, step):
+        some = slice(start, start + step)
+        if heights is not None:
+            subtract_outer(scores[some], heights[0][some], heights[1])
+        k_largest(scores[some], kept, out=(best[some], index[some]))
     found.scores[part], found.index[part] = best[:, :k], index[:, :k]
     if m == k:
         return
-    found.next[part] = index[:, k]
-    least = best[:, k - 1] - 2 * found.error[part]
-    certain = best[:, k] < least
-    one_more = certain.copy()
+    found.next[part], found.next_score[part] = index[:, k], best[:, k]
+    error = 2 * found.error[part]
+    found.certain[part] = certain = best[:, k] < best[:, k - 1] - error
     if not certain.all():
         rest = np.flatnonzero(~certain)
         others = scores[rest]
-        one_more[rest] = others[np.arange(len(rest)), others.argmax(axis=1)] < least[rest]
-    found.certain[part], found.one_more[part] = certain, one_more
+        third = others[np.arange(len(rest)), others.argmax(axis=1)]
+        alone = third < best[rest, k - 1] - error[rest]
+        if k > 1:
+            alone &= best[rest, k] < best[rest, k - 2] - error[rest]
+        exchange = np.zeros(b, bool)
+        exchange[rest] = alone
+        found.exchange[part] = exchange

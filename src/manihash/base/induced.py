@@ -73,19 +73,28 @@ class InducedMap(DecidedMap):
         with np.errstate(all="ignore"):  # what overflows is not certain
             block = self.preparation.scaled(X, row_numbers)
             closest = self.search.closest(block, self.k)
+            repeated = ~closest.certain
+            self._settle(X, closest)
             V, certain = self._signs(block, closest.scores, closest.index, closest.error)
         V = V > 0
         certain &= closest.certain
         if not certain.all():
             again = np.flatnonzero(~certain)
             V[again] = self._exact_values(X[again], closest.take(again)) > 0
-            self.count(len(again), len(X))
+        self.count(int(np.count_nonzero(repeated | ~certain)), len(X))
         return self.combine(V)
+
+    def _settle(self, X: Any, closest: Closest) -> None:
+        """Settle in float64 which of two points is the last neighbor, where only that is open."""
+        if len(which := np.flatnonzero(closest.exchange)):
+            Z = self.search.place(self.preparation.exact(X[which]))
+            closest.settle(which, Z, self.search.points)
 
     def _part_values(self, X: Any, row_numbers: Any) -> Floats:
         with np.errstate(all="ignore"):
             block = self.preparation.scaled(X, row_numbers)
             closest = self.search.closest(block, self.k)
+            self._settle(X, closest)
         return self.combine(self._exact_values(X, closest))
 
     def _signs(self, block: ScaledBlock, scores: Floats, index: Ints, error: Floats) -> tuple[Floats, Mask]:
@@ -123,16 +132,7 @@ class InducedMap(DecidedMap):
     def _exact_index(self, Z: Floats, closest: Closest) -> Ints:
         """The k nearest points (b, k) in ascending order of their indices."""
         index = np.sort(closest.index, axis=1)
-        if closest.certain.all():
-            return index
-        one_more = np.flatnonzero(~closest.certain & closest.one_more)
-        if len(one_more):
-            able = np.sort(np.column_stack([closest.index, closest.next])[one_more], axis=1)
-            scores = self.search.points.exact_scores(Z[one_more], able)
-            worst = self.k - scores[:, ::-1].argmin(axis=1)  # the last of equal scores
-            kept = np.arange(self.k + 1) != worst[:, None]
-            index[one_more] = able[kept].reshape(-1, self.k)
-        if len(rest := np.flatnonzero(~closest.certain & ~closest.one_more)):
+        if len(rest := np.flatnonzero(~closest.certain)):
             index[rest] = np.sort(self.search.index(Z[rest], self.k), axis=1)
         return index
 
@@ -141,5 +141,5 @@ def _sums(w: Floats, Y: Floats, index: Ints, out: Floats) -> Floats:
     """Σ_i w_i Y[index_i], set in ``out`` (b, r)."""
     (b, k), r = index.shape, Y.shape[1]
     near = np.take(Y, index, axis=0, out=buffer("near", (b, k, r), Y.dtype), mode="clip")
-    np.matmul(w[:, None], near, out=out[:, None])
+    np.matmul(np.ascontiguousarray(w)[:, None], near, out=out[:, None])
     return out

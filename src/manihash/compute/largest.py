@@ -11,16 +11,17 @@ _ARGMAX_PASSES = 16
 _MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
 
 
-def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
+def k_largest(scores: Floats, k: int, out: tuple[Floats, Ints] | None = None) -> tuple[Floats, Ints]:
     """The k largest of each row of scores (b, m) and their indices, (b, k), largest first, ties by index.
 
-    The scores are overwritten.
+    The scores are overwritten. ``out`` holds the arrays to set, if given.
     """
-    if k > _ARGMAX_PASSES:
-        return _many_largest(scores, k)
     b, m = scores.shape
+    best, index = out or (np.empty((b, k), scores.dtype), np.empty((b, k), np.intp))
+    if k > _ARGMAX_PASSES:
+        best[:], index[:] = _many_largest(scores, k)
+        return best, index
     first = np.arange(0, b * m, m)
-    best, index = np.empty((b, k), scores.dtype), np.empty((b, k), np.intp)
     flat = scores.reshape(-1)
     for j in range(k):
         column = scores.argmax(axis=1)

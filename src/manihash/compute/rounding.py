@@ -8,11 +8,13 @@ more than their errors are decided, on any machine. The others are computed agai
 
 import math
 import threading
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from manihash.compute.threads import is_limited
 from manihash.types import Floats, Ints
 
 # Operations besides the sum: rounding of the stored numbers, of the length of a row and of the bound itself.
@@ -20,10 +22,18 @@ _OTHER_OPERATIONS = 16
 # Numbers in memory at once in ``paired_products``: they fit into the cache of a core.
 _PAIRED_NUMBERS = 2**17
 
+# Up to this many numbers, BLAS adds an outer product on one thread.
+_FEW_NUMBERS = 8_192
 # Numbers in the largest array that is used again.
 _KEPT_NUMBERS = 2**23
 
 _buffers = threading.local()
+
+_outer_updates: dict[Any, Any] = {}
+with suppress(ImportError):  # rows can be encoded with numpy alone
+    from scipy.linalg import blas
+
+    _outer_updates = {np.dtype(np.float32): blas.sger, np.dtype(np.float64): blas.dger}
 
 
 @cache
@@ -73,6 +83,19 @@ def paired_squares(X: Floats, C: Floats, index: Ints) -> Floats:
 def ordered_norms(X: Floats) -> Floats:
     """The squared length (b,) of each row of X (b, d), float64, added in an order that depends on d alone."""
     return np.add.reduce(np.square(X, dtype=np.float64), axis=1)
+
+
+def subtract_outer(scores: Floats, scale: Floats, h: Floats) -> None:
+    """Subtract t_i h_j from contiguous scores (b, m), in place, for t (b,) and h (m,)."""
+    update = _outer_updates.get(scores.dtype)
+    if update is None:
+        scores -= np.multiply(scale[:, None], h, out=buffer("heights", scores.shape, h.dtype))
+        return
+    # One pass of BLAS; it starts no threads for few numbers, for which they would take longer than the work.
+    step = len(scores) if is_limited() else max(1, _FEW_NUMBERS // len(h))
+    for start in range(0, len(scores), step):
+        some = slice(start, start + step)
+        update(-1.0, h, scale[some], a=scores[some].T, overwrite_a=1)
 
 
 def buffer(name: str, shape: tuple[int, ...], dtype: Any) -> Floats:

@@ -84,6 +84,11 @@ class _Limit:
 _limit = _Limit()
 
 
+def is_limited() -> bool:
+    """Whether ``single_blas_thread`` limits BLAS now."""
+    return _limit.users > 0
+
+
 @contextmanager
 def single_blas_thread() -> Iterator[int]:
     """Limit BLAS to one thread inside the block; yield the number it had. Thread-safe."""

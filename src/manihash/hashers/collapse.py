@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from manihash.code_layout import layout_of, layout_options
-from manihash.codes import hamming, pack
+from manihash.codes import hamming, pack, words
 from manihash.types import Codes, Floats, Ids, Ints
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ def _sample(hasher: "Hasher", n: int) -> Ids:
 
 
 def _check_sample(hasher: "Hasher", X: Any, ids: Ids, codes: Codes) -> None:
-    _, which, sizes = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    word = words(codes)
+    odd = 2 * np.random.default_rng(0).integers(0, 2**63, word.shape[1], np.uint64) + 1
+    _, which, sizes = np.unique(word @ odd, return_inverse=True, return_counts=True)  # one number per code
     if len(codes) == len(ids) and np.median(sizes[which]) >= _LARGE_BUCKET * len(codes):
         _warn_if_collapsed(hasher, hasher._rows_to_map(X).take(ids), codes, stacklevel=5)
 
