@@ -98,7 +98,7 @@ bench-living: setup ## drift, update and refit on MNIST, and updates that are ki
 bench-duplicates: setup ## find planted copies by codes and vectors, beside FAISS on the vectors (needs MNIST, CIFAR-10 GIST)
 	$(BIN)/python benchmarks/duplicates.py
 
-bench-same-bits: setup ## count the bits that differ between kernels of BLAS, threads and batches (needs MNIST, photo-sift1m; an hour)
+bench-same-bits: setup ## count the bits that differ between kernels of BLAS, threads and batches (needs MNIST, photo-sift1m; 25 minutes, resumable)
 	$(BIN)/python benchmarks/same_bits.py
 
 bench-quality: setup ## measure MAP and SVM accuracy of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)

@@ -59,7 +59,7 @@ def _quality() -> Iterator[Piece]:
     yield Piece("living", "kills", ("living.py", "--parts", "kills"), 3)
     yield from _baselines()
     yield Piece("search", "asymmetric, 1 thread", ("search.py", "asymmetric", "--threads", "1"), 10)
-    yield Piece("same-bits", "photo-sift1m, imh-tsne", ("same_bits.py",), 60)
+    yield Piece("same-bits", "photo-sift1m, imh-graph", ("same_bits.py",), 25)
     for name in ("digits", "mnist", "cifar10-gist", "photo-sift1m"):
         yield Piece("choose", f"full, {name}", ("choose.py", "--only", name), 15)
     yield Piece("choose", "without labels", ("choose_without_labels.py",), 20)

@@ -1,8 +1,10 @@
 """Count the bits that differ between kernels of BLAS, threads and batches: ``make bench-same-bits``.
 
-Models are fitted once. For each kind of kernels (``OPENBLAS_CORETYPE``), a process encodes the rows with one
-and two threads, in batches, with torch on the CPU and with Dask, and compares the codes with those of the
-process that fitted the models. The number of differing bits must be 0.
+Models are fitted once and kept in ``build/same-bits``. For each kind of kernels (``OPENBLAS_CORETYPE``), a
+process encodes the rows with one and two threads, in batches, with torch on the CPU and with Dask, and
+compares the codes with those of the process that fitted the model. The number of differing bits must be 0.
+A recipe whose recorded result is of the present code is skipped: an interrupted run continues where it
+stopped.
 """
 
 import argparse
@@ -10,23 +12,27 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import record
+from _results import ROOT, fingerprint, is_current, record
 
-RECIPES = ["imh-tsne", "imh-large", "imh-graph", "agh", "itq"]
+RECIPES = ["imh-tsne", "itq", "agh", "imh-large", "imh-graph"]
+SETS = ["mnist", "photo-sift1m"]
 KERNELS = ["own", "Haswell", "Sandybridge"]
-# Threads, rows in a batch (0: all), library, and the most rows to encode: calls of one row take long.
+KEPT = ROOT / "build" / "same-bits"
+# Rows that a model is fitted to: any model shows whether encode gives the same bits.
+FITTED_ROWS = 100_000
+# Threads, rows in a batch (0: all), library, and the most rows to encode: many small calls take long.
 WAYS = [
     (1, 0, "numpy", None),
     (2, 0, "numpy", None),
     (1, 2048, "numpy", None),
-    (2, 7, "numpy", 20_000),
-    (1, 1, "numpy", 5_000),
-    (2, 0, "torch", None),
-    (1, 0, "dask", None),
+    (2, 7, "numpy", 14_000),
+    (1, 1, "numpy", 4_000),
+    (2, 0, "torch", 250_000),
+    (2, 0, "dask", 250_000),
 ]
 
 
@@ -35,6 +41,11 @@ def rows_of(name: str) -> np.ndarray:
     from manihash import load_dataset
 
     return load_dataset(name).X_train.astype(np.float32)
+
+
+def every(X: np.ndarray, most: int | None) -> np.ndarray:
+    """At most so many rows, spread evenly."""
+    return X if most is None else np.ascontiguousarray(X[:: -(-len(X) // most)])
 
 
 def encoded(model: Any, X: np.ndarray, batch: int, library: str) -> np.ndarray:
@@ -52,60 +63,64 @@ def encoded(model: Any, X: np.ndarray, batch: int, library: str) -> np.ndarray:
     return np.concatenate([model.encode(X[a : a + batch]) for a in range(0, len(X), batch)])
 
 
-def worker(folder: str, dataset: str, recipes: list[str]) -> dict[str, dict[str, int]]:
-    """The number of differing bits of each recipe and way, with the kernels of this process."""
+def worker(file: Path, dataset: str) -> dict[str, int]:
+    """The number of differing bits of each way, with the kernels of this process."""
     from threadpoolctl import threadpool_limits
 
     from manihash import load
 
     X, found = rows_of(dataset), {}
-    for recipe in recipes:
-        model, expected = load(f"{folder}/{recipe}.mhash"), np.load(f"{folder}/{recipe}.npy")
-        found[recipe] = {}
-        for threads, batch, library, most in WAYS:
-            step = 1 if most is None else max(1, len(X) // most)
-            with threadpool_limits(threads, user_api="blas"):
-                codes = encoded(model, X[::step], batch, library)
-            name = f"{threads} threads, batch {batch or 'all'}, {library}"
-            found[recipe][name] = int(np.bitwise_count(codes ^ expected[::step]).sum())
+    model, expected = load(file), np.load(file.with_suffix(".npy"))
+    for threads, batch, library, most in WAYS:
+        with threadpool_limits(threads, user_api="blas"):
+            codes = encoded(model, every(X, most), batch, library)
+        name = f"{threads} thread{'s' * (threads > 1)}, batches of {batch or 'all'}, {library}"
+        found[name] = int(np.bitwise_count(codes ^ every(expected, most)).sum())
     return found
 
 
-def measured(dataset: str, recipes: list[str]) -> dict[str, Any]:
-    """Fit the recipes, and count the differing bits of all kernels."""
-    from manihash import recipe
+def fitted(dataset: str, name: str) -> tuple[Path, dict[str, Any]]:
+    """The file of the model, fitted unless it is there, and the share of its rows that are computed again."""
+    from manihash import load, recipe
 
-    X, found = rows_of(dataset), {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in recipes:
-            model = recipe(name, n_bits=64, random_state=0).fit(X)
-            model.save(f"{folder}/{name}.mhash")
-            np.save(f"{folder}/{name}.npy", model.encode(X))
-            again = model._row_map(X.dtype).repeated
-            found[name] = {"rows": len(X), "computed again": round(again / len(X), 5), "differing bits": {}}
-        for kernels in KERNELS:
-            env = os.environ | ({} if kernels == "own" else {"OPENBLAS_CORETYPE": kernels})
-            command = [sys.executable, __file__, "--worker", folder, dataset, ",".join(recipes)]
-            done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-            for name, counts in json.loads(done.stdout.splitlines()[-1]).items():
-                found[name]["differing bits"][kernels] = counts
-                print(f"{dataset} {name}, {kernels} kernels: {counts}", flush=True)
+    file = KEPT / f"{dataset}-{name}-{fingerprint('same-bits')}.mhash"
+    X = rows_of(dataset)
+    if not file.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        recipe(name, n_bits=64, random_state=0).fit(every(X, FITTED_ROWS)).save(file)
+    model = load(file)
+    np.save(file.with_suffix(".npy"), model.encode(X))
+    again = getattr(model._row_map(X.dtype), "repeated", 0) / len(X)
+    return file, {"rows": len(X), "computed again": round(again, 5)}
+
+
+def measured(dataset: str, name: str) -> dict[str, Any]:
+    """Count the differing bits of a recipe with all kernels."""
+    file, found = fitted(dataset, name)
+    found["differing bits"] = {}
+    for kernels in KERNELS:
+        env = os.environ | ({} if kernels == "own" else {"OPENBLAS_CORETYPE": kernels})
+        command = [sys.executable, __file__, "--worker", str(file), dataset]
+        done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
+        found["differing bits"][kernels] = json.loads(done.stdout.splitlines()[-1])
+        print(f"{dataset}, {name}, {kernels} kernels: {done.stdout.splitlines()[-1]}", flush=True)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default="mnist,photo-sift1m")
+    parser.add_argument("--data", default=",".join(SETS))
     parser.add_argument("--recipes", default=",".join(RECIPES))
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        folder, dataset, recipes = options.worker
-        print(json.dumps(worker(folder, dataset, recipes.split(","))))
+        file, dataset = options.worker
+        print(json.dumps(worker(Path(file), dataset)))
         return
-    for dataset in options.data.split(","):
-        for name, found in measured(dataset, options.recipes.split(",")).items():
-            record("same-bits", f"{dataset}, {name}", found)
+    for name in options.recipes.split(","):
+        for dataset in options.data.split(","):
+            if not is_current("same-bits", f"{dataset}, {name}"):
+                record("same-bits", f"{dataset}, {name}", measured(dataset, name))
 
 
 if __name__ == "__main__":

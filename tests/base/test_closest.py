@@ -45,8 +45,8 @@ def test_an_outer_product_is_subtracted_with_and_without_scipy(dtype, limited, m
     scores, scale, h = (rng.standard_normal(shape).astype(dtype) for shape in ((90, 300), 90, 300))
     expected = scores.astype(float) - np.outer(scale, h)
     monkeypatch.setattr(threads._limit, "users", int(limited))
-    for updates in (rounding._outer_updates, {}):
-        monkeypatch.setattr(rounding, "_outer_updates", updates)
+    for update in (rounding._outer_update, lambda dtype: None):
+        monkeypatch.setattr(rounding, "_outer_update", update)
         out = scores.copy()
         rounding.subtract_outer(out, scale, h)
         assert np.allclose(out, expected, atol=1e-5)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import codes
-from manihash.base.closest import Closest, Search
+from manihash.base.closest import AllPoints, Closest, Search
+from manihash.base.one_row import OneRow
 from manihash.compute.rounding import buffer, sum_error
 from manihash.rows.mapping import DecidedMap
 from manihash.rows.raw import Preparation, ScaledBlock
@@ -47,6 +48,9 @@ class InducedMap(DecidedMap):
         self._signed = scaled.astype(preparation.dtype)
         self._size = np.abs(self._signed)
         self._exponent = 2 / float(np.clip(sigma * sigma, np.finfo(float).tiny, np.finfo(float).max))
+        self._one_row: OneRow | None = None
+        if isinstance(search, AllPoints) and k < search.points.m and preparation.origin is None:
+            self._one_row = OneRow(search.points, k, self._exponent, self._signed, preparation)
 
     def bits(self, part: Any, row_numbers: Any) -> NDArray[np.uint8]:
         """The bits (b, r) of a part of X."""
@@ -70,6 +74,10 @@ class InducedMap(DecidedMap):
         return [(start, min(start + step, b)) for start in range(0, b, step)]
 
     def _part_bits(self, X: Any, row_numbers: Any) -> Mask:
+        if len(X) == 1 and self._one_row is not None:
+            signs = self._one_row.signs(X[0])
+            if signs is not None:
+                return self.combine(signs[None])
         with np.errstate(all="ignore"):  # what overflows is not certain
             block = self.preparation.scaled(X, row_numbers)
             closest = self.search.closest(block, self.k)

@@ -8,7 +8,6 @@ more than their errors are decided, on any machine. The others are computed agai
 
 import math
 import threading
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -28,12 +27,6 @@ _FEW_NUMBERS = 8_192
 _KEPT_NUMBERS = 2**23
 
 _buffers = threading.local()
-
-_outer_updates: dict[Any, Any] = {}
-with suppress(ImportError):  # rows can be encoded with numpy alone
-    from scipy.linalg import blas
-
-    _outer_updates = {np.dtype(np.float32): blas.sger, np.dtype(np.float64): blas.dger}
 
 
 @cache
@@ -85,9 +78,19 @@ def ordered_norms(X: Floats) -> Floats:
     return np.add.reduce(np.square(X, dtype=np.float64), axis=1)
 
 
+@cache
+def _outer_update(dtype: Any) -> Any:
+    """The function of BLAS that adds an outer product; None without scipy."""
+    try:
+        from scipy.linalg import blas
+    except ImportError:
+        return None
+    return blas.sger if dtype == np.float32 else blas.dger
+
+
 def subtract_outer(scores: Floats, scale: Floats, h: Floats) -> None:
     """Subtract t_i h_j from contiguous scores (b, m), in place, for t (b,) and h (m,)."""
-    update = _outer_updates.get(scores.dtype)
+    update = _outer_update(scores.dtype)
     if update is None:
         scores -= np.multiply(scale[:, None], h, out=buffer("heights", scores.shape, h.dtype))
         return
