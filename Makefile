@@ -111,8 +111,11 @@ bench-seeds: setup ## measure how MAP varies between seeds, and between two kind
 	$(BIN)/python benchmarks/seeds.py
 	OPENBLAS_CORETYPE=Haswell $(BIN)/python benchmarks/seeds.py --recipe imh-tsne --bits 64
 
-bench-hybrid: setup ## measure splits and weights of hybrid codes (needs MNIST and photo-sift1m; half an hour)
+bench-hybrid: setup ## measure weights of hybrid codes on nine data sets (needs MNIST, CIFAR-10 GIST, photo-sift1m; ten minutes)
 	$(BIN)/python benchmarks/hybrid.py
+
+bench-recipes: setup ## measure graph and hybrid codes, three seeds (needs MNIST, CIFAR-10 GIST, photo-sift1m; half an hour)
+	$(BIN)/python benchmarks/recipes.py
 
 profile: setup ## show where fit and encode spend their time (needs MNIST)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[profile]'

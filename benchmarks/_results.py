@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "results"
 
 CODES = ("base", "embeddings", "hashers/imh.py", "hashers/recipe_table.py", "induction.py", "rotation.py")
+HYBRIDS = (*CODES, "hashers/hybrid.py", "hashers/_hybrid_parts.py", "hashers/itq.py")
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
 
 
@@ -43,11 +44,12 @@ BENCHMARKS = {  # by the name of the file of results
     "explore": Benchmark("make bench-explore", ("web/explore", "web/server.py")),
     "fit": Benchmark("make bench", SPEED),
     "h200": Benchmark("make bench-gpu", ("compute", "rows", "search/tensor_index.py")),
-    "hybrid": Benchmark("make bench-hybrid", (*CODES, "hashers/hybrid.py", "hashers/itq.py")),
+    "hybrid": Benchmark("make bench-hybrid", HYBRIDS),
     "large": Benchmark("make bench-quality", (*CODES, "hashers/hybrid.py")),
     "living": Benchmark("make bench-living", (*CODES, "living", "hashers/_living.py")),
     "mnist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "onnx": Benchmark("make bench-onnx", ("export",)),
+    "recipes": Benchmark("make bench-recipes", HYBRIDS),
     "same-bits": Benchmark("make bench-same-bits", SPEED),
     "scale": Benchmark("make bench-scale", (*SPEED, "files/resumable.py", "cli/encode.py")),
     "search": Benchmark("make bench-search", ("search",)),

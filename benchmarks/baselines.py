@@ -26,6 +26,7 @@ CITED = [
     "e2lsh",
     "rmmh",
     "mahalanobis-lsh",
+    "cgh",
     "ssh",
     "ldahash",
     "ksh",

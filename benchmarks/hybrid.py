@@ -1,86 +1,95 @@
-"""Quality of hybrid codes on MNIST, SIFT descriptors and made-up topics: ``make bench-hybrid``.
+"""Weights of hybrid codes on many data sets, and the weight chosen without labels: ``make bench-hybrid``.
 
-64 bits; writes ``docs/results/hybrid.json`` fit by fit, so that an interrupted run loses nothing. For each
-split of the bits and each weight: MAP and precision@10 of the ranking, and F1 within radius 2 by the first
-part.
+One fit of ``imh-hybrid`` with 64 bits per data set and seed. ``docs/results/hybrid.json`` holds, for each
+weight of the second part, MAP, precision@10 and recall@10 of the ranking, symmetric and asymmetric, beside
+the redundancy of the first part and the weight that follows from it. Fits measured with the present code are
+skipped.
 """
 
 import argparse
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import record
+from _results import FOLDER, is_current, record
+from choose_sets import sets
+from recipes import data
 
-from manihash import EuclideanTruth, LabelTruth, evaluate, load_dataset, recipe
+from manihash import EuclideanTruth, LabelTruth, evaluate, recipe, unpack
 from manihash.evaluation import NeighborTruth, evaluate_ranking
 from manihash.evaluation.truth import Truth
+from manihash.linalg import effective_number
 from manihash.search import asymmetric_distances
-from manihash.types import Floats
 
-BITS, SPLITS, WEIGHTS = 64, (32, 24), (0.5, 0.25)
-
-
-def topics(n: int = 50_000, d: int = 384, noise: float = 1.5) -> tuple[Floats, Floats, Truth]:
-    """Rows and 1,000 queries of 300 Gaussian topics, relevant if of one topic."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 300, n + 1000)
-    centers = rng.standard_normal((300, d), np.float32)
-    X = centers[y] + np.float32(noise) * rng.standard_normal((n + 1000, d), np.float32)
-    return X[1000:], X[:1000], LabelTruth(y[:1000], y[1000:])
+BITS, WEIGHTS = 64, (0.25, 0.5, 1.0, 2.0)
+QUERIES, SIFT_ROWS = 500, 100_000
+CATALOG = ("mnist", "cifar10-gist", "photo-sift1m", "digits", "topics")
+OTHERS = (
+    "tiny-gist960",
+    "bigann10k",
+    "python documentation, by package",
+    "python documentation, by module",
+)
 
 
-def data(name: str) -> tuple[Any, Any, Truth]:
-    """Rows, queries and the truth: by label, or the nearest 2 %; of SIFT descriptors 100,000 rows."""
+def rows_and_truth(name: str) -> tuple[Any, Any, Truth]:
+    """Rows, 500 queries and the truth: by label, or the nearest 2 %."""
     if name == "topics":
-        return topics()
-    given = load_dataset(name, n_queries=None if name == "mnist" else 1000)
-    X, Q = np.asarray(given.X_train[:100_000]), np.asarray(given.X_test)
-    if given.y_train is None:
+        X, Q, _ = data(name, None)
+        y = np.random.default_rng(0).integers(0, 300, len(X) + len(Q))  # the first draw of ``topics``
+        return X, Q[:QUERIES], LabelTruth(y[:QUERIES], y[len(Q) :])
+    X, y = sets(None)[name]()
+    order = np.random.default_rng(0).permutation(len(X))[: SIFT_ROWS + QUERIES]
+    Q, X = X[order[:QUERIES]], X[order[QUERIES:]]
+    if y is None:
         return X, Q, EuclideanTruth(Q, X)
-    return X, Q, LabelTruth(given.y_test, given.y_train)
+    return X, Q, LabelTruth(y[order[:QUERIES]], y[order[QUERIES:]])
 
 
-def figures(hasher: Any, X: Any, Q: Any, truth: Truth, neighbors: Truth) -> dict[str, Any]:
-    """Quality of a fitted hybrid for each weight: symmetric, asymmetric, and by plain Hamming distance."""
-    codes, queries, Y = hasher.encode(X), hasher.encode(Q), hasher.embed(Q)
-    found: dict[str, Any] = {}
+def redundancy(hasher: Any, codes: Any) -> float:
+    """Bits of the first part for each independent bit, on 2,000 rows."""
+    bits = unpack(codes[:: max(1, len(codes) // 2000)], BITS)[:, : hasher.first_bits_].astype(float)
+    return hasher.first_bits_ / effective_number(np.corrcoef(bits[:, bits.std(axis=0) > 0].T))
+
+
+def rankings(hasher: Any, codes: Any, of: tuple[Any, Any, Truth]) -> Iterator[tuple[str, Any]]:
+    """Name and quality of the ranking by each weight, symmetric and asymmetric."""
+    X, Q, truth = of
+    queries, Y, neighbors = hasher.encode(Q), hasher.embed(Q), NeighborTruth(Q, X)
     for weight in WEIGHTS:
         parts = {"first_bits": hasher.first_bits_, "weight": weight}
-        result = evaluate(queries, codes, truth, BITS, neighbors=neighbors, **parts)
-        asymmetric = evaluate_ranking(
-            lambda i, j, parts=parts: asymmetric_distances(Y[i:j], codes, BITS, **parts),
-            truth,
-            neighbors=neighbors,
-        )
-        found[f"weight {weight}"] = _rounded(result) | {"F1 first part": round(result.f1, 4)}
-        found[f"weight {weight}, asymmetric"] = _rounded(asymmetric)
-        found["plain Hamming"] = _rounded(result.plain)
-    return found
+        yield f"{weight:g}", evaluate(queries, codes, truth, BITS, neighbors=neighbors, **parts)
 
+        def distances(start: int, stop: int, parts: Any = parts) -> Any:
+            return asymmetric_distances(Y[start:stop], codes, BITS, **parts)
 
-def _rounded(result: Any) -> dict[str, float]:
-    values = {"MAP": result.map, "precision@10": result.precision_at_10, "recall@10": result.recall_at_10}
-    return {key: round(value, 4) for key, value in values.items()}
+        yield f"{weight:g}, asymmetric", evaluate_ranking(distances, truth, neighbors=neighbors)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default="mnist,photo-sift1m,topics")
-    parser.add_argument("--splits", default=",".join(map(str, SPLITS)), help="bits of the first part")
-    parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
-    for name in options.data.split(","):
-        X, Q, truth = data(name)
-        neighbors = NeighborTruth(Q, X)
-        for seed in range(options.seeds):
-            for first in map(int, options.splits.split(",")):
-                hasher = recipe(
-                    "imh-hybrid", None, seed, first__n_bits=first, second__n_bits=BITS - first
-                ).fit(X)
-                found = figures(hasher, X, Q, truth, neighbors)
-                record("hybrid", f"{name}, {first} + {BITS - first}, seed {seed}", found)
-                print(name, first, seed, json.dumps(found), flush=True)
+    parser.add_argument("--data", default="", help="only this data set")
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
+    asked = parser.parse_args()
+    for name in [asked.data] if asked.data else (*CATALOG, *OTHERS):
+        for seed in map(int, asked.seeds.split(",")):
+            part = f"{name}, seed {seed}"
+            if is_current("hybrid", part, asked.folder):
+                continue
+            of = rows_and_truth(name)
+            hasher = recipe("imh-hybrid", BITS, seed).fit(of[0])
+            codes = hasher.encode(of[0])
+            found: dict[str, Any] = {"rows": len(codes), "chosen weight": hasher.weight_}
+            found["redundancy"] = round(redundancy(hasher, codes), 2)
+            for ranking, quality in rankings(hasher, codes, of):
+                values = (quality.map, quality.precision_at_10, quality.recall_at_10)
+                keys = ("MAP", "precision@10", "recall@10")
+                found[ranking] = {key: round(value, 4) for key, value in zip(keys, values, strict=True)}
+            record("hybrid", part, found, folder=asked.folder)
+            print(part, json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

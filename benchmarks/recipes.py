@@ -1,38 +1,37 @@
-"""Quality of recipes on several data sets: MAP, F1 within radius 2, first answers: ``make bench-recipes``.
+"""Quality of graph and hybrid codes on several data sets, fit by fit: ``make bench-recipes``.
 
-Writes ``docs/results/recipes.json``, a list of records: one for each data set, recipe, code length, seed and
-ranking. The file is written fit by fit, and fits that it already holds are skipped (``--again`` repeats
-them), so an interrupted run resumes. The F1 of codes of two parts is that of the look-up by the first part.
+Each part of ``docs/results/recipes.json`` is one fit: MAP, F1 within radius 2, precision@10 and recall@10 of
+each ranking by its codes. A fit that was measured with the present code is skipped, so an interrupted run
+resumes. Codes of two parts are looked up by the first part; they are ranked by the weighted distance of both
+parts, by the Hamming distance of all bits, and by the real values of the queries (asymmetric).
 """
 
 import argparse
 import json
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _results import FOLDER, is_current, record
 
 from manihash import EuclideanTruth, LabelTruth, evaluate, load_dataset, recipe
+from manihash.code_layout import layout_options
 from manihash.evaluation import NeighborTruth, evaluate_ranking
 from manihash.evaluation.truth import Truth
-from manihash.files.atomic import atomic_write
-from manihash.paper.run.provenance import machine, now
 from manihash.search import asymmetric_distances
 from manihash.types import Floats
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "recipes.json"
 FITS = (  # data, recipe, code lengths
     ("mnist", "imh-hybrid", (64,)),
     ("topics", "imh-hybrid", (64,)),
     ("photo-sift1m", "imh-hybrid", (64,)),
-    ("mnist", "imh-graph", (16, 32, 64, 128)),
-    ("cifar10-gist", "imh-graph", (64,)),
     ("cifar10-gist", "imh-hybrid", (64,)),
-    ("mnist", "imh-graph-small", (64,)),
+    ("mnist", "imh-graph", (16, 32, 64)),
+    ("cifar10-gist", "imh-graph", (64,)),
 )
-Record = dict[str, Any]
 
 
 def topics(n: int = 50_000, d: int = 384, noise: float = 1.75) -> tuple[Floats, Floats, Truth]:
@@ -58,24 +57,21 @@ def data(name: str, n_rows: int | None) -> tuple[Any, Any, Truth]:
 def rankings(hasher: Any, X: Any, Q: Any, truth: Truth, neighbors: Truth) -> Iterator[tuple[str, Any]]:
     """Name and quality of each ranking by the codes of a fitted hasher."""
     codes, queries, Y, bits = hasher.encode(X), hasher.encode(Q), hasher.embed(Q), hasher.n_bits_
-    parts: dict[str, Any] = {}
-    if hasattr(hasher, "first_bits_"):
-        parts = {"first_bits": hasher.first_bits_, "weight": hasher.weight_}
+    parts = layout_options(hasher)
     found = evaluate(queries, codes, truth, bits, neighbors=neighbors, **parts)
-    yield (f"weight {hasher.weight_:g}" if parts else "Hamming"), found
+    yield ("weighted" if parts else "Hamming"), found
     if found.plain is not None:
         yield "Hamming", found.plain
-    yield (
-        "asymmetric",
-        evaluate_ranking(
-            lambda i, j: asymmetric_distances(Y[i:j], codes, bits, **parts), truth, neighbors=neighbors
-        ),
-    )
+
+    def distances(start: int, stop: int) -> Floats:
+        return asymmetric_distances(Y[start:stop], codes, bits, **parts)
+
+    yield "asymmetric", evaluate_ranking(distances, truth, neighbors=neighbors)
 
 
-def records(common: Record, hasher: Any, of: tuple[Any, Any, Truth], neighbors: Truth) -> list[Record]:
-    """One record per ranking."""
-    found = []
+def measured(hasher: Any, of: tuple[Any, Any, Truth], neighbors: Truth) -> dict[str, Any]:
+    """The figures of all rankings of a fitted hasher, and the parts of its codes."""
+    found: dict[str, Any] = {"rows": len(of[0])} | layout_options(hasher)
     for ranking, quality in rankings(hasher, *of, neighbors):
         values = {
             "MAP": quality.map,
@@ -83,33 +79,31 @@ def records(common: Record, hasher: Any, of: tuple[Any, Any, Truth], neighbors: 
             "precision@10": quality.precision_at_10,
             "recall@10": quality.recall_at_10,
         }
-        figures = {key: round(value, 4) for key, value in values.items() if value is not None}
-        found.append(common | {"ranking": ranking} | figures | {"date": now(), "machine": machine()})
+        found[ranking] = {key: round(value, 4) for key, value in values.items() if value is not None}
     return found
 
 
-def held(path: Path) -> list[Record]:
-    """The records of earlier runs."""
-    return json.loads(path.read_text("utf-8")) if path.exists() else []
-
-
-def store(path: Path, new: list[Record]) -> None:
-    """Add records to the file, in place of those of the same fit."""
-    keys = {identity(record) for record in new}
-    kept = [record for record in held(path) if identity(record) not in keys]
-    rows = sorted([*kept, *new], key=lambda record: (*identity(record), record["ranking"]))
-    with atomic_write(path) as part:
-        part.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
-
-
-def identity(record: Record) -> tuple[Any, ...]:
-    """What tells one fit from another."""
-    return tuple(record[key] for key in ("data", "rows", "recipe", "options", "bits", "seed"))
+def part_name(name: str, method: str, bits: int, seed: int, asked: Namespace) -> str:
+    """The part of a fit: "mnist, imh-graph, 64 bits, seed 0", with what else was set before the seed."""
+    rows = f"{asked.rows} rows" if asked.rows else ""
+    return ", ".join(filter(None, [name, method, f"{bits} bits", rows, asked.options, f"seed {seed}"]))
 
 
 def options_of(text: str) -> dict[str, Any]:
     """Options of the hasher, of the form ``name=value name=value``; values are JSON."""
     return {key: json.loads(value) for key, _, value in (each.partition("=") for each in text.split())}
+
+
+def selected(asked: Namespace) -> list[tuple[str, str, tuple[int, ...]]]:
+    """The fits that were asked for: those of the table or, if it lacks them, the one named."""
+    fits = [
+        (name, method, tuple(bits for bits in lengths if asked.bits in (None, bits)))
+        for name, method, lengths in FITS
+        if asked.data in ("", name) and asked.recipe in ("", method)
+    ]
+    if not any(lengths for *_, lengths in fits) and asked.data and asked.recipe:
+        return [(asked.data, asked.recipe, (asked.bits or 64,))]
+    return fits
 
 
 def main() -> None:
@@ -120,37 +114,24 @@ def main() -> None:
     parser.add_argument("--options", default="", help='options of the hasher, such as "normalize=false"')
     parser.add_argument("--rows", type=int, help="only the first rows of the data set")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--again", action="store_true", help="repeat fits that the file already holds")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--again", action="store_true", help="repeat fits measured with the present code")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
     asked = parser.parse_args()
     for name, method, lengths in selected(asked):
-        of = data(name, asked.rows)
-        neighbors = NeighborTruth(of[1], of[0])
+        of: Any = None
         for bits in lengths:
             for seed in map(int, asked.seeds.split(",")):
-                common = {"data": name, "rows": len(of[0]), "recipe": method, "options": asked.options}
-                common |= {"bits": bits, "seed": seed}
-                if not asked.again and identity(common) in map(identity, held(asked.out)):
+                part = part_name(name, method, bits, seed, asked)
+                if not asked.again and is_current("recipes", part, asked.folder):
                     continue
+                if of is None:
+                    of = data(name, asked.rows)
+                    neighbors = NeighborTruth(of[1], of[0])
                 start = time.process_time()
                 hasher = recipe(method, bits, seed, **options_of(asked.options)).fit(of[0])
-                found = records(common, hasher, of, neighbors)
-                store(asked.out, found)
-                for record in found:
-                    print(json.dumps({k: v for k, v in record.items() if k != "machine"}), flush=True)
-                print(f"{time.process_time() - start:.0f} s of CPU time", flush=True)
-
-
-def selected(asked: Any) -> list[tuple[str, str, tuple[int, ...]]]:
-    """The fits that were asked for: those of the table, or the one named."""
-    fits = [
-        (name, method, tuple(bits for bits in lengths if asked.bits in (None, bits)))
-        for name, method, lengths in FITS
-        if asked.data in ("", name) and asked.recipe in ("", method)
-    ]
-    if not any(lengths for *_, lengths in fits) and asked.data and asked.recipe:
-        return [(asked.data, asked.recipe, (asked.bits or 64,))]
-    return fits
+                found = measured(hasher, of, neighbors)
+                record("recipes", part, found, folder=asked.folder)
+                print(part, json.dumps(found), f"{time.process_time() - start:.0f} s of CPU time", flush=True)
 
 
 if __name__ == "__main__":

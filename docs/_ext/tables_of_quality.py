@@ -48,21 +48,20 @@ def reference(method: str, bits: int, kind: str = "mnist") -> float:
     return table[method][table["bits"].index(bits)] / 100
 
 
-def by_seed(read: Read, part: str) -> list[Any]:
-    """The results of all seeds of a part of the hybrid codes."""
-    source = read("hybrid")
-    return [source[name] for name in source.parts if name.startswith(f"{part}, seed ")]
+def fits(read: Read, start: str) -> list[Any]:
+    """The results of all seeds of a fit of the recipes, such as "mnist, imh-graph, 64 bits"."""
+    source = read("recipes")
+    return [source[name] for name in source.parts if name.startswith(f"{start}, seed ")]
 
 
 def overview(read: Read) -> list[str]:
     """README: the recipes beside the paper's method and a scan."""
-    hybrid = [found["weight 0.25"] for found in by_seed(read, "mnist, 24 + 40")]
-    keys = ("MAP", "F1 first part", "precision@10")
-    rows = [
-        ["`imh-hybrid`", "8", *(mean([found[key] for found in hybrid]) for key in keys), str(len(hybrid))]
-    ]
+    rows = []
+    for name, ranking in (("imh-hybrid", "weighted"), ("imh-graph", "Hamming")):
+        found = [own[ranking] for own in fits(read, f"mnist, {name}, 64 bits")]
+        figures = [deviation([own[key] for own in found]) for key in ("MAP", "F1", "precision@10")]
+        rows.append([f"`{name}`", "8", *figures, str(len(found))])
     for name, title, source, part in (
-        ("imh-graph", "`imh-graph`", "large", "mnist, imh-graph"),
         ("imh-tsne", "`imh-tsne`, the paper's method", "seeds", "imh-tsne, 64 bits"),
         ("authors", "code of the paper's authors", "", ""),
         ("itq", "`itq`", "seeds", "itq, 64 bits"),
@@ -143,19 +142,39 @@ def svm(read: Read) -> list[str]:
     return lines(["", "accuracy, %"], rows)
 
 
-def hybrid(read: Read, data: str) -> list[str]:
-    """Splits and weights of hybrid codes on one data set, mean over seeds."""
-    source, rows = read("hybrid"), []
-    splits = dict.fromkeys(part.split(", ")[1] for part in source.parts if part.startswith(f"{data}, "))
-    for split in splits:
-        found = by_seed(read, f"{data}, {split}")
-        for weight in found[0]:
+def recipes(read: Read, *starts: str) -> list[str]:
+    """Every ranking of some fits, mean (smallest – largest) over seeds."""
+    rows = []
+    for start in starts:
+        found = fits(read, start)
+        for ranking in [key for key in ("weighted", "Hamming", "asymmetric") if key in found[0]]:
             figures = [
-                mean([own[weight][key] for own in found]) if key in found[0][weight] else ""
-                for key in ("MAP", "precision@10", "recall@10", "F1 first part")
+                spread([own[ranking][key] for own in found]) if key in found[0][ranking] else ""
+                for key in ("MAP", "F1", "precision@10", "recall@10")
             ]
-            rows.append([split, weight, *figures, str(len(found))])
-    return lines(["bits", "ranking", "MAP", "precision@10", "recall@10", "F1, first part", "seeds"], rows)
+            weights = sorted({own["weight"] for own in found}) if ranking == "weighted" else []
+            name = f"{ranking}, {' / '.join(f'{weight:g}' for weight in weights)}" if weights else ranking
+            rows.append([code_in(start), name, *figures, str(len(found))])
+    return lines(["", "ranking", "MAP", "F1, radius 2", "precision@10", "recall@10", "seeds"], rows)
+
+
+def code_in(start: str) -> str:
+    """A fit with the name of its recipe in the style of code."""
+    name, recipe, rest = start.split(", ", 2)
+    return f"{name}, `{recipe}`, {rest}"
+
+
+def weights(read: Read) -> list[str]:
+    """MAP and precision@10 of hybrid codes for each weight, beside the weight chosen without labels."""
+    source, names = read("hybrid"), ("0.25", "0.5", "1", "2")
+    rows = []
+    for part in source.parts:
+        found = source[part]
+        figures = [f"{found[w]['MAP']:.3f}, {found[w]['precision@10']:.3f}" for w in names]
+        about = [part.removesuffix(", seed 0"), f"{found['rows']:,}", f"{found['redundancy']:.1f}"]
+        rows.append([*about, f"{found['chosen weight']:g}", *figures])
+    head = ["MAP, precision@10", "rows", "redundancy", "chosen weight", *(f"weight {w}" for w in names)]
+    return lines(head, rows)
 
 
 def paper(read: Read, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Eigenvectors whose signs do not depend on the machine."""
+"""Eigenvectors whose signs do not depend on the machine, and the effective number of correlated variables."""
 
 import numpy as np
 
@@ -39,3 +39,9 @@ def inverse_square_root(values: Floats, vectors: Floats, tolerance: float) -> Fl
     """
     kept = values > tolerance * values[-1]
     return vectors[:, kept] / np.sqrt(values[kept]) @ vectors[:, kept].T
+
+
+def effective_number(C: Floats) -> float:
+    """The number of independent variables that vary as much as variables of correlation C: (tr C)² / ‖C‖²."""
+    squares = float(np.square(C).sum())
+    return float(np.trace(C)) ** 2 / squares if squares else 0.0

@@ -26,6 +26,7 @@ from manihash import (
     recipe,
     unpack,
 )
+from manihash.hashers._hybrid_parts import weight_by_redundancy
 
 X, y = load_digits(return_X_y=True)
 
@@ -129,10 +130,13 @@ def test_a_hybrid_with_a_hasher_of_the_user_works_but_is_not_saved(hybrid, tmp_p
 @pytest.mark.extra
 def test_a_dask_array_gives_the_same_codes():
     da = pytest.importorskip("dask.array")
-    hybrid = Hybrid(imh(5), ITQ(14)).set_params(random_state=0)
+    hybrid = Hybrid(imh(5), ITQ(14), weight="auto").set_params(random_state=0)
     array = da.from_array(X, chunks=(500, -1))
-    codes = clone(hybrid).fit(array).encode(array)
+    fitted = clone(hybrid).fit(array)
+    codes = fitted.encode(array)
+    assert isinstance(codes, da.Array), "nothing is computed yet"
     assert np.array_equal(codes.compute(), hybrid.fit(X).encode(X))
+    assert fitted.weight_ == hybrid.weight_
 
 
 @pytest.mark.extra
@@ -184,6 +188,29 @@ def test_parts_that_were_fitted_on_other_widths_are_fitted_again():
 def test_invalid_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Hybrid(**{"first": LSH(4), "second": LSH(4), "random_state": 0} | options).fit(X)
+
+
+@pytest.mark.parametrize(("copies", "weight"), [(1, 0.25), (5, 0.25), (6, 0.5), (8, 0.75), (9, 1), (24, 1)])
+def test_the_weight_grows_with_the_number_of_times_that_bits_are_repeated(copies, weight):
+    independent = np.random.default_rng(0).random((2000, 6)) < 0.5
+    assert weight_by_redundancy(np.repeat(independent, copies, axis=1)) == weight
+
+
+def test_a_first_part_that_tells_nothing_has_no_more_weight_than_the_second():
+    assert weight_by_redundancy(np.ones((50, 8), bool)) == 1
+
+
+def test_the_weight_is_chosen_without_changing_the_codes():
+    rng = np.random.default_rng(0)
+    groups = rng.normal(size=(40, 32))[rng.integers(0, 40, 1500)] + 0.1 * rng.normal(size=(1500, 32))
+    line = np.linspace(0, 1, 1500)[:, None] * rng.normal(size=32) + 0.01 * rng.normal(size=(1500, 32))
+    first = IMH(n_bits=20, base=KMeansBase(60), embedding=PCA(), rotation=ITQRotation())
+    for rows, weight in ((groups, 0.25), (line, 1)):
+        hasher = Hybrid(clone(first), ITQ(n_bits=12), weight="auto", random_state=0).fit(rows)
+        plain = Hybrid(clone(first), ITQ(n_bits=12), weight=2, random_state=0).fit(rows)
+        assert hasher.weight_ == weight
+        assert (hasher.encode(rows) == plain.encode(rows)).all()
+        assert hasher.weight == "auto"
 
 
 def test_a_weight_of_zero_is_allowed():

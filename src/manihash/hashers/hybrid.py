@@ -7,15 +7,21 @@ import numpy as np
 
 from manihash import checks, codes
 from manihash.base.graph import set_seed
-from manihash.code_layout import CodeLayout, check_weight
+from manihash.code_layout import CodeLayout
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
+from manihash.hashers._hybrid_parts import (
+    check_limits,
+    checked_weight,
+    first_bits_of,
+    sampled_rows,
+    weight_by_redundancy,
+)
 from manihash.hashers.collapse import parts_not_checked
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.living.drift import Drift, combined
 from manihash.living.update import Update
-from manihash.progress import note
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
@@ -24,9 +30,6 @@ from manihash.types import Codes, Floats
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-
-# With this many bits a manifold method has separated what it can; further bits are worth more as second part.
-_MOST_FIRST_BITS = 24
 
 
 class Hybrid(Hasher):
@@ -48,8 +51,10 @@ class Hybrid(Hasher):
         Hasher of the first bits. None for ``IMH(n_bits=32, normalize=True)``.
     second : Hasher, default=None
         Hasher of the other bits. None for ``ITQ(n_bits=32, normalize=True)``.
-    weight : float, default=0.5
-        Weight of the second part in the distance, at least 0. It does not change the codes.
+    weight : float or "auto", default=0.5
+        Weight of the second part in the distance, at least 0. It does not change the codes. ``"auto"`` takes
+        0.25 if the bits of the first part tell many groups of the training rows apart, and up to 1 if they
+        repeat a few coarse splits. No labels are used.
     n_bits : int or None, default=None
         Length of the whole code, at least 2: the first part gets half of it, at most 24 bits, and the second
         part gets the rest. If the rows are too few for the first part, or have too few columns for the
@@ -68,7 +73,7 @@ class Hybrid(Hasher):
     first_bits_ : int
         Number of bits of the first part.
     weight_ : float
-        Weight of the second part in the distance.
+        Weight of the second part in the distance, a number also for ``weight="auto"``.
     n_bits_ : int
         Length of the whole code.
     n_features_in_ : int
@@ -94,7 +99,7 @@ class Hybrid(Hasher):
         self,
         first: Any = None,
         second: Any = None,
-        weight: float = 0.5,
+        weight: float | str = 0.5,
         n_bits: int | None = None,
         normalize: bool | None = None,
         random_state: Any = None,
@@ -135,7 +140,7 @@ class Hybrid(Hasher):
         return first, ITQ(n_bits=32, normalize=True) if self.second is None else self.second
 
     def _check(self) -> None:
-        check_weight(self.weight)
+        checked_weight(self.weight)
         if self.n_bits is not None:
             checks.positive_int(self.n_bits, "n_bits", least=2)
         if self.normalize is not None:
@@ -151,16 +156,19 @@ class Hybrid(Hasher):
         first, second = (clone(part) for part in self._given_parts())
         limits = tuple(part._most_bits(len(rows), rows.width) for part in (first, second))
         if self.n_bits is not None:
-            first_bits = _first_bits(self.n_bits, *limits)
+            first_bits = first_bits_of(self.n_bits, *limits)
             first.set_params(n_bits=first_bits)
             second.set_params(n_bits=self.n_bits - first_bits)
-        _check_limits((first, second), limits, rows)
+        check_limits((first, second), limits, rows)
         for part, name in ((first, "first"), (second, "second")):
             set_seed(part, checks.seed(rng))
             if self.normalize is not None:
                 part.set_params(normalize=self.normalize)
             _fit_part(part, name, rows.X, y)
-        layout = CodeLayout(first.n_bits_ + second.n_bits_, first.n_bits_, self.weight)
+        weight = checked_weight(self.weight)
+        if isinstance(weight, str):
+            weight = weight_by_redundancy(_values(first, rows.take(sampled_rows(rows))) > 0)
+        layout = CodeLayout(first.n_bits_ + second.n_bits_, first.n_bits_, weight)
         self.first_, self.second_ = first, second
         self.first_bits_, self.weight_ = layout.first_bits, float(layout.weight)
 
@@ -195,7 +203,7 @@ class Hybrid(Hasher):
         first, second = copy(old.first_), copy(old.second_)
         first.refit(X)
         second.refit(X)
-        self.first_, self.second_ = first, second
+        self.first_, self.second_, self.weight_ = first, second, old.weight_
 
     def _drift(self, rows: Rows, level: float) -> Drift:
         return combined([part.drift(rows.X, level=level) for part in (self.first_, self.second_)])
@@ -238,31 +246,6 @@ class _PartsMap:
     def codes(self, part: Any, row_numbers: Any) -> Codes:
         """As ``RowMap.codes``."""
         return codes.pack(self.bits(part, row_numbers))
-
-
-def _first_bits(n_bits: int, most_first: int | None, most_second: int | None) -> int:
-    """Return the length of the first part: half of the bits, at most 24, if the rows allow it."""
-    usual = first_bits = min(_MOST_FIRST_BITS, n_bits // 2)
-    if most_second is not None:
-        first_bits = max(first_bits, n_bits - most_second)
-    if most_first is not None:
-        first_bits = min(first_bits, max(most_first, 1))
-    if first_bits != usual:
-        note(
-            f"the first part has {first_bits} bits instead of {usual}: the number of rows or columns "
-            "allows no other split"
-        )
-    return first_bits
-
-
-def _check_limits(parts: tuple[Hasher, Hasher], limits: tuple[int | None, ...], rows: Rows) -> None:
-    """Raise if a part has more bits than the rows allow, before the first one is fitted."""
-    for part, most, name in zip(parts, limits, ("first", "second"), strict=True):
-        if most is not None and part.n_bits > most:
-            raise ValueError(
-                f"the {name} part, {type(part).__name__}: n_bits={part.n_bits} exceeds the {most} bits that "
-                f"{len(rows)} rows of {rows.width} columns allow: lower n_bits, or give more rows"
-            )
 
 
 def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:

@@ -111,7 +111,7 @@ def _short_ee() -> ElasticEmbedding:
 
 def _hybrid() -> Hybrid:
     """The parts of imh-graph, and ITQ for the other bits."""
-    return Hybrid(RECIPES["imh-graph"].make(), ITQ(normalize=True), weight=0.25)
+    return Hybrid(RECIPES["imh-graph"].make(), ITQ(normalize=True), weight="auto")
 
 
 def _graph_tsne() -> TSNE:

@@ -85,7 +85,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         imh-graph with 2,000 base points: fits in about half the time.
     imh-hybrid : Hybrid(first=IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
-            sampled=256), normalize=True, rotation=ITQRotation()), second=ITQ(normalize=True), weight=0.25)
+            sampled=256), normalize=True, rotation=ITQRotation()), second=ITQ(normalize=True), weight='auto')
         half of the bits, at most 24, from imh-graph for look-up, the rest from ITQ for the first answers.
     imh-large-ee : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors()), n_components=128),
             embedding=ElasticEmbedding(n_iter=250, sampled=256), rotation=ITQRotation())

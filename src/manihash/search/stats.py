@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import n_bytes, unpack
+from manihash.linalg import effective_number
 from manihash.search.buckets import Buckets
 from manihash.types import Ints
 
@@ -82,8 +83,6 @@ def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> IndexStats:
     share = count / n
     correlation, constant = _correlation(buckets, count, n_bits)
     pairs = np.argwhere(np.triu(np.abs(correlation) >= _CORRELATED, 1))
-    squares = float(np.square(correlation).sum())
-    effective = float(np.trace(correlation)) ** 2 / squares if squares else 0.0
     ordered = np.sort(count)
     median = float(ordered[np.searchsorted(np.cumsum(ordered), (n + 1) // 2)])
     constants, correlated = tuple(constant.tolist()), tuple((int(i), int(j)) for i, j in pairs)
@@ -96,7 +95,7 @@ def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> IndexStats:
         median_bucket=median,
         constant_bits=constants,
         correlated_bits=correlated,
-        effective_bits=effective,
+        effective_bits=effective_number(correlation),
         entropy=float(-(share * np.log2(share)).sum()) + 0.0,
         bytes=held,
         table_bytes=tables,

@@ -1,0 +1,71 @@
+"""How a hybrid divides its bits between two hashers, and how it weighs the second part of a code."""
+
+from typing import Any
+
+import numpy as np
+
+from manihash.code_layout import check_weight
+from manihash.hashers._hasher import Hasher
+from manihash.linalg import effective_number
+from manihash.progress import note
+from manihash.rows import Rows
+from manihash.types import Floats, Ids
+
+# With this many bits a manifold method has separated what it can; further bits are worth more as second part.
+_MOST_FIRST_BITS = 24
+_SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numbers of them in memory
+# Redundancy of the first part up to which the weight is the least one, and from which on it is 1: see
+# docs/methods/hybrid.md for the data sets that they were chosen on.
+_LOW, _HIGH, _LEAST = 5.0, 9.0, 0.25
+
+
+def checked_weight(weight: Any) -> float | str:
+    """The weight of a second part, which may be "auto"."""
+    return "auto" if isinstance(weight, str) and weight == "auto" else check_weight(weight)
+
+
+def weight_by_redundancy(bits: Floats) -> float:
+    """The weight of the second part, given bits of the first part (s, r): a multiple of 1/4 from 1/4 to 1.
+
+    The redundancy is the number of bits, divided by the number of independent bits that vary as much. Bits of
+    rows in many groups have a low redundancy, and the first part is to be trusted. Bits of rows without
+    groups repeat a few coarse splits, which its distance counts many times: the second part has more weight.
+    """
+    varying = bits[:, bits.std(axis=0) > 0].astype(np.float64)
+    if not varying.size:
+        return 1.0
+    effective = effective_number(np.atleast_2d(np.corrcoef(varying.T)))
+    share = (bits.shape[1] / effective - _LOW) / (_HIGH - _LOW)
+    return float(np.round(4 * np.clip(_LEAST + (1 - _LEAST) * share, _LEAST, 1)) / 4)
+
+
+def sampled_rows(rows: Rows) -> Ids:
+    """Ascending positions of rows spread evenly over all rows."""
+    n = len(rows)
+    size = min(n, _SAMPLE, max(_NUMBERS // rows.width, 100))
+    return np.asarray(np.arange(size) * n // size, np.int64)
+
+
+def first_bits_of(n_bits: int, most_first: int | None, most_second: int | None) -> int:
+    """Return the length of the first part: half of the bits, at most 24, if the rows allow it."""
+    usual = first_bits = min(_MOST_FIRST_BITS, n_bits // 2)
+    if most_second is not None:
+        first_bits = max(first_bits, n_bits - most_second)
+    if most_first is not None:
+        first_bits = min(first_bits, max(most_first, 1))
+    if first_bits != usual:
+        note(
+            f"the first part has {first_bits} bits instead of {usual}: the number of rows or columns "
+            "allows no other split"
+        )
+    return first_bits
+
+
+def check_limits(parts: tuple[Hasher, Hasher], limits: tuple[int | None, ...], rows: Rows) -> None:
+    """Raise if a part has more bits than the rows allow, before the first one is fitted."""
+    for part, most, name in zip(parts, limits, ("first", "second"), strict=True):
+        if most is not None and part.n_bits > most:
+            raise ValueError(
+                f"the {name} part, {type(part).__name__}: n_bits={part.n_bits} exceeds the {most} bits that "
+                f"{len(rows)} rows of {rows.width} columns allow: lower n_bits, or give more rows"
+            )
