@@ -51,6 +51,20 @@ def test_labels_and_images_of_files_are_served(folder):
         assert httpx.get(f"{server.url}/v1/images/49").content.startswith(b"\x89PNG")
 
 
+def test_an_index_of_names_is_served_with_its_vectors(folder):
+    names = [f"cat {i}.jpg" for i in range(50)]
+    (folder / "names.txt").write_text("\n".join(names))
+    files = ("codes.npy", "--ids", "names.txt", "--vectors", "vectors.npy")
+    with serving("model12.mhash", *files) as server:
+        body = {"vectors": np.load("vectors.npy")[:3].tolist(), "k": 1, "rescore": True}
+        assert httpx.post(f"{server.url}/v1/search", json=body).json()["ids"] == [[n] for n in names[:3]]
+    run("index", "codes.npy", "--ids", "names.txt", "--model", "model12.mhash", "-o", "named.mhx")
+    args = ["serve", "model12.mhash", "named.mhx", "--vectors", "vectors.npy"]
+    assert "are strings: give --ids" in stderr_line(run(*args, code=2))
+    (folder / "other.txt").write_text("\n".join([*names[:-1], "dog.jpg"]))
+    assert "is not in --ids" in stderr_line(run(*args, "--ids", "other.txt", code=2))
+
+
 def test_a_file_of_codes_is_served_without_an_index_file(folder):
     with serving("model12.mhash", "codes.npy") as server:
         assert httpx.get(f"{server.url}/v1/info").json()["index"]["rows"] == 50
@@ -69,7 +83,7 @@ def test_a_file_of_codes_is_served_without_an_index_file(folder):
             "got 10 vectors, but codes.mhx has ids from 0",
         ),
         (["model12.mhash", "codes.mhx", "--labels", "codes.npy"], "one label for each of 50 rows"),
-        (["model12.mhash", "codes.mhx", "--images", "images.npy"], "number i must belong to id i"),
+        (["model12.mhash", "codes.mhx", "--images", "images.npy"], "entry i must belong to id i"),
         (["model12.mhash", "codes.mhx", "--images", "images.npy", "--writable"], "no images of new rows"),
         (["model12.mhash", "codes.mhx", "--images", "images.npy", "--image-dir", "."], "give one of them"),
         (["model12.mhash", "codes.mhx", "--max-k", "0"], "--max-k must be a whole number of at least 1"),

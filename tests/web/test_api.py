@@ -163,8 +163,10 @@ def test_the_picture_of_a_row_is_a_png_file(connect):
         assert answer.headers["content-type"] == "image/png"
         with Image.open(io.BytesIO(answer.content)) as picture:
             assert np.array_equal(np.asarray(picture), images[17])
-        for unknown in ("400", "-1", "x", "9" * 30):
+        for unknown in ("400", "-1", str(2**63 - 1)):
             assert "not in the index" in error(client.get(f"/v1/images/{unknown}"), 404)
+        for bad in ("x", str(2**63), "9" * 30):
+            assert "integers" in error(client.get(f"/v1/images/{bad}"), 400)
 
 
 def test_a_server_without_images_says_so(client):

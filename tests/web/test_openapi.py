@@ -49,8 +49,8 @@ def test_the_page_shows_every_address_and_asks_no_other_host(client):
     assert "<script" not in answer.text
 
 
-@pytest.fixture
-def writable(rows, tmp_path):
+@pytest.fixture(params=[None, [f"name {i}" for i in range(400)]], ids=["integers", "strings"])
+def writable(rows, tmp_path, request):
     """An application whose rows can be changed."""
     from starlette.testclient import TestClient
 
@@ -61,7 +61,7 @@ def writable(rows, tmp_path):
     from manihash.web.api.service import Service
 
     hasher = LSH(n_bits=20, random_state=0).fit(rows)
-    HammingIndex(hasher.encode(rows), 20).save(tmp_path / "codes.mhx")
+    HammingIndex(hasher.encode(rows), 20, request.param).save(tmp_path / "codes.mhx")
     durable = DurableIndex(tmp_path / "codes.mhx")
     app = search_application(Service(hasher, durable.index, Limits(rows=20)), durable=durable)
     with TestClient(app):

@@ -5,17 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from manihash.cli import _explored, _inputs, _labels, _options
+from manihash.cli import _attached, _inputs, _options
 from manihash.cli._indexes import is_index, open_index_of
 from manihash.cli._output import print_message
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from manihash import HammingIndex, Hasher
     from manihash.web.api.keys import ApiKeys
     from manihash.web.api.service import Attachments
@@ -35,12 +33,23 @@ def serve(
         typer.Option("--host", help="Address to listen on. The default is reachable from this machine only."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="Port to listen on; 0 for any free port.")] = 8080,
+    ids: Annotated[
+        str | None,
+        typer.Option(
+            "--ids",
+            metavar="FILE",
+            help="File of the ids of CODES, unless it is an index file, and of the entries of --vectors, "
+            "--labels and --images: integers or strings.",
+            show_default="row numbers, from 0",
+        ),
+    ] = None,
     vectors: Annotated[
         str | None,
         typer.Option(
             "--vectors",
             metavar="VECTORS",
-            help="Original vectors, so that requests can rescore; row i is the vector of id i.",
+            help="Original vectors, so that requests can rescore; row i is the vector of id i, or of the "
+            "i-th of --ids.",
             show_default=False,
         ),
     ] = None,
@@ -120,7 +129,7 @@ def serve(
     from manihash.search.durable import DurableIndex
     from manihash.web.api.application import search_application
     from manihash.web.api.messages import Limits
-    from manihash.web.api.service import Attachments, Service
+    from manihash.web.api.service import Service
     from manihash.web.api.watcher import Watcher, identity_of
     from manihash.web.server import run
 
@@ -131,20 +140,16 @@ def serve(
         positive_int(max_radius, "--max-radius", least=0),
         seconds=positive_number(timeout, "--timeout"),
     )
-    _inputs.check_inputs(codes, vectors, labels, images, model=model)
-    given = {"--vectors": vectors, "--labels": labels, "--images": images, "--image-dir": image_dir}
-    _check_attached({name: value for name, value in given.items() if value is not None}, writable)
+    _inputs.check_inputs(codes, ids, vectors, labels, images, model=model)
+    files = _attached.AttachedFiles(ids, vectors, labels, images, image_dir)
+    files.check(writable=writable)
     if writable:
         _check_writable(codes, key_file, host)
     keys = _keys(key_file, host)
     hasher = _inputs.load_hasher(model)
     seen = identity_of(codes)
-    attached = Attachments(
-        None if vectors is None else _vectors(vectors, hasher),
-        None if labels is None else _label_list(labels, codes, hasher, model),
-        _explored.read_pictures(images, image_dir),
-    )
-    load = partial(_opened, codes, hasher, model, attached)
+    attached = files.read(hasher, partial(open_index_of, hasher, codes, model))
+    load = partial(_opened, codes, ids, hasher, model, attached)
     durable = DurableIndex(codes, load) if writable else None
     service = Service(hasher, load() if durable is None else durable.index, limits, attached)
     watcher = None if writable else Watcher(service, codes, load, seen)
@@ -186,41 +191,18 @@ def _keys(path: Path | None, host: str) -> "ApiKeys | None":
     return keys
 
 
-def _opened(path: str, hasher: "Hasher", model: Path, attached: "Attachments") -> "HammingIndex":
+def _opened(
+    path: str, ids: str | None, hasher: "Hasher", model: Path, attached: "Attachments"
+) -> "HammingIndex":
     """Return the index of a file, read into memory and checked; raise if model or attachments do not fit.
 
     A memory map would crash the server if the file were overwritten in place.
     """
-    index = open_index_of(hasher, path, model, mmap=False)
+    index = open_index_of(hasher, path, model, mmap=False, ids=ids)
     if is_index(path):
         index.verify()
-    ids = index.ids
-    for name in ("vectors", "labels", "images"):
-        rows = getattr(attached, name)
-        if rows is not None and len(ids) and not 0 <= ids[0] <= ids[-1] < len(rows):
-            raise ValueError(
-                f"got {len(rows):,} {name}, but {path} has ids from {ids[0]} to {ids[-1]}: number i must "
-                "belong to id i"
-            )
+    _attached.check(attached, index, path)
     return index
-
-
-def _label_list(path: str, codes: str, hasher: "Hasher", model: Path) -> list[Any]:
-    """Return the labels of the ids from 0 on, None for rows without a label."""
-    ids = open_index_of(hasher, codes, model, mmap=True).ids
-    labels = _labels.read_labels(path, int(ids[-1]) + 1 if len(ids) else 0)
-    known = _labels.known(labels).tolist()
-    return [label if is_known else None for label, is_known in zip(labels.tolist(), known, strict=True)]
-
-
-def _check_attached(given: "dict[str, Any]", writable: bool) -> None:
-    """Raise if options contradict each other."""
-    if writable and given:
-        name = next(iter(given))
-        what = name.removeprefix("--").replace("image-dir", "images")
-        raise typer.BadParameter(f"{name} has no {what} of new rows: omit {name} or --writable")
-    if "--images" in given and "--image-dir" in given:
-        raise typer.BadParameter("got --images and --image-dir: give one of them")
 
 
 def _check_writable(codes: str, key_file: Path | None, host: str) -> None:
@@ -231,14 +213,3 @@ def _check_writable(codes: str, key_file: Path | None, host: str) -> None:
         raise ValueError(f"--writable needs an index file (*{_options.INDEX_SUFFIX}), got {codes}")
     if key_file is None and not is_local(host):
         raise typer.BadParameter(f"everyone who can reach {host} could change rows: give --api-key-file")
-
-
-def _vectors(path: str, hasher: "Hasher") -> "NDArray[Any]":
-    """Return the vectors to rescore with; raise unless they have the model's width."""
-    vectors = _inputs.read_vectors(path)
-    if vectors.shape[1] != hasher.n_features_in_:
-        raise ValueError(
-            f"{path} has vectors of {vectors.shape[1]} numbers, but the model expects "
-            f"{hasher.n_features_in_}: give the vectors that were encoded"
-        )
-    return vectors

@@ -36,8 +36,9 @@ class Rescore:
     shortlist : int, default=None
         Smallest number of rows to rank per query; by default 10 times the number of answers. Buckets are
         taken until they hold that many rows. The last one is not cut, since its rows are equally near.
-    ids : array-like of shape (n,), default=None
-        Id of each of the vectors, which strings need. By default row i is the vector of id i.
+    ids : array-like of shape (n,) or dict, default=None
+        Id of each of the vectors, which strings need, or a dictionary from ids to rows of ``vectors``, which
+        many searches can share. By default row i is the vector of id i.
 
     Examples
     --------
@@ -132,6 +133,8 @@ class Rescore:
     @cached_property
     def _row_of_id(self) -> dict[Any, int]:
         """The row of the vector of each id."""
+        if isinstance(self.ids, dict):
+            return self.ids
         return {identity: row for row, identity in enumerate(check_ids(self.ids, len(self.vectors)).tolist())}
 
     def _rows_of(self, ids: Ids) -> Ints:

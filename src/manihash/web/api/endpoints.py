@@ -59,7 +59,7 @@ class Api:
             self.route("/v1/encode", self.encode, "POST"),
             self.route("/v1/search", self.search, "POST"),
             self.route("/v1/info", self.info, "GET"),
-            self.route("/v1/images/{id}", self.image, "GET"),
+            self.route("/v1/images/{id:path}", self.image, "GET"),
             self.route("/metrics", self.show_metrics, "GET"),
             self.route("/healthz", self.healthz, "GET", public=True),
         ]
@@ -106,12 +106,14 @@ class Api:
             options, rows = _SEARCH.read(body, self.service.width)
             job = self._query(options, rows)
         else:
-            options = from_query(dict(request.query_params), SearchOptions)
+            options = from_query(dict(request.query_params), SearchOptions, self.service.index.id_type)
             job = Job(bodies.rows_of_bytes(body, kind, self.service.width), options=options)
         options.check(self.limits, by_code=job.vectors is None)
         self.check_count(len(job))
         answers: Answers = await self.batcher.result(job)
         if (wanted := bodies.answer_type(request)) != bodies.JSON:
+            if self.service.index.id_type is str:
+                raise RequestError(400, f"the ids of this index are strings: accept {bodies.JSON}")
             return bodies.array_answer(answers.table(), wanted)
         found = answers.lists()
         if self.service.attachments.labels is not None:
@@ -136,7 +138,12 @@ class Api:
                     "n_bits": hasher.n_bits_,
                     "n_features": service.width,
                 },
-                "index": {"rows": len(index), "first_bits": index.first_bits, "weight": index.weight},
+                "index": {
+                    "rows": len(index),
+                    "ids": "strings" if index.id_type is str else "integers",
+                    "first_bits": index.first_bits,
+                    "weight": index.weight,
+                },
                 "rescore": service.attachments.vectors is not None,
                 "labels": service.attachments.labels is not None,
                 "images": service.attachments.images is not None,

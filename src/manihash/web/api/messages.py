@@ -2,11 +2,14 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
+from manihash.search.string_ids import string_array
+from manihash.types import Ids
 from manihash.web.application import RequestError
 
 DEFAULT_K = 10
@@ -15,7 +18,7 @@ Rows = Annotated[list[list[float]], Meta(min_length=1, description="Vectors, one
 HexCodes = Annotated[
     list[str], Meta(min_length=1, description="Packed codes, each as a string of hexadecimal digits.")
 ]
-Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Annotated[str, Meta(min_length=1)]
 NumberType = Annotated[
     Literal["float32", "float64"],
     Meta(description="Type that the numbers of a JSON body are converted to before they are encoded."),
@@ -112,6 +115,7 @@ class DeleteRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+_INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _NOT_FINITE = re.compile(rb"[\[,:\s]-?(NaN|Infinity)\s*[\],}]")  # as Python's json module writes them
 
 
@@ -126,13 +130,30 @@ def parsed(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise RequestError(400, f"the body is not a valid JSON request: {reason}") from error
 
 
-def from_query(parameters: dict[str, str], kind: type[T]) -> T:
-    """The request in the query parameters of an address; lists are separated by commas."""
-    given = {name: value.split(",") if name == "filter" else value for name, value in parameters.items()}
+def from_query(parameters: dict[str, str], kind: type[T], id_type: type) -> T:
+    """The request in the query parameters of an address; ids are separated by commas."""
+    given: dict[str, Any] = dict(parameters)
+    if "filter" in given:
+        given["filter"] = [id_of_text(text, id_type) for text in given["filter"].split(",")]
     try:
         return msgspec.convert(given, kind, strict=False)
     except (msgspec.ValidationError, UnicodeDecodeError) as error:
         raise RequestError(400, f"the query parameters are not valid: {_reason(error)}") from error
+
+
+def id_of_text(text: str, id_type: type) -> int | str:
+    """An id in an address, as an integer if it can be one of the index."""
+    is_integer = id_type is int and _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63
+    return int(text) if is_integer else text
+
+
+def id_array(ids: list[int | str], id_type: type) -> Ids:
+    """Ids of a request as an array; raise unless they have the type of the ids of the index."""
+    wrong = next((value for value in ids if type(value) is not id_type), None)
+    if wrong is not None:
+        kind = "strings" if id_type is str else "integers"
+        raise RequestError(400, f"got id {wrong!r:.40}: the ids of this index are {kind}")
+    return string_array(ids) if id_type is str else np.array(ids, np.int64)  # type: ignore[arg-type]
 
 
 def _reason(error: Exception) -> str:

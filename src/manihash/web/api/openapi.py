@@ -7,6 +7,7 @@ import msgspec
 from manihash import __version__
 from manihash.codes import n_bytes
 from manihash.report import page
+from manihash.search.string_ids import MAX_BYTES
 from manihash.web.api.bodies import JSON, NPY, RAW
 from manihash.web.api.messages import (
     AddRequest,
@@ -21,47 +22,9 @@ from manihash.web.api.service import Service
 PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 _REQUESTS = [EncodeRequest, SearchRequest, AddRequest, UpdateRequest, DeleteRequest]
 _REFERENCE = "#/components/schemas/{name}"
-_IDS = {"type": "array", "items": {"type": "integer"}}
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 
 _FACTS = ["version", "model", "index", "rescore", "labels", "images", "writable", "limits"]
-_ANSWERS: dict[str, Any] = {
-    "Error": {
-        "type": "object",
-        "required": ["error"],
-        "properties": {"error": {"type": "string", "description": "What is wrong."}},
-    },
-    "Codes": {
-        "type": "object",
-        "required": ["codes", "n_bits"],
-        "properties": {
-            "codes": {"type": "array", "items": {"type": "string"}},
-            "n_bits": {"type": "integer"},
-        },
-    },
-    "Answers": {
-        "type": "object",
-        "description": "One list per query, nearest first, ties by id.",
-        "required": ["ids", "distances", "ranked_by"],
-        "properties": {
-            "ids": {"type": "array", "items": _IDS},
-            "distances": {"type": "array", "items": _NUMBERS},
-            "ranked_by": {"type": "string", "description": "Kind of the distances."},
-            "labels": {
-                "type": "array",
-                "items": {"type": "array", "items": {"type": ["string", "number", "null"]}},
-                "description": "Labels of the rows, null for a row without one, if the server has labels.",
-            },
-        },
-    },
-    "Changed": {
-        "type": "object",
-        "required": ["ids", "rows"],
-        "properties": {"ids": _IDS, "rows": {"type": "integer", "description": "Rows of the index now."}},
-    },
-    "Info": {"type": "object", "required": _FACTS},
-    "Health": {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}},
-}
 _STATUSES = {
     400: "The request is not valid.",
     401: "The key is missing or wrong.",
@@ -77,8 +40,54 @@ _STATUSES = {
 }
 
 
+def _answers(ids: dict[str, Any]) -> dict[str, Any]:
+    """The schemas of answers, given that of ids."""
+    listed = {"type": "array", "items": ids}
+    return {
+        "Error": {
+            "type": "object",
+            "required": ["error"],
+            "properties": {"error": {"type": "string", "description": "What is wrong."}},
+        },
+        "Codes": {
+            "type": "object",
+            "required": ["codes", "n_bits"],
+            "properties": {
+                "codes": {"type": "array", "items": {"type": "string"}},
+                "n_bits": {"type": "integer"},
+            },
+        },
+        "Answers": {
+            "type": "object",
+            "description": "One list per query, nearest first, ties by id.",
+            "required": ["ids", "distances", "ranked_by"],
+            "properties": {
+                "ids": {"type": "array", "items": listed},
+                "distances": {"type": "array", "items": _NUMBERS},
+                "ranked_by": {"type": "string", "description": "Kind of the distances."},
+                "labels": {
+                    "type": "array",
+                    "items": {"type": "array", "items": {"type": ["string", "number", "null"]}},
+                    "description": "Labels of the rows if the server has any; null for none.",
+                },
+            },
+        },
+        "Changed": {
+            "type": "object",
+            "required": ["ids", "rows"],
+            "properties": {
+                "ids": listed,
+                "rows": {"type": "integer", "description": "Rows of the index now."},
+            },
+        },
+        "Info": {"type": "object", "required": _FACTS},
+        "Health": {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}},
+    }
+
+
 def document(service: Service, *, needs_key: bool) -> dict[str, Any]:
     """The OpenAPI 3.1 document of a service, with its own limits."""
+    ids = _id_schema(service)
     _, schemas = msgspec.json.schema_components(_REQUESTS, ref_template=_REFERENCE)
     for schema in schemas.values():
         _add_limits(schema["properties"], service)
@@ -94,11 +103,11 @@ def document(service: Service, *, needs_key: bool) -> dict[str, Any]:
             },
             "/v1/rows/delete": {"post": _post("Delete rows", "DeleteRequest", "Changed", 403, 404, 507)},
             "/v1/info": {"get": _get("Describe model, index and limits", JSON, "Info")},
-            "/v1/images/{id}": {"get": _image()},
+            "/v1/images/{id}": {"get": _image(ids)},
             "/metrics": {"get": _get("Counters in the text format of Prometheus", "text/plain")},
             "/healthz": {"get": _get("Tell that the server is up", JSON, "Health", public=True)},
         },
-        "components": {"schemas": {**schemas, **_ANSWERS}},
+        "components": {"schemas": {**schemas, **_answers(ids)}},
     }
     if needs_key:
         found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
@@ -120,6 +129,13 @@ def _summary(service: Service) -> str:
     return f"Codes of {model.n_bits_} bits of vectors with {service.width} numbers ({type(model).__name__})."
 
 
+def _id_schema(service: Service) -> dict[str, Any]:
+    """The schema of the ids of the index."""
+    if service.index.id_type is str:
+        return {"type": "string", "minLength": 1, "maxLength": MAX_BYTES}
+    return {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+
+
 def _add_limits(properties: dict[str, Any], service: Service) -> None:
     """Add the limits of this server to the properties of a request."""
     limits, width = service.limits, service.width
@@ -130,6 +146,8 @@ def _add_limits(properties: dict[str, Any], service: Service) -> None:
             schema["maximum"] = largest[name]
         if name in ("vectors", "codes"):
             schema["maxItems"] = limits.rows
+        if name in ("ids", "filter"):
+            schema["items"] = _id_schema(service)
     if "vectors" in properties:
         properties["vectors"]["items"] |= {"minItems": width, "maxItems": width}
     if "codes" in properties:
@@ -169,11 +187,11 @@ def _post(summary: str, request: str, answer: str, *statuses: int, binary: bool 
     }
 
 
-def _image() -> dict[str, Any]:
+def _image(ids: dict[str, Any]) -> dict[str, Any]:
     """The operation that returns the picture of a row."""
     operation = _get("Show the picture of a row", "image/png")
-    operation["responses"] |= _errors(404)
-    parameter = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0}}
+    operation["responses"] |= _errors(400, 404)
+    parameter = {"name": "id", "in": "path", "required": True, "schema": ids}
     return operation | {"parameters": [parameter]}
 
 

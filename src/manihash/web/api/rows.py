@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from manihash.types import Ids
 from manihash.web.api import bodies
 from manihash.web.api.batching import Batcher
 from manihash.web.api.endpoints import Api
-from manihash.web.api.messages import AddRequest, DeleteRequest, UpdateRequest, parsed
+from manihash.web.api.messages import AddRequest, DeleteRequest, UpdateRequest, id_array, parsed
 from manihash.web.api.numbers import RequestReader
 from manihash.web.api.service import Job
 from manihash.web.application import RequestError, json_answer
@@ -60,7 +59,7 @@ class RowsApi:
         """Answer ``POST /v1/rows``."""
         self._check_writable()
         vectors, asked = await self.api.rows_in(request, _ADD)
-        ids = None if asked is None or asked.ids is UNSET else np.array(asked.ids, np.int64)
+        ids = None if asked is None or asked.ids is UNSET else self._ids(asked)
         codes = await self.api.batcher.result(Job(vectors))
         return await self._changed(Change(ADD, ids, codes))
 
@@ -71,7 +70,7 @@ class RowsApi:
         if asked is None:
             raise RequestError(415, f"ids are needed to update rows: send {bodies.JSON}")
         codes = await self.api.batcher.result(Job(vectors))
-        return await self._changed(Change(UPDATE, np.array(asked.ids, np.int64), codes))
+        return await self._changed(Change(UPDATE, self._ids(asked), codes))
 
     async def delete(self, request: Request) -> Response:
         """Answer ``POST /v1/rows/delete``."""
@@ -80,7 +79,7 @@ class RowsApi:
             raise RequestError(415, f"expected ids as {bodies.JSON}")
         asked = parsed(await bodies.read_body(request, self.api.limits.body_bytes), _DELETE)
         self.api.check_count(len(asked.ids))
-        return await self._changed(Change(REMOVE, np.array(asked.ids, np.int64)))
+        return await self._changed(Change(REMOVE, self._ids(asked)))
 
     def close(self) -> None:
         """Finish the changes that have begun, write all of them into the index file and release it."""
@@ -93,9 +92,13 @@ class RowsApi:
         if self.durable is None:
             raise RequestError(403, "this server does not change rows: start it with --writable")
 
+    def _ids(self, asked: Any) -> Ids:
+        """The ids of a request as an array."""
+        return id_array(asked.ids, self.api.service.index.id_type)
+
     async def _changed(self, change: Change) -> Response:
         ids = await self.batcher.result(change)
-        return json_answer({"ids": ids, "rows": len(self.api.service.index)})
+        return json_answer({"ids": ids.tolist(), "rows": len(self.api.service.index)})
 
     def _commit(self, changes: list[Change]) -> list[Any]:
         """The ids of changes that are durable now, or the errors to answer."""

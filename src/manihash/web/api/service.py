@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from manihash import BadRowsError, HammingIndex, Hasher, pack
 from manihash.report import pictures
 from manihash.search import Rescore
+from manihash.search.string_ids import shown_id
 from manihash.types import Codes, Ids, Ints
-from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions
+from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions, id_array, id_of_text
 from manihash.web.application import RequestError
 from manihash.web.explore.thumbnails import Thumbnails
 
@@ -92,11 +93,19 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Attachments:
-    """What belongs to the rows besides their codes, if it is known; number i belongs to the row with id i."""
+    """What belongs to the rows besides their codes, if it is known.
+
+    Entry i belongs to the row with id i or, if there are ``places``, to the row whose id has the place i.
+    """
 
     vectors: NDArray[Any] | None = None  # for rescoring
     labels: Sequence[Any] | None = None  # None for a row without a label
     images: Thumbnails | None = None
+    places: dict[int | str, int] | None = None
+
+    def place(self, identity: Any) -> int:
+        """The number of the entry of an id."""
+        return int(identity if self.places is None else self.places[identity])
 
 
 class Service:
@@ -118,18 +127,18 @@ class Service:
 
     def labels_of(self, ids: list[Any]) -> list[Any]:
         """The labels of ids in nested lists."""
-        labels: Any = self.attachments.labels
-        return [self.labels_of(each) if isinstance(each, list) else labels[each] for each in ids]
+        labels, place = self.attachments.labels or (), self.attachments.place
+        return [self.labels_of(each) if isinstance(each, list) else labels[place(each)] for each in ids]
 
     def picture(self, given: str) -> bytes:
         """The picture of the row with an id as a PNG file."""
         images = self.attachments.images
         if images is None:
             raise RequestError(404, "this server has no images: start it with --images or --image-dir")
-        known = given.isdecimal() and len(given) < 19 and self.index.contains(np.array([int(given)]))[0]
-        if not known:
-            raise RequestError(404, f"id {given[:40]} is not in the index")
-        return pictures.png(images.pixels(int(given)))
+        ids = id_array([id_of_text(given, self.index.id_type)], self.index.id_type)
+        if not self.index.contains(ids)[0]:
+            raise RequestError(404, f"id {shown_id(ids[0])} is not in the index")
+        return pictures.png(images.pixels(self.attachments.place(ids.tolist()[0])))
 
     def ranked_by(self, options: SearchOptions) -> str:
         """The kind of the distances in the answers."""
@@ -202,7 +211,7 @@ class Service:
             if self.attachments.vectors is None:
                 raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
             shortlist = None if options.shortlist is UNSET else options.shortlist
-            rescore = Rescore(job.vectors, self.attachments.vectors, shortlist)
+            rescore = Rescore(job.vectors, self.attachments.vectors, shortlist, self.attachments.places)
         values = None if job is None else job.values
         return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
 
@@ -219,12 +228,12 @@ class Service:
         return Answers(distances, ids, lims)
 
 
-def _known(ids: list[int], index: HammingIndex) -> Ids:
+def _known(ids: list[int | str], index: HammingIndex) -> Ids:
     """The ids of a filter, without repetitions; raise if one is not in the index."""
-    kept = np.unique(np.array(ids, np.int64))
+    kept = np.unique(id_array(ids, index.id_type))
     unknown = kept[~index.contains(kept)]
     if len(unknown):
-        raise RequestError(404, f"id {unknown[0]} of the filter is not in the index")
+        raise RequestError(404, f"id {shown_id(unknown[0])} of the filter is not in the index")
     return kept
 
 

@@ -117,8 +117,9 @@ export class CodesPanel {
   async #duplicates() {
     const { session } = this;
     const found = await session.source.duplicates(session.model, this.cosine);
-    const how = `Codes within ${found.radius} bits were compared by their vectors`;
-    if (!found.groups) return message("empty", `No two rows have a cosine of ${this.cosine} or more. ${how}.`);
+    const near = found.radius ? `codes within ${found.radius} bits of each other` : "equal codes";
+    const how = `Rows with ${near} were compared by their vectors`;
+    if (!found.groups) return message("empty", `${how}: no two have a cosine of ${this.cosine} or more.`);
     const note = element("p", { class: "note" }, `${how}: ${grouped(found.groups)} groups of ${grouped(found.rows)} rows` +
       (found.groups > found.shown.length ? `; the ${found.shown.length} with the nearest vectors are shown.` : ", nearest vectors first."));
     const groups = await firstOf(found.shown, GROUPS, (group) => {
