@@ -65,6 +65,7 @@ def test_copies_are_found_within_the_radius_of_the_goal_duplicates():
 
 
 def test_a_quantizer_of_faiss_is_named_if_it_serves_the_goal_better(monkeypatch):
+    pytest.importorskip("faiss")
     monkeypatch.setattr(candidates, "PEERS", {"faiss-pq": "pq"})
     monkeypatch.setattr(candidates, "MANIFOLD", ())
     X = np.random.default_rng(0).normal(size=(800, 8)) @ np.random.default_rng(1).normal(size=(8, 24))

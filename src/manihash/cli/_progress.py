@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from manihash.cli._output import file_size, messages, print_message
 
@@ -102,7 +103,7 @@ def progress_shown(quiet: bool, notes: list[str] | None = None) -> Iterator[Prog
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
         TextColumn("{task.fields[amount]}"),
-        TimeRemainingColumn(compact=True),
+        TimeRemainingColumn(compact=True, table_column=Column(min_width=7, no_wrap=True)),
         console=messages,
         transient=True,
         disable=not shown,
