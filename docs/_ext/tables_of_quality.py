@@ -108,10 +108,11 @@ def baselines(read: Read, data: str, *names: str) -> list[str]:
     def cell(name: str, bits: int) -> str:
         found = source.get(f"{name}, {bits} bits")
         ours = deviation([100 * value for value in found["MAP"]], 1) if found else ""
-        return f"{ours} ({100 * reference(name, bits, data):.1f})" if name in table else ours
+        return f"{ours} ({100 * reference(name, bits, data):.1f})".strip() if name in table else ours
 
     names = names or tuple(name for name in table if name != "bits")
-    lengths = [bits for bits in table["bits"] if f"{names[0]}, {bits} bits" in source.parts]
+    measured = {bits: sum(f"{name}, {bits} bits" in source.parts for name in names) for bits in table["bits"]}
+    lengths = [bits for bits, found in measured.items() if 2 * found >= len(names)]
     return lines(
         ["MAP, %", *(f"{bits} bits" for bits in lengths)],
         [[code(name), *(cell(name, bits) for bits in lengths)] for name in names],
