@@ -102,8 +102,9 @@ def test_an_update_is_reproducible_and_can_be_saved(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "m2.mhash").encode(NEW), hasher.encode(NEW))
 
 
-def test_an_updated_model_knows_the_new_rows():
-    hasher = HASHERS["k-means"]().fit(OLD)
+@pytest.mark.parametrize("name", ["k-means", "hybrid"])
+def test_an_updated_model_knows_the_new_rows(name):
+    hasher = HASHERS[name]().fit(OLD)
     both = np.vstack([OLD[:900], NEW[:300]])
     assert hasher.drift(both).drifted
     hasher.update(NEW, OLD)

@@ -10,7 +10,14 @@ from manihash.estimator import RowEstimator
 from manihash.files.lineage import new_lineage
 from manihash.living.drift import LEAST_ROWS, Drift, compare
 from manihash.living.refit import Refit, some_rows
-from manihash.living.statistics import Observed, Statistics, checked_statistics, training_statistics
+from manihash.living.statistics import (
+    Observed,
+    Statistics,
+    checked_statistics,
+    merged,
+    summary,
+    training_statistics,
+)
 from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.scikit import check_is_fitted, clone
@@ -167,6 +174,12 @@ class LivingEstimator(RowEstimator):
 
     def _record(self, X: Any) -> None:
         self._summarize(self._rows_to_map(X))
+
+    def _know(self, rows: Rows) -> None:
+        """Add rows to the training statistics, so that ``drift`` no longer reports rows such as these."""
+        points = getattr(self, "base_points_", ())
+        known = checked_statistics(getattr(self, "statistics_", None), len(points), self.n_bits_)
+        self.statistics_ = merged(known, summary(Observed.of(self, rows), len(rows)))
 
     def _summarize(self, rows: Rows) -> None:
         self.statistics_ = training_statistics(self, rows)

@@ -186,7 +186,7 @@ class Hybrid(Hasher):
             part.record_statistics(X)
 
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
-        """Update the parts that can be updated: usually the first, while ITQ stays as it is."""
+        """Update the parts that can be updated: usually the first; ITQ gets new statistics only."""
         check_is_fitted(self)
         parts = [part for part in (self.first_, self.second_) if isinstance(part, IMH | Hybrid)]
         if not parts:
@@ -195,6 +195,9 @@ class Hybrid(Hasher):
         results = [part.update(X, X_old, max_new_points=most, max_changed=share) for part in parts]
         changed = None if X_old is None else min(1.0, sum(result.changed or 0.0 for result in results))
         added, removed = (sum(getattr(r, name) for r in results) for name in ("n_added", "n_removed"))
+        for part in (self.first_, self.second_):
+            if added and part not in parts:
+                part._know(part._rows_to_map(X))
         return Update(results[0].n_rows, added, removed, changed)
 
     def _fit_from(self, old: "Hybrid", X: Any) -> None:

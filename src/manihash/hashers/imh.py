@@ -11,7 +11,7 @@ from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph
 from manihash.living.refit import aligned, some_rows, warm_embedding
-from manihash.living.statistics import Observed, checked_statistics, merged, summary
+from manihash.living.statistics import checked_statistics
 from manihash.living.update import Update, check_embedding, extended
 from manihash.rows import Rows
 from manihash.scikit import check_is_fitted, clone
@@ -190,6 +190,6 @@ class IMH(OnBaseGraph, Hasher):
         if made.result.n_added:
             self._graph, self.base_embedding_ = made.graph, made.Y
             more = np.zeros(len(made.Y) - len(known["usage"]), np.uint16)
-            known = {**known, "usage": np.concatenate([known["usage"], more])[made.order]}
-            self.statistics_ = merged(known, summary(Observed.of(self, rows), len(rows)))
+            self.statistics_ = {**known, "usage": np.concatenate([known["usage"], more])[made.order]}
+            self._know(rows)
         return made.result

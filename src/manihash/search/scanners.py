@@ -6,7 +6,7 @@ so that a scan makes no copy of the codes.
 
 import importlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Protocol
@@ -190,12 +190,16 @@ class FaissScanner:
         """FAISS's number of threads, or one for few pairs."""
         return int(self._faiss.omp_get_max_threads()) if pairs > _FEW_PAIRS else 1
 
-    @contextmanager
-    def _threads_for(self, pairs: int) -> Iterator[None]:
-        """Limit OpenMP's threads for this many pairs; OpenMP keeps the setting per calling thread."""
-        before = self._faiss.omp_get_max_threads()
-        self._faiss.omp_set_num_threads(self.threads(pairs))
-        try:
-            yield
-        finally:
-            self._faiss.omp_set_num_threads(before)
+    def _threads_for(self, pairs: int) -> AbstractContextManager[None]:
+        return faiss_threads(self._faiss, self.threads(pairs))
+
+
+@contextmanager
+def faiss_threads(faiss: ModuleType, n: int) -> Iterator[None]:
+    """Limit FAISS to n threads inside the block; OpenMP keeps the setting per calling thread."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
