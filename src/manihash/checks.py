@@ -110,8 +110,8 @@ def shape_of_rows(shape: tuple[int, ...], least: int, width: int | None = None) 
         )
     if width is not None and shape[1] != width:
         raise ValueError(
-            f"X has {shape[1]} features, but the model was fitted on {width}: give vectors of that width, or "
-            "fit a new model"
+            f"X has {shape[1]} features, but the model is expecting {width} features as input. Give vectors "
+            "of the width the model was fitted on, or fit a new model."
         )
 
 

@@ -1,6 +1,7 @@
 """manihash choose prints a table, writes a page, and refuses invalid options."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from command import run
 
 from manihash.advice import candidates
+from manihash.cli._progress import ProgressLines
 
 
 @pytest.fixture(autouse=True)
@@ -30,11 +32,18 @@ def test_the_recommendation_can_be_fitted(folder):
 def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     result = run("choose", "X.npy", "--bits=8", "--out=choice")
     assert "→" in result.stdout
+    assert "score: the measure of the goal" in result.stdout
     assert "Use " in result.stdout
     page = Path("choice/index.html").read_text()
     assert "All candidates" in page
-    assert "←" in page
+    assert page.count("bits ←") == 2  # in both tables
+    assert '<p class="lead">Use ' in page
     run("choose", "X.npy", "--bits=8", "--out=choice")  # replaced
+
+
+def test_progress_lines_name_the_candidate(folder, monkeypatch):
+    monkeypatch.setattr(ProgressLines, "interval", 0.0)
+    assert re.search(r"^itq, 4 bits \(\d+ of \d+\): \w+", run("choose", "X.npy", "--bits=8").stderr, re.M)
 
 
 @pytest.mark.parametrize(

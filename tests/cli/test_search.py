@@ -98,6 +98,14 @@ def test_a_changed_index_still_records_its_model() -> None:
     assert HammingIndex.load("codes.mhx").made_by is None
 
 
+def test_added_codes_of_an_unknown_model_are_noted() -> None:
+    run("index", "codes.npy", "--model=model.mhash", "-o", "known.mhx")
+    codes = np.load("codes.npy")
+    np.save("more.npy", codes[:2])
+    assert "give its model with --model" in stderr_line(run("index", "known.mhx", "--add=more.npy"))
+    assert "--model" not in run("index", "known.mhx", "--add=more.npy", "--model=model.mhash").stderr
+
+
 def test_index_uses_all_bits_of_the_bytes_without_a_length() -> None:
     run("index", "codes.npy", "-o", "new.mhx")
     assert HammingIndex.load("new.mhx").n_bits == 16

@@ -266,11 +266,15 @@ def test_options_given_to_one_recipe_do_not_reach_the_next():
     assert recipe("imh-le-random").base.size > 7
 
 
-def test_an_unknown_recipe_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"no recipe 'imh-tsn' \(did you mean 'imh-tsne'\?\).*imh-le-b"):
+def test_an_unknown_recipe_or_parameter_is_answered_with_close_names():
+    with pytest.raises(ValueError, match=r"'imh-tsn': did you mean 'imh-tsne' or .*\? recipe_names"):
         recipe("imh-tsn")
-    with pytest.raises(ValueError, match="no recipe 'zzz': the recipes are imh-tsne"):
+    with pytest.raises(ValueError, match="no recipe 'zzz': recipe_names"):
         recipe("zzz")
+    with pytest.raises(ValueError, match=r"'itq' has no parameter 'bits' \(did you mean 'n_bits'\?\): its"):
+        recipe("itq", bits=64)
+    with pytest.raises(ValueError, match=r"has no parameter 'basis__size': its parameters are .*base"):
+        recipe("imh-tsne", basis__size=64)
 
 
 def test_rows_in_another_order_are_coded_in_that_order(digits, small):

@@ -14,6 +14,7 @@ import pytest
 from html_elements import Elements
 from typer.testing import CliRunner
 
+from manihash.advice.candidates import MANIFOLD, OTHER
 from manihash.codes import pack, unpack
 from manihash.datasets import Dataset, load_dataset
 from manihash.demo import measure
@@ -248,6 +249,13 @@ def test_every_recipe_has_a_look_of_its_own() -> None:
     looks = [plots.look(name) for name in recipe_names()]
     assert len(set(looks)) == len(looks)
     assert plots.look("imh-tsne") == looks[recipe_names().index("imh-tsne")]
+
+
+def test_no_two_curves_of_a_plot_have_one_color_if_it_asks_for_that() -> None:
+    looks = [plots.look(name) for name in (*faiss_peers.PEERS, *MANIFOLD, *OTHER)]
+    own = plots.in_own_colors(looks)
+    assert len({look.color for look in looks}) < len(looks) == len({look.color for look in own})
+    assert [look.marker for look in own] == [look.marker for look in looks]
 
 
 def test_names_of_lines_keep_their_distance_and_their_order() -> None:

@@ -7,6 +7,7 @@ from manihash.advice.candidates import Measured
 from manihash.advice.relevance import Relevance
 from manihash.advice.sample import Sample
 from manihash.advice.scores import Purpose, f1_within
+from manihash.search.faiss_peers import PEER_TITLES
 
 
 def record(measured: Measured, purpose: Purpose, fit_all: float) -> dict[str, Any]:
@@ -65,8 +66,7 @@ def reasons(
     score = purpose.score(best) or 0.0
     ours = [m for m in found if not m.candidate.is_peer]
     scored = [(purpose.score(m) or 0.0, m) for m in ours if purpose.score(m) is not None]
-    texts = [] if peer is None else [_peer_text(peer, purpose)]
-    texts += [
+    texts = [
         f"Use {best.candidate.recipe} with {best.candidate.n_bits} bits ({best.bytes_per_row} bytes per "
         f"row): its {purpose.measure} is {score:.3f} on the sample."
     ]
@@ -76,6 +76,7 @@ def reasons(
         texts.append(
             f"The next best of the same length is {second.candidate.recipe} with {second_score:.3f}."
         )
+    texts += [] if peer is None else [_peer_text(peer, purpose)]
     texts.append(relevance.text)
     texts.append(_radius_text(best, purpose, sample))
     longer = [
@@ -92,10 +93,9 @@ def reasons(
 def _peer_text(peer: Measured, purpose: Purpose) -> str:
     """Why a quantizer of FAISS serves the goal better."""
     return (
-        f"For this goal alone, use {peer.candidate.recipe.removeprefix('faiss-').upper()} in FAISS with "
-        f"{peer.bytes_per_row} bytes per row: its {purpose.measure} is {purpose.score(peer):.3f}. It ranks "
-        "by estimated distances, so it has no look-up within a radius, and databases of bits cannot store "
-        "it. For codes of bits:"
+        f"For this goal alone, {PEER_TITLES[peer.candidate.recipe]} with {peer.bytes_per_row} bytes per row "
+        f"is better: its {purpose.measure} is {purpose.score(peer):.3f}. It ranks by estimated distances, so "
+        "it has no look-up within a radius, and databases of bits cannot store it."
     )
 
 

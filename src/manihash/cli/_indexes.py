@@ -47,6 +47,9 @@ def changed_index(
         hasher = _inputs.load_hasher(model)
         check_model(path, index, hasher, model)
         index.made_by = hasher.lineage_["id"] if add is not None else index.made_by
+    elif add is not None and index.made_by is not None:
+        text = f"{path} holds codes of the model {index.made_by}, and {add} does not say which model made it"
+        print_message("note", f"{text}: give its model with --model to check that they match", "yellow")
     if remove is not None:
         index.remove(_inputs.read_ids(remove).reshape(-1))
     if add is not None:

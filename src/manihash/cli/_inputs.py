@@ -35,7 +35,9 @@ def read_vectors(path: str) -> "NDArray[Any]":
     array = _tables.read(path)
     if array.ndim < 2 or 0 in array.shape:
         raise ValueError(
-            f"{path} holds an array of shape {array.shape}: expected one vector per row, shape (n, d). "
+            f"{path} holds no rows, an array of shape {array.shape}: give a file with at least one vector"
+            if len(array.shape) > 1 and array.shape[0] == 0
+            else f"{path} holds an array of shape {array.shape}: expected one vector per row (n, d). "
             "Reshape it, or give another file"
         )
     return array.reshape(len(array), -1)

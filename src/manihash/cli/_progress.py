@@ -51,8 +51,9 @@ class ProgressLines(logging.Handler):
 
     interval = 30.0  # seconds
 
-    def __init__(self) -> None:
+    def __init__(self, bar: ProgressBar) -> None:
         super().__init__(logging.DEBUG)
+        self._bar = bar  # knows the current task
         self._stage, self._first, self._began = "", 0, 0.0
         self._next = time.monotonic() + self.interval
 
@@ -69,7 +70,8 @@ class ProgressLines(logging.Handler):
         if done > self._first:
             left = (now - self._began) / (done - self._first) * (total - done)
             text += f", about {left / 60:,.0f} min left" if left > 90 else f", about {left:,.0f} s left"
-        print_message(stage, f"{text} ({detail})" if detail else text, "bold")
+        title = f"{self._bar.task}: {stage}" if self._bar.task else stage
+        print_message(title, f"{text} ({detail})" if detail else text, "bold")
 
 
 class _Messages(logging.Handler):
@@ -115,7 +117,7 @@ def progress_shown(quiet: bool, notes: list[str] | None = None) -> Iterator[Prog
     library.addHandler(warning)
     noted.addHandler(note)
     noted.setLevel(logging.INFO)
-    shower = handler if shown else ProgressLines()
+    shower = handler if shown else ProgressLines(handler)
     if not quiet:
         progress.addHandler(shower)
         progress.setLevel(logging.DEBUG)

@@ -34,6 +34,13 @@ _COLUMNS = {  # key of a record: heading, format
     "search_us_per_query": ("search µs", "{:.1f}"),
 }
 
+_LEGEND = (
+    "score: the measure of the goal, named below; MAP, P@10: relevant rows in the whole ranking, and among "
+    "the first ten; R@10: the ten nearest rows among the first ten, rescored: among the first hundred; rows, "
+    "recall, empty: rows of the sample within the radius, share of the ten nearest among them, queries "
+    "without an answer; bytes: per row; fit: of the sample; encode: per row; search: per query"
+)
+
 
 def choose(
     vectors: Annotated[
@@ -201,6 +208,7 @@ def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool) -> N
         print_json(document)
         return
     print_result(_table(choice))
+    print_result(Text(_LEGEND, style="dim"))
     print_result(Text(f"\n{choice}\n"))
     print_result(
         Text(f"manihash fit {vectors} --recipe {choice.recipe} --bits {choice.n_bits} -o model.mhash")

@@ -1,4 +1,4 @@
-"""manihash index: write codes to an index file, or verify an index file."""
+"""manihash index: write codes to an index file, add or remove rows, or verify an index file."""
 
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +21,7 @@ def index(
         typer.Argument(
             metavar="CODES",
             help="File of codes from [bold]manihash encode[/] or another source, one row of bytes per code; "
-            "with --verify an index file.",
+            "with --add, --remove or --verify an index file.",
         ),
     ],
     out: Annotated[
@@ -75,8 +75,9 @@ def index(
     existing file is replaced only when the new one is complete.
 
     With --add and --remove, CODES is an index file. It is changed in place, or
-    written to -o. With --model, the added codes must be codes of a model that
-    goes with the model of the index: the same, or one that was updated from it.
+    written to -o. Give the model of the added codes with --model: it must be the
+    model of the index, or one that was updated from it. A file of codes does not
+    say which model made them.
 
     Examples:
 

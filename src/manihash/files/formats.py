@@ -142,7 +142,9 @@ def open_vectors(
     _check_real(path, X.dtype)
     if len(X.shape) < 2 or 0 in X.shape:
         raise DataFileError(
-            f"{path} holds an array of shape {X.shape}: expected one vector per row (n, d). "
+            f"{path} holds no rows, an array of shape {X.shape}: give a file with at least one vector"
+            if X.shape[0] == 0
+            else f"{path} holds an array of shape {X.shape}: expected one vector per row (n, d). "
             "Reshape it, or give another file"
         )
     if isinstance(X, np.memmap) and not X.dtype.isnative:

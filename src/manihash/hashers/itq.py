@@ -88,7 +88,7 @@ class ITQ(LinearHasher):
         return d
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as LSH or IMH")
+        check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as SignQuantizer or LSH")
         rows = rows.cached()
         stats = moments(rows)
         self.variances_, P = leading_eigenvectors(stats.covariance, self.n_bits)

@@ -67,7 +67,7 @@ class PCAH(LinearHasher):
         return d
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as LSH or IMH")
+        check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as SignQuantizer or LSH")
         stats = moments(rows)
         self.variances_, self.projection_ = leading_eigenvectors(stats.covariance, self.n_bits)
         self.offset_ = stats.mean @ self.projection_

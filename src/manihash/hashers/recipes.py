@@ -223,11 +223,23 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     LSH(center=False, normalize=True)
     """
     if name not in RECIPES:
-        close = get_close_matches(str(name).lower(), RECIPES, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"no recipe {name!r}{hint}: the recipes are {', '.join(RECIPES)}")
+        close = " or ".join(map(repr, get_close_matches(str(name).lower(), RECIPES)))
+        hint = f"did you mean {close}? " if close else ""
+        raise ValueError(f"no recipe {name!r}: {hint}recipe_names() lists all {len(RECIPES)}")
     hasher: Hasher = clone(RECIPES[name].make())
+    _check_names(name, params, list(hasher.get_params(deep=False)))
     return hasher.set_params(n_bits=n_bits, random_state=random_state, **params)
+
+
+def _check_names(name: str, params: dict[str, Any], known: list[str]) -> None:
+    """Raise for a parameter that a recipe does not have; set_params checks the names of its parts."""
+    for given in params:
+        if given.partition("__")[0] not in known:
+            close = get_close_matches(given, known, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(
+                f"recipe {name!r} has no parameter {given!r}{hint}: its parameters are {', '.join(known)}"
+            )
 
 
 def recipe_of(hasher: Any) -> tuple[str, dict[str, Any]] | None:

@@ -10,7 +10,7 @@ from manihash.report import curves, page
 from manihash.report.section import Curve, Plot, Value
 
 _SECTIONS = {"advice": "Advice", "trade-off": "Trade-off", "candidates": "Candidates", "facts": "Protocol"}
-_COLUMNS = {  # key of a record: heading, format
+_QUALITY = {  # key of a record: heading, format
     "score": ("score", "{:.3f}"),
     "map": ("MAP", "{:.3f}"),
     "nearest_map": ("MAP, nearest", "{:.3f}"),
@@ -19,6 +19,8 @@ _COLUMNS = {  # key of a record: heading, format
     "recall_at_10_rescored": ("R@10 rescored", "{:.3f}"),
     "recall_at_100": ("R@100", "{:.3f}"),
     "recall_at_100_rescored": ("R@100 rescored", "{:.3f}"),
+}
+_COST = {
     "radius": ("radius", "{}"),
     "returned": ("rows within", "{:,.0f}"),
     "lookup_recall": ("recall within", "{:.3f}"),
@@ -35,7 +37,6 @@ _COLUMNS = {  # key of a record: heading, format
 def choice_page(choice: Choice, name: str, made: date) -> str:
     """The page as HTML; ``name`` is that of the vectors."""
     measured = [row for row in choice.table if row["score"] is not None]
-    shown = {key: column for key, column in _COLUMNS.items() if any(key in row for row in measured)}
     return page.render(
         "manihash.report",
         "choice.html",
@@ -44,8 +45,8 @@ def choice_page(choice: Choice, name: str, made: date) -> str:
         navigation=_SECTIONS.items(),
         reasons=choice.reasons[1:],
         plots=_plots(choice, measured),
-        head=["candidate", *(heading for heading, _ in shown.values())],
-        rows=[_row(choice, row, shown) for row in measured],
+        quality=_table(choice, measured, _QUALITY),
+        cost=_table(choice, measured, _COST),
         left_out=[
             f"{row['recipe']}, {row['n_bits']} bits: {row['reason']}"
             for row in choice.table
@@ -61,6 +62,15 @@ def choice_page(choice: Choice, name: str, made: date) -> str:
             "Made": f"by manihash {__version__} on {made.isoformat()}",
         },
     )
+
+
+def _table(
+    choice: Choice, measured: Sequence[dict[str, Any]], columns: dict[str, tuple[str, str]]
+) -> tuple[list[str], list[list[str]]]:
+    """The head and the rows of a table of all candidates, with the columns that were measured."""
+    shown = {key: column for key, column in columns.items() if any(key in row for row in measured)}
+    head = ["candidate", *(heading for heading, _ in shown.values())]
+    return head, [_row(choice, row, shown) for row in measured]
 
 
 def _row(choice: Choice, row: dict[str, Any], shown: dict[str, tuple[str, str]]) -> list[str]:
@@ -89,7 +99,7 @@ def _plot(
         drawn.append(
             Curve(name, name, tuple(x for _, x, _ in points), tuple(Value(score) for _, _, score in points))
         )
-    plot = Plot(key, "", x_label, y_label, tuple(drawn), log_x=log_x)
+    plot = Plot(key, "", x_label, y_label, tuple(drawn), log_x=log_x, own_colors=True)
     caption = "One curve per candidate, one point per code length. Up and to the left is better."
     alt = f"{y_label} against {x_label}; the numbers are in the table below"
     return {"svg": curves.draw(plot).svg, "alt": alt, "caption": caption}

@@ -75,7 +75,7 @@ def draw(plot: Plot) -> Drawn:
         figure = plots.new_figure(*_size(plot), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)
         axes = figure.subplots()
-        styles = _styles(plot.curves)
+        styles = _styles(plot.curves, own_colors=plot.own_colors)
         for i, (curve, style) in enumerate(zip(plot.curves, styles, strict=True)):
             _draw_curve(axes, curve, style, i, len(plot.curves), plot.log_y)
         level_styles = [{"color": plots.INK, "ls": dash, "lw": 1.2} for dash in _LEVEL_DASHES]
@@ -103,11 +103,12 @@ def _size(plot: Plot) -> tuple[float, float]:
     return _WIDTH + more, max(_HEIGHT, 0.8 + len(names) * _NAME_GAP * 3.2)
 
 
-def _styles(curves: Sequence[Curve]) -> list[_Style]:
+def _styles(curves: Sequence[Curve], *, own_colors: bool = False) -> list[_Style]:
+    """The style of each curve; with ``own_colors``, a color of the plot belongs to one curve."""
     seen: Counter[plots.Look] = Counter()
     styles = []
-    for curve in curves:
-        look = plots.look(curve.method)
+    looks = [plots.look(curve.method) for curve in curves]
+    for look in plots.in_own_colors(looks) if own_colors else looks:
         again = seen[look]
         seen[look] += 1
         styles.append(_Style(look.color, look.marker, _DASHES[again % len(_DASHES)], again % 2 == 1))

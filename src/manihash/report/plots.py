@@ -18,6 +18,7 @@ _COLORS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"),
     *("#56B4E9", "#6B6B6B", "#A08A00", "#882255", "#332288"),
 )
+_MORE_COLORS = ("#44AA99", "#AA4499", "#661100", "#88CC00", "#000000")  # for plots of more curves
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "d", "p")
 INK = "#1b1f24"
 _SETTINGS = {
@@ -77,6 +78,18 @@ def _looks() -> dict[str, Look]:
             if (next_look := Look(*next(free))) not in looks.values():
                 looks[name] = next_look
     return looks
+
+
+def in_own_colors(looks: Sequence[Look]) -> list[Look]:
+    """The looks, with another color for each whose color an earlier one has, while there are colors."""
+    free = [color for color in (*_COLORS, *_MORE_COLORS) if color not in {look.color for look in looks}]
+    used: set[str] = set()
+    found = []
+    for look in looks:
+        color = free.pop(0) if look.color in used and free else look.color
+        used.add(color)
+        found.append(Look(color, look.marker))
+    return found
 
 
 def plane(

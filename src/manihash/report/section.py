@@ -69,6 +69,7 @@ class Plot:
     levels: tuple[tuple[str, float], ...] = ()
     log_x: bool = False
     log_y: bool = False
+    own_colors: bool = False  # two curves of the plot never have one color
 
 
 @dataclass(frozen=True)
