@@ -49,12 +49,12 @@ test-extras: .venv/.extras-ready ## run the tests of the optional parts, with re
 CASES ?= 2000
 fuzz: setup ## more cases of the generated tests than make test runs: make fuzz CASES=10000
 	MANIHASH_CASES=$(CASES) $(BIN)/python -m pytest -q tests/campaigns tests/web/test_openapi.py
-	MANIHASH_KILLS=20 $(BIN)/python -m pytest -q tests/web/test_rows.py -k kill_9
 
 KILLS ?= 200
 ROUNDS ?= 300
 torture: setup ## kill commands at random moments, fill the disk, threads beside each other: make torture KILLS=200 ROUNDS=300
 	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_kill.py
+	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/web/test_rows.py -k kill_9
 	MANIHASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/campaigns/test_threads.py
 
 check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples

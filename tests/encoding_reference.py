@@ -89,7 +89,8 @@ def kernel(Z: Prepared, rounding: float) -> tuple[np.ndarray, np.ndarray]:
     distance = cdist(Z.rows, points)
     moved = 2 * distance * np.linalg.norm(Z.error, axis=1)[:, None] + rounding * distance**2
     exponent = model.gamma_ * (moved + FLOAT64 * lengths)
-    error = (K * np.expm1(np.minimum(exponent, 700)) + rounding * K) @ np.abs(model.weights_)
+    underflow = np.finfo(np.float32 if rounding == FLOAT32 else np.float64).tiny
+    error = (K * np.expm1(np.minimum(exponent, 700)) + rounding * K + underflow) @ np.abs(model.weights_)
     return K @ model.weights_ - model.offset_, error + rounding * np.abs(model.offset_)
 
 

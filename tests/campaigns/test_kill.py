@@ -10,18 +10,28 @@ import time
 import numpy as np
 import pytest
 
-from manihash import HammingIndex, open_store, recipe
+from manihash import HammingIndex, create_store, open_store, recipe
 
 killed_command = pytest.importorskip("killed_command", reason="needs processes that can be forked")
 
-KILLS = int(os.environ.get("MANIHASH_KILLS", "4"))
+KILLS = int(os.environ.get("MANIHASH_KILLS", "6"))
 FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
-TARGETS = {"fit": "new.mhash", "encode": "codes.npy", "index": "codes.mhx", "export": "codes.faiss"}
+TARGETS = {
+    "fit": ["new.mhash"],
+    "encode": ["codes.npy"],
+    "index": ["codes.mhx"],
+    "export": ["codes.faiss"],
+    "update": ["imh2.mhash", "old.npy"],
+    "update index and store": ["imh2.mhash", "old.mhx", "old.faiss"],
+}
+UPDATE = ["update", "imh.mhash", "more.npy", "--vectors", "some.npy", "--max-changed=0.5", "-o", "imh2.mhash"]
 COMMANDS = {
     "fit": ["fit", "X.npy", "--recipe=itq", "--bits=16", "--seed=1", "-o", "new.mhash"],
     "encode": ["encode", "model.mhash", "X.npy", "-o", "codes.npy"],
     "index": ["index", "made.npy", "--model", "model.mhash", "-o", "codes.mhx"],
     "export": ["export", "made.npy", "--bits=128", "--to", "codes.faiss"],
+    "update": [*UPDATE, "--codes", "old.npy"],
+    "update index and store": [*UPDATE, "--codes", "old.mhx", "--store", "old.faiss"],
 }
 
 
@@ -37,6 +47,7 @@ def states(tmp_path_factory):
     recipe("itq", n_bits=8, random_state=0).fit(X[:500]).save(before / "new.mhash")
     np.save(before / "codes.npy", np.zeros((3, 2), np.uint8))
     HammingIndex(np.zeros((3, 16), np.uint8), 128).save(before / "codes.mhx")
+    prepare_update(before)
     after = tmp_path_factory.mktemp("after") / "work"
     shutil.copytree(before, after)
     seconds = {}
@@ -44,26 +55,48 @@ def states(tmp_path_factory):
         start = time.monotonic()
         assert killed_command.run_killed(after, args, None) == 0, name
         seconds[name] = time.monotonic() - start
+        assert all(content(before, target) != content(after, target) for target in TARGETS[name])
     return before, after, seconds
 
 
-def content(folder, name):
-    """The bytes of the target of a command; None if it does not exist, or is a store without rows."""
-    path = folder / TARGETS[name]
+def prepare_update(folder):
+    """Write a model with base points, its codes as a file, an index and a store, and vectors that are new."""
+    rng = np.random.default_rng(1)
+    centers = 1.5 * rng.normal(size=(6, 10))
+    some = (centers[rng.integers(4, size=2000)] + rng.normal(size=(2000, 10))).astype(np.float32)
+    np.save(folder / "some.npy", some)
+    more = (centers[rng.integers(4, 6, size=300)] + rng.normal(size=(300, 10))).astype(np.float32)
+    np.save(folder / "more.npy", more)
+    hasher = recipe("imh-tsne", n_bits=16, random_state=0)
+    hasher.set_params(base__size=40, embedding__perplexity=5, embedding__n_iter=50).fit(some)
+    hasher.save(folder / "imh.mhash")
+    codes = hasher.encode(some)
+    np.save(folder / "old.npy", codes)
+    index = HammingIndex(codes, 16)
+    index.made_by = hasher.lineage_["id"]
+    index.save(folder / "old.mhx")
+    with create_store(str(folder / "old.faiss"), 16) as store:
+        store.add(codes, np.arange(len(codes)))
+
+
+def content(folder, target):
+    """The bytes of a target; None if it does not exist. A store: its codes, None if it has no rows."""
+    path = folder / target
     if not path.exists():
         return None
-    if name == "export":
+    if target.endswith(".faiss"):
         with open_store(str(path)) as store:
-            if not len(store):
-                return None
+            return store.get(np.arange(len(store))).tobytes() if len(store) else None
     return path.read_bytes()
 
 
 def check(folder, name, before, after):
-    """The target is old or new; the same command completes it, and no other file is left."""
-    assert content(folder, name) in (content(before, name), content(after, name))
+    """Each target is old or new; the same command completes them, and no other file is left."""
+    for target in TARGETS[name]:
+        assert content(folder, target) in (content(before, target), content(after, target)), target
     assert killed_command.run_killed(folder, COMMANDS[name], None) == 0
-    assert content(folder, name) == content(after, name)
+    for target in TARGETS[name]:
+        assert content(folder, target) == content(after, target), target
     assert {path.name for path in folder.iterdir()} <= {path.name for path in after.iterdir()}
 
 
@@ -85,7 +118,8 @@ def test_a_full_disk_leaves_the_old_state(states, tmp_path, seed):
     name = list(COMMANDS)[seed % len(COMMANDS)]
     folder = tmp_path / "work"
     shutil.copytree(before, folder)
-    size = (after / TARGETS[name]).stat().st_size
+    size = max((after / target).stat().st_size for target in TARGETS[name])
     assert killed_command.run_limited(folder, COMMANDS[name], int(rng.integers(size))) == 2
-    assert content(folder, name) == content(before, name)
+    target = max(TARGETS[name], key=lambda target: (after / target).stat().st_size)
+    assert content(folder, target) == content(before, target)
     check(folder, name, before, after)

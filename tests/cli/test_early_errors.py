@@ -77,8 +77,82 @@ def test_a_single_number_is_refused_as_codes():
     assert "got 0-D" in stderr_line(run("export", "one.npy", "--to=codes.faiss", code=2))
 
 
-def test_a_name_that_is_too_long_is_refused_before_the_work():
-    assert "too long" in stderr_line(run("fit", "X.npy", "-o", "x" * 251, code=2))
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fit", "X.npy", "-o", "x" * 251],
+        ["encode", "m.mhash", "X.npy", "-o", "x" * 247 + ".npy"],  # its part file has a longer name
+        ["index", "c.npy", "-o", "x" * 247 + ".mhx"],
+    ],
+)
+def test_a_name_that_is_too_long_is_refused_before_the_work(command, monkeypatch):
+    X = np.load("X.npy")
+    LSH(8).fit(X).save("m.mhash")
+    np.save("c.npy", LSH(8).fit(X).encode(X))
+    for name in ("read_vectors", "load_hasher", "read_codes"):
+        monkeypatch.setattr(f"manihash.cli._inputs.{name}", None)
+    assert "too long. Give a shorter name" in stderr_line(run(*command, code=2))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export", "X.npy", "postgres://me:hunter2@host/db", "--to=a.faiss"],
+        ["postgres://me:hunter2@host/db"],
+        ["data", "postgres://me:hunter2@host/db"],
+        ["export", "X.npy", "--to=a.faiss", "--batch=postgres://me:hunter2@host/db"],
+        ["export", "X.npy", "--too=postgres://me:hunter2@host/db"],
+        ["stats", "X.npy", "host=a password=hunter2"],
+    ],
+)
+def test_usage_errors_do_not_print_passwords(command):
+    assert "hunter2" not in run(*command, code=2).output
+
+
+NOT_UTF8 = os.fsdecode(b"\xff")
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are Unicode")
+def test_names_that_are_not_utf8_are_read_written_and_shown():
+    os.rename("X.npy", f"{NOT_UTF8}.npy")
+    fit = ["fit", f"{NOT_UTF8}.npy", "--recipe=lsh", "--bits=8", "-o", f"{NOT_UTF8}.mhash"]
+    assert process(fit).returncode == 0
+    done = process(["encode", f"{NOT_UTF8}.mhash", f"{NOT_UTF8}.npy", "-o", f"{NOT_UTF8}c.npy", "--json"])
+    assert json.loads(done.stdout)["codes"] == f"{NOT_UTF8}c.npy"
+    assert os.path.exists(f"{NOT_UTF8}c.npy")
+    done = process(["info", f"{NOT_UTF8}missing.mhash"])
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+    assert b"missing.mhash" in done.stderr
+
+
+@pytest.mark.parametrize("moment", ["manihash.cli._app", "numpy", "sklearn.base"])
+def test_ctrl_c_during_an_import_is_reported(moment):
+    code = (
+        "import builtins, sys\n"
+        "from manihash.cli import main\n"
+        "import_module = builtins.__import__\n"
+        "def interrupted(name, *args, **options):\n"
+        f"    if name == {moment!r}:\n"
+        "        raise KeyboardInterrupt\n"
+        "    return import_module(name, *args, **options)\n"
+        "builtins.__import__ = interrupted\n"
+        "sys.argv = ['manihash', 'fit', 'X.npy', '--recipe=itq', '--bits=4', '-o', 'a.mhash']\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == b"error: interrupted; nothing was written\n"
+
+
+def test_ctrl_c_while_the_commands_are_put_together_is_reported():
+    code = (
+        "import sys, typer.main\nfrom manihash.cli import main\n"
+        "def interrupted(*args, **options):\n    raise KeyboardInterrupt\n"
+        "typer.main.get_command = interrupted\nsys.argv = ['manihash', 'info']\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"error: interrupted; nothing was written\n")
 
 
 def test_an_ascii_terminal_gets_the_whole_table():

@@ -65,19 +65,19 @@ def test_the_codes_that_change_are_replaced_in_a_store() -> None:
 
 
 @pytest.mark.usefixtures("living")
-@pytest.mark.parametrize("step", ["model", "codes", "delete", "add"])
+@pytest.mark.parametrize("step", ["model", "codes", "store", "block"])
 def test_an_interrupted_update_is_completed_by_the_same_command(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("faiss")
-    from manihash import Store, open_store
+    from manihash import open_store
 
     run("export", "codes.npy", "--bits", "16", "--to", "codes.faiss")
     command = [*UPDATE, *LOOSE, "--codes", "codes.mhx", "--store", "codes.faiss"]
     with monkeypatch.context() as patch:
-        stop = _stop_after if step in ("delete", "model") else _stop_before
+        stop = _stop_after if step in ("block", "model") else _stop_before
         place = {"model": (stored_codes, "check_origin"), "codes": (HammingIndex, "save")}
-        target, name = place.get(step, (Store, step))
+        target, name = place.get(step, (stored_codes, "put_codes"))
         patch.setattr(target, name, stop(getattr(target, name)))
         run(*command, code=130)
     run(*command)

@@ -17,6 +17,7 @@ from manihash.stores import (
     mask_password,
     open_store,
 )
+from manihash.stores.export import put_codes
 
 N = 1000
 BATCHED = [engine for engine in DATABASES if engine != "faiss"]
@@ -306,3 +307,29 @@ def test_the_error_for_a_server_that_is_down_does_not_contain_the_password(codes
         assert "does not respond" in result.stderr
         assert "secret" not in result.output
         assert "Traceback" not in result.output
+
+
+def test_codes_are_put_under_old_and_new_ids(address):
+    codes = repeated_codes(30, 16)
+    with create_store(address, 16) as store:
+        store.add(codes[:20], np.arange(20))
+        put_codes(store, codes[10:] ^ 1, np.arange(10, 30))
+        assert store.count() == 30
+        np.testing.assert_array_equal(store.get(np.arange(30)), np.concatenate([codes[:10], codes[10:] ^ 1]))
+
+
+@pytest.mark.parametrize("database", ["faiss", pytest.param("postgres", marks=pytest.mark.extra)])
+def test_put_codes_that_is_interrupted_leaves_the_old_rows(tmp_path, database, monkeypatch):
+    codes = repeated_codes(30, 16)
+    with create_store(new_address(database, tmp_path), 16) as store:
+        store.add(codes, np.arange(30))
+        name = "_replace" if database == "faiss" else "add"
+        with monkeypatch.context() as patch:
+            patch.setattr(type(store._driver), name, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                put_codes(store, codes ^ 1, np.arange(30))
+        np.testing.assert_array_equal(store.get(np.arange(30)), codes)
+
+
+def interrupted(*args):
+    raise KeyboardInterrupt

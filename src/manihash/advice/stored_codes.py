@@ -11,6 +11,7 @@ import numpy as np
 
 from manihash.hashers._hasher import Hasher
 from manihash.search.index import HammingIndex
+from manihash.stores.export import put_codes
 from manihash.stores.store import Store
 from manihash.types import Codes, Ids, Mask
 
@@ -95,10 +96,8 @@ def update_store(store: Store, hasher: Hasher, X: Any, ids: Ids) -> int:
         present = store.has(numbers)
         different = ~present
         different[present] = (store.get(numbers[present]) != block[present]).any(axis=1)
-        if (present & different).any():  # if it is interrupted here, these rows are missing in the next run
-            store.delete(numbers[present & different])
         if different.any():
-            store.add(block[different], numbers[different])
+            put_codes(store, np.ascontiguousarray(block[different]), numbers[different])
         changed += int(different.sum())
         start += len(block)
     return changed

@@ -11,9 +11,9 @@ def main() -> None:
         from manihash.cli._output import prepare_streams
 
         prepare_streams()
-    except KeyboardInterrupt:
+        with internal_errors_reported():
+            app()
+    except KeyboardInterrupt:  # before a command runs, which reports it itself
         if sys.stderr is not None:
             sys.stderr.write("error: interrupted; nothing was written\n")
         sys.exit(130)
-    with internal_errors_reported():
-        app()

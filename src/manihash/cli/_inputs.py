@@ -1,5 +1,6 @@
 """Read the input files of the commands, and check their options and output files."""
 
+import errno
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,9 +154,10 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
         with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", suffix=".part", dir=target.parent):
             pass
     except OSError as error:
-        raise type(error)(
-            f"cannot write {target}: {error.strerror}. Give a file in an existing, writable folder"
-        ) from error
+        remedy = "Give a file in an existing, writable folder"
+        if error.errno == errno.ENAMETOOLONG:
+            remedy = "Give a shorter name: temporary files beside it add 15 characters"
+        raise type(error)(f"cannot write {target}: {error.strerror}. {remedy}") from error
 
 
 def check_npz_output(path: Path | None, *inputs: Path | str | None) -> None:

@@ -87,7 +87,10 @@ class Driver(Protocol):
         """Keep other writers out during a change, and see the newest state of the store."""
 
     def add(self, codes: Codes, ids: Ids) -> None:
-        """Insert new rows: all of them, or none if it fails."""
+        """Insert new rows: all of them, or none if it fails.
+
+        A driver whose ``writing`` is no transaction may have a method ``put`` that replaces rows in one step.
+        """
 
     def search(self, queries: Codes, k: int) -> list[Matches]:
         """Return the k nearest codes of each query."""

@@ -103,6 +103,23 @@ def export_codes(
     return ExportResult(len(rows), added, count)
 
 
+def put_codes(store: Store, codes: Codes, ids: Ids) -> None:
+    """Write codes under ids that may be in the store already.
+
+    A FAISS file and PostgreSQL hold all old rows or all new ones if it is interrupted. LanceDB and Milvus can
+    be without the rows then, until they are put again.
+    """
+    driver = store._driver
+    with driver.writing():
+        if hasattr(driver, "put"):
+            driver.put(codes, ids)
+            return
+        stored = store._fetch(ids)[0]
+        if len(stored):
+            driver.delete(stored)
+        driver.add(codes, ids)
+
+
 def _add(store: Store, codes: Codes, ids: Ids, batch: int) -> int:
     """Add the missing rows, compare the others, and return the number of rows added."""
     added, done, n = 0, 0, len(codes)

@@ -95,6 +95,12 @@ class FaissFile:
         kept = ~is_in(self._content.ids, ids)
         self._replace(self._content.codes[kept], self._content.ids[kept])
 
+    def put(self, codes: Codes, ids: Ids) -> None:
+        """Rewrite the file once, with these codes instead of those that it has under these ids."""
+        kept = ~np.isin(self._content.ids, ids)
+        old = self._content.codes[kept], self._content.ids[kept]
+        self._replace(np.concatenate([old[0], codes]), np.concatenate([old[1], ids]))
+
     def search(self, queries: Codes, k: int) -> list[Matches]:
         """Return the k nearest of each query, found by a HammingIndex."""
         self._refresh()

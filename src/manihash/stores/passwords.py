@@ -11,7 +11,7 @@ _USER = re.compile(
 )
 _OPTION = re.compile(r"([^?&;#\s=]+)(\s*=\s*)('[^']*'|[^&;#\s]*)")
 
-_WORD = re.compile(r"[^\s'\"]+")
+_WORD = re.compile(r"[\w+.-][^\s'\"]*")  # without an opening bracket before it
 
 
 def mask_password(url: str) -> str:
