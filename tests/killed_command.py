@@ -7,9 +7,10 @@ import signal
 import sys
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(
-    ["manihash.cli._app", "manihash.cli._errors", "sklearn.base", "manihash.search"]
-)
+COMMAND = ["manihash.cli._app", "manihash.cli._errors", "sklearn.base", "manihash.search"]
+PARTS = ["hashers.recipes", "advice.stored_codes", "files.formats", "datasets"]
+# What commands import takes longer than their work.
+CONTEXT.set_forkserver_preload([*COMMAND, *(f"manihash.{part}" for part in PARTS)])
 
 
 def _work(folder, args, file_limit, ready):

@@ -97,7 +97,7 @@ class FaissFile:
 
     def put(self, codes: Codes, ids: Ids) -> None:
         """Rewrite the file once, with these codes instead of those that it has under these ids."""
-        kept = ~np.isin(self._content.ids, ids)
+        kept = ~is_in(self._content.ids, ids)
         old = self._content.codes[kept], self._content.ids[kept]
         self._replace(np.concatenate([old[0], codes]), np.concatenate([old[1], ids]))
 
