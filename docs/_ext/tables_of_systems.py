@@ -192,6 +192,27 @@ def explore(read: Read) -> list[str]:
     return lines(["", ""], rows)
 
 
+def serve(read: Read) -> list[str]:
+    """Requests per second and latencies of servers; a note before the first run."""
+    found = read("serve").get("load")
+    if found is None:
+        return ["Not measured yet: `make bench-serve` does it."]
+    forms = {"server": "", "queries": "", "clients": "", "per_second": ",.0f", "share_of_constant": ".2f"}
+    forms |= {"p50_ms": ".2f", "p99_ms": ".2f", "p99_over_p50": ".1f"}
+    found = sorted(found, key=lambda each: (each["queries"], each["clients"]))
+    head = [
+        "server",
+        "queries",
+        "clients",
+        "requests / s",
+        "share of constant",
+        "p50, ms",
+        "p99, ms",
+        "ratio",
+    ]
+    return lines(head, [[format(each[key], form) for key, form in forms.items()] for each in found])
+
+
 def duplicates(read: Read) -> list[str]:
     """Planted copies found by codes and vectors, beside FAISS."""
     source = read("duplicates")
