@@ -85,7 +85,10 @@ format: .venv/.check-ready ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## time fit and encode as multiples of the bare product, and compare with scikit-learn and FAISS (needs MNIST, photo-sift1m)
+bench: setup ## time encode, fit and search of MNIST beside their targets, for AVX2 and the kernels of this machine (ten minutes)
+	$(BIN)/python benchmarks/speed.py
+
+bench-fit: setup ## time fit and encode as multiples of the bare product, and compare with scikit-learn and FAISS (needs MNIST, photo-sift1m)
 	$(BIN)/python benchmarks/fit.py
 
 bench-choose: setup ## compare what choose recommends with the best candidate on the full sets (needs MNIST, CIFAR-10 GIST, photo-sift1m)

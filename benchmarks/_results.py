@@ -42,7 +42,7 @@ BENCHMARKS = {  # by the name of the file of results
     "cifar10-gist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "duplicates": Benchmark("make bench-duplicates", ("search", "hashers/itq.py")),
     "explore": Benchmark("make bench-explore", ("web/explore", "web/server.py")),
-    "fit": Benchmark("make bench", SPEED),
+    "fit": Benchmark("make bench-fit", SPEED),
     "h200": Benchmark("make bench-gpu", ("compute", "rows", "search/tensor_index.py")),
     "hybrid": Benchmark("make bench-hybrid", HYBRIDS),
     "large": Benchmark("make bench-quality", (*CODES, "hashers/hybrid.py")),
@@ -54,6 +54,7 @@ BENCHMARKS = {  # by the name of the file of results
     "scale": Benchmark("make bench-scale", (*SPEED, "files/resumable.py", "cli/encode.py")),
     "search": Benchmark("make bench-search", ("search",)),
     "seeds": Benchmark("make bench-seeds", CODES),
+    "speed": Benchmark("make bench", (*SPEED, "hashers/_linear_map.py", "hashers/agh.py", "search")),
     "serve": Benchmark("make bench-serve", ("web/api", "web/server.py", "search")),
 }
 

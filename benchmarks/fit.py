@@ -1,4 +1,4 @@
-"""Times of fit and encode as multiples of a bare product, compared with other libraries: ``make bench``.
+"""Times of fit and encode as multiples of a bare product, compared with other libraries: ``make bench-fit``.
 
 The product is float32, 69,000 x 784 x 400, in blocks. Ten iterations of k-means on MNIST with 400 centers
 need at least ten of them. Each repetition measures the product and the work one after the other, so that a

@@ -78,6 +78,7 @@ def _baselines() -> Iterator[Piece]:
 
 
 def _timings() -> Iterator[Piece]:
+    yield Piece("speed", "Haswell, 2 threads", ("speed.py",), 10, timing=True)
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
         for part in ("recipes", "k-means", "peers", *(["warm"] if threads == "2" else [])):

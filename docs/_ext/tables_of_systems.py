@@ -64,6 +64,20 @@ def fit(read: Read) -> list[str]:
     return lines(["work, in products", "one thread", "two threads", "target"], rows)
 
 
+def speed(read: Read) -> list[str]:
+    """Times beside their targets, by kernels of BLAS."""
+    source = read("speed")
+    found = [row for part in source.parts for row in source[part]["rows"]]
+    kernels = sorted({row["kernels"] for row in found}, key=lambda name: name == "Haswell")
+    rows = []
+    for name, threads, unit in dict.fromkeys((row["name"], row["threads"], row["unit"]) for row in found):
+        own = {row["kernels"]: row for row in found if (row["name"], row["threads"]) == (name, threads)}
+        values = [f"{own[kind]['value']:.2f}" if kind in own else "" for kind in kernels]
+        targets = dict.fromkeys(f"{row['target']:g}" for row in own.values() if row["target"] is not None)
+        rows.append([name, str(threads), unit, *values, ", ".join(targets)])
+    return lines(["work", "threads", "unit", *kernels, "target"], rows)
+
+
 def warm_start(read: Read) -> list[str]:
     """K-means that learns from a sample first."""
     found = read("fit")["warm, 2 threads"]

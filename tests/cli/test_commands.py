@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import SMALL, run
+from command import SMALL, run, stderr_line
 from typer.testing import CliRunner
 
 from manihash import IMH, load
@@ -212,3 +212,17 @@ def test_labels_can_be_strings(folder, kind):
     path = folder / f"names.{kind}"
     np.save(path, names) if kind == "npy" else path.write_text("label\n" + "\n".join(names))
     run("fit", "X.npy", "--labels", str(path), "--recipe", "ldahash", "--bits", "8", "-o", "named.mhash")
+
+
+def test_encode_and_info_show_how_many_rows_are_computed_again(model):
+    made = json.loads(run("encode", model, "X.npy", "-o", "again.npy", "--json").stdout)
+    assert 0 <= made["computed_again"] < 300
+    assert "computed again" in run("encode", model, "X.npy", "-o", "again.npy").stdout
+    np.save("zeros.npy", np.zeros_like(np.load("X.npy")))  # no direction: nothing is decided in float32
+    shares = [
+        json.loads(run("info", model, "--vectors", f"{name}.npy", "--json").stdout)["computed_again"]
+        for name in ("X", "zeros")
+    ]
+    assert shares == [made["computed_again"] / 300, 1]
+    assert "100.00% of the rows" in run("info", model, "--vectors", "zeros.npy").stdout
+    assert "--vectors needs a model file" in stderr_line(run("info", "--vectors", "X.npy", code=2))

@@ -102,3 +102,7 @@ def test_dense_and_sparse_offsets_agree(count):
     np.testing.assert_array_equal(held.at(np.arange(len(count) + 1)), expected)
     np.testing.assert_array_equal(held.dense(), expected)
     assert held.nbytes <= 4 * (len(count) + 1)
+    position = np.arange(len(count))
+    start, end = held.spans(position)
+    assert np.array_equal(end - start, count)
+    assert np.array_equal(start, held.at(position))

@@ -86,7 +86,7 @@ def encode(
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))
             write = None if out.suffix == ".npy" else formats.write
             file = ResumableFile(out, shape, made_from, restart=restart, write=write)
-            first, seconds = _write_codes(hasher, X, device, file)
+            first, seconds, again = _write_codes(hasher, X, device, file)
     made = {
         "codes": str(out),
         "rows": shape[0],
@@ -96,6 +96,7 @@ def encode(
         "first_row": first,
         "seconds": round(seconds, 6),
         "rows_per_second": round((shape[0] - first) / seconds),
+        "computed_again": again,
     }
     print_json(made) if as_json else print_result(key_values(_as_text(made)))
 
@@ -113,21 +114,32 @@ def _made_from(model: Path, vectors: str, device: str | None, precision: str) ->
     }
 
 
-def _write_codes(hasher: "Hasher", X: Any, device: str | None, file: "ResumableFile") -> tuple[int, float]:
-    """Write the codes that are missing in the file; return the first row written and the seconds."""
+def _write_codes(
+    hasher: "Hasher", X: Any, device: str | None, file: "ResumableFile"
+) -> tuple[int, float, int | None]:
+    """Write the codes that are missing in the file.
+
+    Returns the first row written, the seconds, and the rows that were computed again in float64, if counted.
+    """
+    from manihash.rows.mapping import repeated_rows
+
     start = perf_counter()
     X = _inputs.on_device(X, device)
     with file.writing():
-        first = file.done
+        first, before = file.done, repeated_rows(hasher, X)
         for block in hasher.encode_blocks(X, first):
             file.append(block)
-        return first, perf_counter() - start
+        after = repeated_rows(hasher, X)
+        again = None if before is None or after is None else after - before
+        return first, perf_counter() - start, again
 
 
 def _as_text(made: dict[str, Any]) -> dict[str, str]:
+    again, written = made["computed_again"], max(1, made["rows"] - made["first_row"])
     return {
         "codes": f"{made['codes']} ({file_size(made['file_bytes'])})",
         "rows": f"{made['rows']:,} codes of {made['bits']} bits ({made['bytes_per_row']} bytes each)",
         "throughput": f"{made['rows_per_second']:,} rows per second ({made['seconds']:.2f} s)"
         + (f", resumed at row {made['first_row']:,}" if made["first_row"] else ""),
+        **({} if again is None else {"computed again": f"{again / written:.2%} of the rows, in float64"}),
     }

@@ -11,10 +11,11 @@ import typer
 from rich.table import Table
 
 from manihash import __version__
-from manihash.cli import _options
+from manihash.cli import _inputs, _options
 from manihash.cli._indexes import is_index, open_index
 from manihash.cli._output import file_size, key_values, print_json, print_result
 
+_SAMPLE = 10_000  # rows of --vectors that are encoded
 _REQUIRED = ("numpy", "scipy", "scikit-learn", "safetensors")
 # module: purpose, extra that installs it
 _OPTIONAL = {
@@ -41,6 +42,15 @@ def info(
             show_default=False,
         ),
     ] = None,
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            "--vectors",
+            metavar="FILE",
+            help="Encode a sample of these rows, and show how many the model computes again in float64.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: _options.Json = False,
 ) -> None:
     """Describe a model, index or ONNX file; without a file, list the recipes and the installed libraries.
@@ -52,10 +62,13 @@ def info(
     Examples:
 
       manihash info model.mhash
+      manihash info model.mhash --vectors vectors.npy
       manihash info codes.mhx
       manihash info encoder.onnx
       manihash info
     """
+    if vectors is not None and (file is None or is_index(str(file)) or file.suffix == ".onnx"):
+        raise ValueError("--vectors needs a model file: manihash info model.mhash --vectors vectors.npy")
     if file is not None and is_index(str(file)):
         found = _index(file)
         print_json(found) if as_json else print_result(key_values(_index_as_text(found)))
@@ -63,7 +76,7 @@ def info(
         found = _onnx(file)
         print_json(found) if as_json else print_result(key_values(_onnx_as_text(found)))
     elif file is not None:
-        facts = _model(file)
+        facts = _model(file, vectors)
         print_json(facts) if as_json else print_result(key_values(_as_text(facts)))
     elif as_json:
         print_json(_installation())
@@ -111,7 +124,7 @@ def _onnx_as_text(found: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _model(file: Path) -> dict[str, Any]:
+def _model(file: Path, vectors: str | None) -> dict[str, Any]:
     """Return the description of a verified model file, without its arrays."""
     from manihash import load
     from manihash.files.model_format import format_version
@@ -138,7 +151,24 @@ def _model(file: Path) -> dict[str, Any]:
         "loss": None if loss is None else float(loss),
         "neighbor_recall": getattr(model, "neighbor_recall_", None),
         "params": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        **({} if vectors is None else {"computed_again": _share_computed_again(model, vectors)}),
     }
+
+
+def _share_computed_again(model: Any, vectors: str) -> float | None:
+    """The share of a sample of rows that float32 does not decide; None if the method computes otherwise."""
+    import numpy as np
+
+    from manihash.rows.local import read_rows
+    from manihash.rows.mapping import repeated_rows
+
+    with _inputs.opened(vectors, None) as X:
+        chosen = np.unique(np.linspace(0, X.shape[0] - 1, _SAMPLE).astype(int))
+        sample = np.asarray(read_rows(X, chosen))
+    before = repeated_rows(model, sample)
+    model.encode(sample) if hasattr(model, "encode") else model.transform(sample)
+    after = repeated_rows(model, sample)
+    return None if before is None or after is None else (after - before) / len(sample)
 
 
 def _plain(value: Any) -> Any:
@@ -172,6 +202,11 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
             lines[name] = f"{facts[name]:.6g}"
     if facts["neighbor_recall"] is not None:
         lines["neighbor recall"] = f"{facts['neighbor_recall']:.1%} of the nearest base points are found"
+    if "computed_again" in facts:
+        share = facts["computed_again"]
+        lines["computed again"] = (
+            "not counted for this method" if share is None else f"{share:.2%} of the rows, in float64"
+        )
     lines["lineage"] = _lineage_text(facts["lineage"])
     params = [f"{name}={value}" for name, value in facts["params"].items()]
     return {**lines, "parameters": "\n".join(params)}

@@ -97,6 +97,17 @@ def logged_repeats(row_map: Any, rows: int) -> Iterator[None]:
         )
 
 
+def repeated_rows(model: Any, X: Any) -> int | None:
+    """The rows of X's type that a fitted model has computed again in float64 so far; None if it counts none.
+
+    Rows of dask arrays and tensors are counted elsewhere.
+    """
+    if not isinstance(getattr(X, "dtype", None), np.dtype) or hasattr(X, "dask"):
+        return None
+    count = getattr(model._row_map(model._type_of(X)), "repeated", None)
+    return None if count is None else int(count)
+
+
 def kept_map(model: Any, dtype: Any, make: Callable[[], RowMap]) -> RowMap:
     """The map of a fitted model for rows of a type; made again if a value of the model was replaced."""
     state = dict(vars(model))  # parameters as well: a kernel may be one

@@ -38,6 +38,10 @@ class DenseOffsets:
         """Offsets at code positions of any shape; position u gives the number of rows."""
         return self.values[position].astype(np.int64)
 
+    def spans(self, position: NDArray[Any]) -> tuple[Ints, Ints]:
+        """Offsets at code positions and at those after them."""
+        return self.at(position), self.at(position + 1)
+
     def dense(self) -> Ranks:
         """All offsets (u + 1,), as index files store them."""
         return self.values
@@ -60,6 +64,12 @@ class SparseOffsets:
         """Offsets at code positions of any shape; position u gives the number of rows."""
         before = np.searchsorted(self.repeated, position.astype(np.uint32))
         return position.astype(np.int64) + self.extra[before]
+
+    def spans(self, position: NDArray[Any]) -> tuple[Ints, Ints]:
+        """Offsets at code positions and at those after them."""
+        asked, start = position.astype(np.uint32), position.astype(np.int64)
+        before, after = self.repeated.searchsorted(asked), self.repeated.searchsorted(asked, "right")
+        return start + self.extra[before], start + 1 + self.extra[after]
 
     def dense(self) -> Ranks:
         """All offsets (u + 1,), as index files store them."""
@@ -111,8 +121,7 @@ class Buckets:
         """Start and end of the row lists of the codes at positions of any shape."""
         if self._single:
             return position, position + 1
-        start, end = self.offsets.at(np.array([position, position + 1]))
-        return start, end
+        return self.offsets.spans(position)
 
     def counts(self, position: NDArray[Any]) -> Ints:
         """Number of rows of the codes at positions of any shape."""

@@ -47,9 +47,8 @@ def nearest_rows(queries: Queries, buckets: Buckets, k: int) -> tuple[Ints, Ints
     most = min(k, u)
     few = min(most, 4 + -(-2 * k * u // len(buckets)))
     if q == 1 and k <= _FEW:
-        keys = _nearest_rows_of_one(queries, buckets, k, (few, most))
-    else:
-        keys = _nearest_rows_of_many(queries, buckets, k, (few, most))
+        return _nearest_rows_of_one(queries, buckets, k, (few, most))
+    keys = _nearest_rows_of_many(queries, buckets, k, (few, most))
     rank = keys & _RANK
     buckets.check_ranks(rank)
     return keys >> _RANK_BITS, rank
@@ -80,15 +79,17 @@ def _k_smallest(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[
     return keys, complete
 
 
-def _nearest_rows_of_one(queries: Queries, buckets: Buckets, k: int, requests: tuple[int, int]) -> Ints:
-    """Keys (1, k) of the rows nearest to the only query, for small k, with few operations on arrays."""
+def _nearest_rows_of_one(
+    queries: Queries, buckets: Buckets, k: int, requests: tuple[int, int]
+) -> tuple[Ints, Ints]:
+    """As ``nearest_rows`` for the only query, for small k, with few operations on arrays."""
     for m in requests:
         level, position = queries.nearest(_FIRST, buckets.codes, m)
         start, end = buckets.spans(position[0])
         # Sorted, because codes are ordered by their lowest rank.
         firsts = level[0] << _RANK_BITS | buckets.rows[start]
         keys, collected, reached = firsts.tolist(), 0, -1
-        for i in np.flatnonzero(end - start > 1).tolist():
+        for i in (end - start > 1).nonzero()[0].tolist():
             if collected >= k and keys[i] >> _RANK_BITS > reached:
                 break
             reached = keys[i] >> _RANK_BITS
@@ -99,7 +100,10 @@ def _nearest_rows_of_one(queries: Queries, buckets: Buckets, k: int, requests: t
             keys.sort()
         if len(keys) >= k and keys[k - 1] <= firsts[-1]:
             break
-    return np.array([keys[:k]])
+    ranks = [key & _RANK for key in keys[:k]]
+    if max(ranks) >= buckets.size:
+        buckets.check_ranks(np.array(ranks))
+    return np.array([[key >> _RANK_BITS for key in keys[:k]]]), np.array([ranks])
 
 
 def _k_smallest_block(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, Mask]:

@@ -87,7 +87,8 @@ class HammingQueries:
 
     def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
         """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
-        return self._scanner.nearest(self._queries[which], codes, m)
+        asked = self._queries if len(which) == len(self._queries) else self._queries[which]
+        return self._scanner.nearest(asked, codes, m)
 
     @staticmethod
     def distances(level: Ints) -> NDArray[np.int32]:
@@ -143,19 +144,25 @@ class FaissScanner:
 
     def _nearest_of_one(self, query: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
         """``nearest`` for a query (1, b): the k-th distance among some codes bounds that among all."""
-        faiss, pointer, width = self._faiss, self._faiss.swig_ptr, codes.shape[1]
+        faiss, pointer, (n, width) = self._faiss, self._faiss.swig_ptr, codes.shape
         near, some = np.empty(k, np.int32), np.empty(k, np.int64)
         asked, among, found = pointer(query), pointer(codes), faiss.RangeSearchResult(1)
-        with self._threads_for(1):
-            faiss.hammings_knn_mc(
-                asked, among, 1, len(codes) // _ONE_IN, k, width, pointer(near), pointer(some)
-            )
-            faiss.hamming_range_search(asked, among, 1, len(codes), int(near[-1]) + 1, width, found)
+        threads = faiss.omp_get_max_threads()
+        try:
+            if threads > 1:
+                faiss.omp_set_num_threads(1)
+            faiss.hammings_knn_mc(asked, among, 1, n // _ONE_IN, k, width, pointer(near), pointer(some))
+            faiss.hamming_range_search(asked, among, 1, n, int(near[-1]) + 1, width, found)
+        finally:
+            if threads > 1:
+                faiss.omp_set_num_threads(threads)
         total = int(faiss.rev_swig_ptr(found.lims, 2)[1])
-        distance = faiss.rev_swig_ptr(found.distances, total).astype(np.int64)
-        keys = distance << 32 | faiss.rev_swig_ptr(found.labels, total)
+        keys = faiss.rev_swig_ptr(found.distances, total).astype(np.int64)
+        keys <<= 32
+        keys |= faiss.rev_swig_ptr(found.labels, total)
         keys.sort()
-        return keys[None, :k] >> 32, keys[None, :k] & (2**32 - 1)
+        keys = keys[None, :k]
+        return keys >> 32, keys & (2**32 - 1)
 
     def _counted(self, queries: Codes, codes: Codes, k: int) -> tuple[Ints, Ints]:
         (u, width), pointer = codes.shape, self._faiss.swig_ptr
