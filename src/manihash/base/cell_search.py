@@ -4,11 +4,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from manihash.base.cells import above, grouped, kth_largest
+from manihash.base.cells import grouped
 from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
 from manihash.compute import numpy as numpy_backend
-from manihash.compute.rounding import subtract_outer, sum_error
+from manihash.compute.rounding import buffer, subtract_outer, sum_error
 from manihash.compute.threads import single_blas_thread
 from manihash.rows.raw import ScaledBlock, as_block
 from manihash.types import Floats, Ints
@@ -63,24 +64,40 @@ class CoarseSearch(_ThroughCells):
         return np.concatenate([np.arange(self.bounds[c], self.bounds[c + 1]) for c in np.sort(cells)])
 
     def closest(self, block: ScaledBlock, k: int) -> Closest:
-        """As ``Search.closest``: pairs of a row and a cell are grouped by cell."""
+        """As ``Search.closest``: pairs of a row and a cell are grouped by cell.
+
+        The scores of a row are side by side in memory, those of one cell after those of another.
+        """
         probed = self.cells.closest(block, self.probes)
-        error = self.points.error(block)
-        (ct, h), p = self.points.typed(block.rows.dtype), self.probes
-        pairs, ends = grouped(probed.index.ravel(), len(self.bounds) - 1)
-        row_of, best, scored = pairs // p, np.empty(len(pairs), h.dtype), []
-        for c in np.flatnonzero(np.diff(ends)):
-            rows, points = row_of[ends[c] : ends[c + 1]], slice(self.bounds[c], self.bounds[c + 1])
-            scores = block.rows[rows] @ ct[:, points]
-            subtract_outer(scores, block.scale[rows], h[points])
-            best[pairs[ends[c] : ends[c + 1]]] = scores[np.arange(len(rows)), scores.argmax(axis=1)]
-            scored.append((rows, self.bounds[c], scores))
-        # No score below these is among the k best, or so close to them that rounding matters.
-        least = kth_largest(best.reshape(-1, p), k) - 2 * error
-        found = _merged(len(block), k, error, [above(*of_cell, least) for of_cell in scored])
+        found = empty_closest(len(block), k, self.points.error(block))
+        size = np.diff(self.bounds)[probed.index]  # (b, p)
+        end = size.cumsum(axis=1)
+        first = end - size
+        width = max(int(end[:, -1].max()), k + 1)
+        scores = buffer("listed", (len(block) * width,), block.rows.dtype)
+        scores.reshape(-1, width)[:, end[:, -1].min() :] = -np.inf  # columns of no point in some rows
+        self._set_scores(block, probed.index, first + np.arange(0, len(scores), width)[:, None], scores)
+        scores = scores.reshape(-1, width)
+        set_largest(found, slice(None), scores)
+        for column in (*found.index.T, found.next):
+            cell = (np.arange(len(block)), (first <= column[:, None]).sum(axis=1) - 1)
+            column += self.bounds[probed.index[cell]] - first[cell]
+            np.minimum(column, self.points.m - 1, out=column)  # of no point, with a score of -inf
         found.certain[:] &= probed.certain
         found.exchange[:] &= probed.certain
         return found
+
+    def _set_scores(self, block: ScaledBlock, cells: Ints, first: Ints, scores: Floats) -> None:
+        """Set the scores of the points of cells (b, p), contiguous from the positions ``first`` (b, p) on."""
+        (ct, h), p, place = self.points.typed(block.rows.dtype), self.probes, first.ravel()
+        pairs, ends = grouped(cells.ravel(), len(self.bounds) - 1)
+        for c in np.flatnonzero(np.diff(ends)):
+            some, points = pairs[ends[c] : ends[c + 1]], slice(self.bounds[c], self.bounds[c + 1])
+            rows = some // p
+            of_cell = block.rows[rows] @ ct[:, points]
+            subtract_outer(of_cell, block.scale[rows], h[points])
+            if of_cell.shape[1]:
+                sliding_window_view(scores, of_cell.shape[1], writeable=True)[place[some]] = of_cell
 
 
 class ListedSearch(_ThroughCells):
@@ -146,20 +163,3 @@ class ReducedSearch:
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``, of rows that ``place`` returned."""
         return self.inner.index(Z, k)
-
-
-def _merged(b: int, k: int, error: Floats, parts: list[tuple[Ints, Ints, Floats]]) -> Closest:
-    """The k best of the candidates found in several cells: rows, points and scores of each cell."""
-    row, point, score = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.argsort(row.astype(np.min_scalar_type(b)), kind="stable")
-    row, point, score = row[order], point[order], score[order]
-    counts = np.bincount(row, minlength=b)
-    place = np.arange(len(row)) - np.repeat(counts.cumsum() - counts, counts)
-    scores = np.full((b, max(int(counts.max()), k + 1)), -np.inf, score.dtype)
-    points = np.zeros(scores.shape, np.intp)
-    scores[row, place], points[row, place] = score, point
-    found = empty_closest(b, k, error)
-    set_largest(found, slice(None), scores)
-    found.index[:] = np.take_along_axis(points, found.index, axis=1)
-    found.next[:] = points[np.arange(b), found.next]
-    return found
