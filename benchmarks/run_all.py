@@ -40,7 +40,9 @@ def pieces() -> Iterator[Piece]:
 
 
 def _quality() -> Iterator[Piece]:
+    from hybrid import CATALOG, OTHERS
     from quality import PARTS
+    from recipes import FITS
     from seeds import ROWS
 
     for name, lengths in ROWS.items():
@@ -52,8 +54,12 @@ def _quality() -> Iterator[Piece]:
     for part, rows in PARTS.items():
         for name in rows:
             yield Piece("large", f"{part}, {name}", ("quality.py", "--parts", part, "--only", name), 4)
-    for data in ("mnist", "photo-sift1m", "topics"):
-        yield Piece("hybrid", f"{data}, 24 + 40, seed 2", ("hybrid.py", "--data", data), 12)
+    for data, name, lengths in FITS:
+        for bits in lengths:
+            program = ("recipes.py", "--data", data, "--recipe", name, "--bits", str(bits))
+            yield Piece("recipes", f"{data}, {name}, {bits} bits, seed 2", program, 10)
+    for data in (*CATALOG, *OTHERS):
+        yield Piece("hybrid", f"{data}, seed 0", ("hybrid.py", "--data", data), 5)
     for part in ("drift", "update", "refit"):
         yield Piece("living", f"{part}, imh-tsne-rotated", ("living.py", "--parts", part), 3)
     yield Piece("living", "kills", ("living.py", "--parts", "kills"), 3)
@@ -69,9 +75,7 @@ def _baselines() -> Iterator[Piece]:
     from baselines import lines
 
     for data in ("mnist", "cifar10-gist"):
-        last = {
-            name: bits for name, bits, _ in lines(data, [])
-        }  # the longest codes of a method end its piece
+        last = {name: bits for name, bits, _ in lines(data, [])}  # the longest codes end a piece
         for name, bits in last.items():
             program = ("baselines.py", "--data", data, "--recipe", name)
             yield Piece(f"{data}-baselines", f"{name}, {bits} bits", program, 2)
