@@ -30,6 +30,7 @@ def test_the_recommendation_can_be_fitted(folder):
 
 
 def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
+    pytest.importorskip("matplotlib")
     result = run("choose", "X.npy", "--bits=8", "--out=choice")
     assert "→" in result.stdout
     assert "score: the measure of the goal" in result.stdout

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from command import run, stderr_line
 
+pytest.importorskip("starlette")
+
 LSH = ["--recipe=lsh", "--bits=12", "--quiet"]
 
 
