@@ -213,7 +213,7 @@ def test_a_target_with_two_writers_always_holds_one_version(models, tmp_path, se
         try:
             together(
                 lambda: tasks.write_often(str(tmp_path), name, versions, seed),
-                *([lambda: processes(fork, call, call)] if seed % 5 == 0 else []),
+                *([lambda: processes(fork, call, call)] if seed % 10 == 0 else []),
                 lambda: tasks.write_often(str(tmp_path), name, versions, seed + 1),
             )
         finally:
