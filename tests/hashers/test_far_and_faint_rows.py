@@ -128,7 +128,7 @@ def test_an_svm_of_rmmh_that_does_not_converge_is_an_error(monkeypatch):
     ids=repr,
 )
 def test_equal_eigenvalues_give_the_same_codes_on_any_number_of_threads(hasher):
-    X = np.repeat(np.eye(60), 5, axis=0)
+    X = np.repeat(np.eye(200), 2, axis=0)
     codes = []
     for threads in (1, 2, 4):
         with threadpool_limits(threads, user_api="blas"):
