@@ -1,5 +1,7 @@
 """Tables of times, tools and programs: each function returns the lines of one table; see ``figures``."""
 
+from typing import Any
+
 from tables_of_quality import Read, lines
 
 
@@ -243,16 +245,29 @@ def duplicates(read: Read) -> list[str]:
     rows = [
         [part, *(f"{found[key]:,}" if isinstance(found[key], int) else f"{found[key]:.3g}" for key in keys)]
         for part in source.parts
+        if not part.startswith("all pairs, ")
         for found in [source[part]]
     ]
     return lines(["set", *keys.values()], rows)
 
 
+def duplicate_thresholds(read: Read) -> list[str]:
+    """Planted copies among all pairs of rows above each threshold, by comparing all vectors."""
+    source = read("duplicates")
+    rows = [
+        [part.removeprefix("all pairs, "), threshold, f"{found['pairs']:,}", f"{found['copies found']:.3f}",
+         f"{found['precision']:.3f}", f"{found['pairs of two original rows']:,}"]
+        for part in source.parts
+        if part.startswith("all pairs, ")
+        for threshold, found in source[part].items()
+    ]  # fmt: skip
+    return lines(["set", "cosine", "pairs", "copies", "precision", "pairs of two real rows"], rows)
+
+
 def living(read: Read, name: str) -> list[str]:
     """Drift, update and refit of a recipe, and updates that were killed."""
     source = read("living")
-    drift, update, refit = (source[f"{part}, {name}"] for part in ("drift", "update", "refit"))
-    kills = source["kills"]
+    drift, update = (source[f"{part}, {name}"] for part in ("drift", "update"))
     alarms = [
         drift[f"alarms in 50 draws {kind}"] for kind in ("with noise", "of rotated rows", "of new digits")
     ]
@@ -274,6 +289,14 @@ def living(read: Read, name: str) -> list[str]:
             f"{update['MAP before the update']:.3f} / {update['MAP after the update']:.3f}, "
             f"{update['MAP of a full fit']:.3f}",
         ],
+    ]
+    if f"refit, {name}" in source.parts:
+        rows += _refit_and_kills(source[f"refit, {name}"], source["kills"])
+    return lines(["", "result"], rows)
+
+
+def _refit_and_kills(refit: Any, kills: Any) -> list[list[str]]:
+    return [
         [
             "refit with another seed: bits that change, against a fit from nothing",
             f"{refit['bits that change by the refit']:.1%}, {refit['bits that change by a fresh fit']:.0%}",
@@ -288,7 +311,6 @@ def living(read: Read, name: str) -> list[str]:
             str(kills["identical after the second run"]),
         ],
     ]
-    return lines(["", "result"], rows)
 
 
 def choose_full(read: Read) -> list[str]:
