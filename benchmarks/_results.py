@@ -68,7 +68,7 @@ def held(name: str, folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
 def record(
     name: str,
     part: str,
-    results: Mapping[str, Any],
+    results: Mapping[str, Any] | list[dict[str, Any]],
     *,
     folder: Path = FOLDER,
     machine: Mapping[str, str] | None = None,
@@ -85,7 +85,7 @@ def record(
     threads = (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
     about |= {"threads": str(next(threads, 1))} | dict(machine or {})
     entry = {"commit": about.pop("commit"), "code": fingerprint(name), "date": provenance.now()}
-    parts = held(name, folder) | {part: entry | {"machine": about, "results": dict(results)}}
+    parts = held(name, folder) | {part: entry | {"machine": about, "results": results}}
     folder.mkdir(parents=True, exist_ok=True)
     written = folder / f"{name}.json.part"
     written.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -105,10 +105,10 @@ def test_a_table_is_marked_if_the_code_has_changed_since_its_measurement(tmp_pat
     source = recorded(tmp_path, monkeypatch, "other")
     assert source["a"]["MAP"] == [0.5, 0.25]
     page = ROOT / "docs" / "guide" / "page.md"
-    assert "Older" not in source.origin(page)
+    assert "has changed" not in source.origin(page)
     assert "[results](../results/seeds.json), `make bench-seeds`" in source.origin(page)
     assert source["b"] == source["a"]
-    assert source.origin(page).endswith(" **Older than the code: 1 of 2.**")
+    assert source.origin(page).endswith(" The code of 1 of 2 parts has changed since then.")
     assert figures.without_marks(source.origin(page)) == source.origin(page).partition(" **")[0]
 
 

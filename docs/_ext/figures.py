@@ -24,7 +24,7 @@ sys.path += [str(ROOT / "benchmarks"), str(Path(__file__).parent)]
 from _results import BENCHMARKS, FOLDER, fingerprint, held  # noqa: E402
 
 REGION = re.compile(r"(<!-- (table|value): (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
-OLDER = re.compile(r" \*\*Older than the code(: \d+ of \d+)?\.\*\*")
+OLDER = re.compile(r" The code( of \d+ of \d+ parts)? has changed since then\.")
 
 
 class Source:
@@ -66,8 +66,8 @@ class Source:
             return " No command repeats this measurement."
         now = fingerprint(self.name)
         older = sum(part["code"] != now for part in self.used.values())
-        some = f": {older} of {len(self.used)}" if older < len(self.used) else ""
-        return f" **Older than the code{some}.**" if older else ""
+        some = f" of {older} of {len(self.used)} parts" if older < len(self.used) else ""
+        return f" The code{some} has changed since then." if older else ""
 
 
 def _machine(about: dict[str, str]) -> str:

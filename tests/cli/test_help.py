@@ -77,6 +77,16 @@ def test_hints_name_only_options_of_the_command():
     assert hints(message, {"--json"}) == []
 
 
+def test_hints_of_ids_and_refits_say_what_to_type():
+    assert hints("id 'a' is already in the index: use update()", {"--remove"}) == [
+        "--remove FILE removes the rows with these ids first"
+    ]
+    assert hints("the ids of this index are strings: pass one id per code", {"--ids"}) == [
+        "--ids FILE gives the ids"
+    ]
+    assert "manihash fit trains a new model" in hints("Use hasher.refit(X) or fit a new model", set())[0]
+
+
 def test_no_hint_repeats_an_option_that_the_message_names():
     assert hints("got --set n_bits: use --bits instead", {"--set", "--bits"}) == []
 

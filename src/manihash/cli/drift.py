@@ -64,7 +64,8 @@ def drift(
     nearest base point, use of the base points and bit means. Four tests compare
     the new vectors with them. The exit code is 0 without drift and 3 with drift.
 
-    The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit.
+    The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit
+    (train anew: [bold]manihash fit[/], or hasher.refit(X) in Python, which keeps most bits).
 
     Examples:
 
