@@ -62,6 +62,9 @@ def _quality() -> Iterator[Piece]:
         yield Piece("hybrid", f"{data}, seed 0", ("hybrid.py", "--data", data), 5)
     for part in ("drift", "update", "refit"):
         yield Piece("living", f"{part}, imh-tsne-rotated", ("living.py", "--parts", part), 3)
+    for part in ("drift", "update"):
+        program = ("living.py", "--parts", part, "--recipe", "imh-graph")
+        yield Piece("living", f"{part}, imh-graph", program, 6)
     yield Piece("living", "kills", ("living.py", "--parts", "kills"), 3)
     yield from _baselines()
     yield Piece("search", "asymmetric, 1 thread", ("search.py", "asymmetric", "--threads", "1"), 10)
@@ -92,6 +95,7 @@ def _timings() -> Iterator[Piece]:
             program = ("search.py", section, "--threads", threads)
             yield Piece("search", f"{section}, {ending}", program, 5, timing=True)
     yield Piece("baseline-speed", "2 threads", ("baseline_speed.py",), 6, timing=True)
+    yield Piece("choose", "time", ("choose.py", "--only", "time"), 6, timing=True)
     yield Piece("onnx", "KSH", ("onnx_files.py",), 5, timing=True)
     for name in ("cifar10-gist", "mnist"):
         yield Piece("duplicates", name, ("duplicates.py", "--sets", name), 1, timing=True)

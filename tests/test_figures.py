@@ -109,7 +109,7 @@ def test_a_table_is_marked_if_the_code_has_changed_since_its_measurement(tmp_pat
     assert "[results](../results/seeds.json), `make bench-seeds`" in source.origin(page)
     assert source["b"] == source["a"]
     assert source.origin(page).endswith(" The code of 1 of 2 parts has changed since then.")
-    assert figures.without_marks(source.origin(page)) == source.origin(page).partition(" **")[0]
+    assert figures.without_marks(source.origin(page)) == source.origin(page).partition(" The code")[0]
 
 
 def test_a_part_that_was_not_measured_is_named():
