@@ -301,3 +301,10 @@ def test_a_sparse_matrix_with_an_index_out_of_range_is_refused(kind: str, tmp_pa
     sp.save_npz(tmp_path / "X.npz", X)
     with pytest.raises(DataFileError, match=r"X\.npz"):
         open_vectors(tmp_path / "X.npz")
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (0, 4), (0,)])
+def test_an_array_without_rows_of_numbers_is_refused_with_its_shape(tmp_path, shape):
+    np.save(tmp_path / "X.npy", np.zeros(shape))
+    with pytest.raises(DataFileError, match=re.escape(f"an array of shape {shape}")):
+        open_vectors(tmp_path / "X.npy")

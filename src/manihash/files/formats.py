@@ -143,7 +143,7 @@ def open_vectors(
     if len(X.shape) < 2 or 0 in X.shape:
         raise DataFileError(
             f"{path} holds no rows, an array of shape {X.shape}: give a file with at least one vector"
-            if X.shape[0] == 0
+            if X.shape[:1] == (0,)
             else f"{path} holds an array of shape {X.shape}: expected one vector per row (n, d). "
             "Reshape it, or give another file"
         )
