@@ -88,7 +88,7 @@ def test_the_running_trial_and_the_time_left_are_shown_without_a_terminal(on_dig
     monkeypatch.setattr(ProgressLines, "interval", 0.0)
     args = ["--only", "fig4", "--methods", "pcah,itq", "--bits", "8,16", "--seeds", "1"]
     ran = run("paper", *args, "--out", str(tmp_path / "o"), "--results", str(tmp_path / "r"))
-    lines = [line for line in ran.stderr.splitlines() if line.startswith("trials: ")]
+    lines = [line for line in ran.stderr.splitlines() if line.startswith("paper: trials: ")]
     assert "(running retrieval, digits," in lines[1]
     assert any("of 4, about" in line and "left" in line for line in lines)
 

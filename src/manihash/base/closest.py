@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from manihash.compute.largest import k_largest
+from manihash.compute.largest import set_k_largest
 from manihash.compute.rounding import buffer, paired_squares, subtract_outer, sum_error, underflow_error
 from manihash.rows.raw import ScaledBlock, as_block
 from manihash.types import Floats, Ints, Mask
@@ -232,7 +232,7 @@ def set_largest(
         some = slice(start, start + step)
         if heights is not None:
             subtract_outer(scores[some], heights[0][some], heights[1])
-        k_largest(scores[some], kept, out=(best[some], index[some]))
+        set_k_largest(scores[some], best[some], index[some])
     found.scores[part], found.index[part] = best[:, :k], index[:, :k]
     if m == k:
         return

@@ -11,16 +11,22 @@ _ARGMAX_PASSES = 16
 _MANY_COLUMNS, _GROUPS_EACH = 2_048, 8
 
 
-def k_largest(scores: Floats, k: int, out: tuple[Floats, Ints] | None = None) -> tuple[Floats, Ints]:
+def k_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:
     """The k largest of each row of scores (b, m) and their indices, (b, k), largest first, ties by index.
 
-    The scores are overwritten. ``out`` holds the arrays to set, if given.
+    The scores are overwritten.
     """
-    b, m = scores.shape
-    best, index = out or (np.empty((b, k), scores.dtype), np.empty((b, k), np.intp))
+    best, index = np.empty((len(scores), k), scores.dtype), np.empty((len(scores), k), np.intp)
+    set_k_largest(scores, best, index)
+    return best, index
+
+
+def set_k_largest(scores: Floats, best: Floats, index: Ints) -> None:
+    """Set ``best`` and ``index`` (b, k) to what ``k_largest`` returns."""
+    (b, m), k = scores.shape, best.shape[1]
     if k > _ARGMAX_PASSES:
         best[:], index[:] = _many_largest(scores, k)
-        return best, index
+        return
     first = np.arange(0, b * m, m)
     flat = scores.reshape(-1)
     for j in range(k):
@@ -29,7 +35,6 @@ def k_largest(scores: Floats, k: int, out: tuple[Floats, Ints] | None = None) ->
         column += first
         best[:, j] = flat[column]
         flat[column] = -np.inf
-    return best, index
 
 
 def _many_largest(scores: Floats, k: int) -> tuple[Floats, Ints]:

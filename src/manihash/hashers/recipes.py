@@ -197,7 +197,8 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     TSNE: embedding__affinity, embedding__annealed, embedding__dof, embedding__exaggeration,
         embedding__learning_rate, embedding__n_iter, embedding__perplexity, embedding__sampled,
         embedding__turns
-    GraphAffinity: embedding__affinity__n_kept, embedding__affinity__n_neighbors, embedding__affinity__sample
+    GraphAffinity: embedding__affinity__n_kept, embedding__affinity__n_neighbors,
+        embedding__affinity__n_steps, embedding__affinity__sample
     IMH: first__bandwidth, first__base, first__embedding, first__n_neighbors, first__normalize,
         first__rotation
     ReducedBase: first__base__base, first__base__n_components
@@ -208,7 +209,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         first__embedding__exaggeration, first__embedding__learning_rate, first__embedding__n_iter,
         first__embedding__perplexity, first__embedding__sampled, first__embedding__turns
     GraphAffinity: first__embedding__affinity__n_kept, first__embedding__affinity__n_neighbors,
-        first__embedding__affinity__sample
+        first__embedding__affinity__n_steps, first__embedding__affinity__sample
     ITQRotation: first__rotation__n_iter
     ITQRotation: rotation__n_iter
     ITQ: second__n_iter, second__normalize
