@@ -59,6 +59,8 @@ def made_up(tmp_path_factory):
         np.save(folder / f"{name}.npy", array)
     write(folder / "vectors.fvecs", X[:1100])
     write_parquet(folder / "vectors.parquet", X[:1100])
+    photos = [f"photos/{i:05d}.jpg" for i in range(1100)]
+    (folder / "names.txt").write_text("\n".join(photos) + "\n", encoding="utf-8")
     images = rng.integers(256, size=(3, 32, 32), dtype=np.uint8)
     names = {"X": X[:1100], "Q": X[1100:], "y": y[:1100], "codes": codes, "ids": np.arange(1100)}
     names |= {
@@ -68,6 +70,7 @@ def made_up(tmp_path_factory):
         "images": images,
         "X_new": X[1050:],
         "X_old": X[:500],
+        "names": photos,
     }
     return folder, names
 

@@ -42,7 +42,8 @@ def test_a_table_with_other_columns_is_rejected(tmp_path):
 
     lancedb.connect(tmp_path).create_table("a", [{"id": "one", "code": [0.5, 0.5]}])
     with pytest.raises(
-        StoreError, match=r"a\.lance has the columns id .*string, code .*: expected id of int64 and code"
+        StoreError,
+        match=r"a\.lance has the columns id .*string, code .*: expected id of int64 or string",
     ):
         open_store(str(tmp_path / "a.lance"))
 
