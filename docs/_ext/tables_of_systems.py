@@ -171,6 +171,19 @@ def gpu_same_bits(read: Read) -> list[str]:
     return lines(["rows", "recipes", "bits that differ"], rows)
 
 
+def same_bits(read: Read) -> list[str]:
+    """The bits that differ between kernels of BLAS, threads, batches and libraries, by set and recipe."""
+    source, rows = read("same-bits"), []
+    for part in source.parts:
+        found = source[part]
+        kernels = found["differing bits"]
+        ways = {way for counts in kernels.values() for way in counts}
+        total = sum(count for counts in kernels.values() for count in counts.values())
+        again = f"{found['computed again']:.1%}"
+        rows.append([part, f"{found['rows']:,}", f"{len(kernels)} x {len(ways)}", again, f"{total:,}"])
+    return lines(["set, recipe", "rows", "kernels x ways", "rows computed again", "bits that differ"], rows)
+
+
 def onnx(read: Read) -> list[str]:
     """Bits of ONNX files that differ, and the time of one row."""
     source, rows = read("onnx"), []
