@@ -1,6 +1,7 @@
 """Fixtures that several test files use."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,13 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MANIHASH_DATA", str(folder))
     monkeypatch.setenv("MANIHASH_CACHE", str(tmp_path / "cache"))
     return folder
+
+
+@pytest.fixture
+def threads_switch_often(monkeypatch):
+    """Threads switch every few bytecodes, and an index merges its log often."""
+    monkeypatch.setattr("manihash.search.row_set._RECENT", 1)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)

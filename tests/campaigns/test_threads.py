@@ -5,7 +5,6 @@ runs more of them than ``make test``.
 """
 
 import os
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +13,6 @@ import pytest
 
 from manihash import HammingIndex, create_store, export_codes, load, open_store, recipe
 from manihash.codes import hamming
-from manihash.search import row_set
 
 tasks = pytest.importorskip("concurrent_tasks")
 killed_command = pytest.importorskip("killed_command", reason="needs processes that can be forked")
@@ -24,14 +22,7 @@ SEEDS = pytest.mark.parametrize("seed", range(ROUNDS))
 SECONDS = 120
 
 
-@pytest.fixture(autouse=True)
-def threads_switch_often(monkeypatch):
-    """Threads switch every few bytecodes, and an index merges its log often."""
-    monkeypatch.setattr(row_set, "_RECENT", 1)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
+pytestmark = pytest.mark.usefixtures("threads_switch_often")
 
 
 def together(*functions):

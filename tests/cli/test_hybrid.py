@@ -9,16 +9,23 @@ from command import run
 from manihash import IMH, ITQ, Hybrid, KMeansBase, LabelTruth, evaluate, load, load_dataset, recipe
 
 
-@pytest.mark.parametrize(
-    ("options", "ranked_by"), [(["-k", "3"], "weighted hamming"), (["--radius", "2"], "first-part hamming")]
-)
-def test_search_names_the_distance_of_hybrid_codes(options, ranked_by, tmp_path, monkeypatch):
+@pytest.fixture
+def codes(tmp_path, monkeypatch):
+    """Hybrid codes of 8 + 8 bits in the current folder, as c.npy, beside their model and vectors."""
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(300, 16))
     np.save("x.npy", X)
     hasher = Hybrid(IMH(8, KMeansBase(20)), ITQ(8), random_state=0).fit(X)
     hasher.save("m.mhash")
-    np.save("c.npy", hasher.encode(X))
+    codes = hasher.encode(X)
+    np.save("c.npy", codes)
+    return codes
+
+
+@pytest.mark.parametrize(
+    ("options", "ranked_by"), [(["-k", "3"], "weighted hamming"), (["--radius", "2"], "first-part hamming")]
+)
+def test_search_names_the_distance_of_hybrid_codes(options, ranked_by, codes):
     result = json.loads(run("search", "m.mhash", "c.npy", "x.npy", *options, "--json").stdout)
     assert result["ranked_by"] == ranked_by
     assert 0 in result["answers"][0]["ids"]
@@ -72,16 +79,10 @@ def test_evaluate_shows_hybrid_codes_by_plain_hamming_distance_too():
     assert "plain: the same codes by the Hamming distance of all bits" in " ".join(text.split())
 
 
-def test_stats_describes_the_first_part_of_an_index_of_hybrid_codes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    X = np.random.default_rng(0).normal(size=(300, 16))
-    np.save("x.npy", X)
-    hasher = Hybrid(IMH(8, KMeansBase(20)), ITQ(8), random_state=0).fit(X)
-    hasher.save("m.mhash")
-    np.save("c.npy", hasher.encode(X))
+def test_stats_describes_the_first_part_of_an_index_of_hybrid_codes(codes):
     run("index", "c.npy", "--model", "m.mhash", "-o", "c.mhx")
     first = json.loads(run("stats", "c.mhx", "--json").stdout)["first_part"]
-    assert first["distinct_codes"] == len(np.unique(hasher.encode(X)[:, 0]))
+    assert first["distinct_codes"] == len(np.unique(codes[:, 0]))
     assert first["n_bits"] == 8
     assert f"8 bits, {first['distinct_codes']} distinct" in " ".join(run("stats", "c.mhx").stdout.split())
     assert "first_part" not in json.loads(run("stats", "c.npy", "--json").stdout)

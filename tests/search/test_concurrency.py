@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +17,7 @@ N_BITS = 24
 ROWS, GROUP = 400, 15
 
 
-@pytest.fixture(autouse=True)
-def threads_switch_often(monkeypatch):
-    """Threads switch every few bytecodes, and the log is merged often."""
-    monkeypatch.setattr(row_set, "_RECENT", 1)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
+pytestmark = pytest.mark.usefixtures("threads_switch_often")
 
 
 def codes_of(value, n=1):
