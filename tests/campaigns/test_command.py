@@ -76,7 +76,9 @@ CHOICES = {
     **{key: ["X.npy", *FILES] for key in ("--vectors", "--train", "--test", "--rerank")},
     **{key: ["t.txt", *FILES] for key in ("--filter", "--api-key-file")},
 }
-OUT = {"fit": "o.mhash", "update": "o.mhash", "index": "o.mhx", "onnx": "o.onnx", "search": "o.npz"}
+OUT = {"index": "o.mhx", "onnx": "o.onnx", "search": "o.npz"} | dict.fromkeys(
+    ("fit", "update", "refit"), "o.mhash"
+)
 USUAL = {
     **{key: ["X.npy"] for key in ("choose", "report", "explore")},
     "fit": ["X.npy", "--recipe=lsh", "--bits=12"],
@@ -88,7 +90,7 @@ USUAL = {
     **{key: ["m.mhash", "X.npy"] for key in ("encode", "drift")},
     **{key: [] for key in ("demo", "data list")},
     "search": ["m.mhash", "codes.npy", "X.npy"],
-    "update": ["imh.mhash", "X.npy"],
+    **{key: ["imh.mhash", "X.npy"] for key in ("update", "refit")},
     "onnx": ["m.mhash"],
     "serve": ["m.mhash", "codes.mhx"],
     "data get": ["digits"],

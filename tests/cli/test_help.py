@@ -84,7 +84,7 @@ def test_hints_of_ids_and_refits_say_what_to_type():
     assert hints("the ids of this index are strings: pass one id per code", {"--ids"}) == [
         "--ids FILE gives the ids"
     ]
-    assert "manihash fit trains a new model" in hints("Use hasher.refit(X) or fit a new model", set())[0]
+    assert "manihash refit MODEL" in hints("Use hasher.refit(X) or fit a new model", set())[0]
 
 
 def test_no_hint_repeats_an_option_that_the_message_names():

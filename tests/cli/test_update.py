@@ -143,8 +143,9 @@ def test_rows_are_added_to_and_removed_from_an_index_file() -> None:
     np.save("ids.npy", np.arange(1000, 1005))
     np.save("gone.npy", np.array([0, 3]))
     made = json.loads(run("index", "codes.mhx", "--add", "some.npy", "--ids", "ids.npy", "--json").stdout)
-    assert made["rows"] == 405
-    run("index", "codes.mhx", "--remove", "gone.npy", "-o", "less.mhx")
+    assert (made["rows"], made["added"], made["removed"]) == (405, 5, 0)
+    text = run("index", "codes.mhx", "--remove", "gone.npy", "-o", "less.mhx").stdout
+    assert "403 codes of 16 bits now: 0 added, 2 removed" in text
     assert len(HammingIndex.load("codes.mhx")) == 405
     index = HammingIndex.load("less.mhx")
     assert index.made_by == load("model.mhash").lineage_["id"]

@@ -21,6 +21,7 @@ from manihash.cli.index import index
 from manihash.cli.info import info
 from manihash.cli.onnx import onnx
 from manihash.cli.paper import paper
+from manihash.cli.refit import refit
 from manihash.cli.report import report
 from manihash.cli.search import search
 from manihash.cli.serve import serve
@@ -42,6 +43,7 @@ _ORDER = [
     "report",
     "drift",
     "update",
+    "refit",
 ]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
@@ -78,6 +80,7 @@ for reader in (
     report,
     drift,
     update,
+    refit,
     export,
     onnx,
     evaluate,

@@ -30,7 +30,7 @@ _HINTS = (
     (r"no (FAISS|LanceDB|milvus-lite|collection|table)\b", None, "manihash export creates a store"),
     (r"special character in the user, the password", None, "quote the address in the shell: 'postgres://…'"),
     (r"\brecord_statistics\b", "--record", "manihash drift MODEL TRAINING_VECTORS --record adds them"),
-    (r"hasher\.refit\b", None, "manihash fit trains a new model; in Python, refit keeps most of the bits"),
+    (r"hasher\.refit\b", None, "manihash refit MODEL VECTORS -o MODEL2 trains anew"),
     (r"already in the index\b", "--remove", "--remove FILE removes the rows with these ids first"),
     (r"one id per code|ids of the vectors", "--ids", "--ids FILE gives the ids"),
     (r"model file", None, "manihash fit writes model files"),

@@ -40,9 +40,10 @@ def build_index(codes: str, bits: int | None, ids: str | None) -> "HammingIndex"
 
 def changed_index(
     path: str, bits: int | None, add: str | None, ids: str | None, remove: str | None, model: Path | None
-) -> "HammingIndex":
-    """Return the index of a file, with rows removed and codes added; the file itself stays as it is."""
+) -> "tuple[HammingIndex, dict[str, int]]":
+    """Return the index of a file with rows removed and codes added, and their numbers; the file stays."""
     index = open_index(path, bits)
+    before = len(index)
     if model is not None:
         hasher = _inputs.load_hasher(model)
         check_model(path, index, hasher, model)
@@ -52,11 +53,12 @@ def changed_index(
         print_message("note", f"{text}: give its model with --model to check that they match", "yellow")
     if remove is not None:
         index.remove(_inputs.read_ids(remove).reshape(-1))
+    changes = {"removed": before - len(index)}
     if add is not None:
         index.add(_inputs.read_codes(add), None if ids is None else _inputs.read_ids(ids).reshape(-1))
     elif ids is not None:
         raise ValueError("got --ids without --add: --remove takes the file of ids itself")
-    return index
+    return index, {"added": len(index) - before + changes["removed"], **changes}
 
 
 def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:

@@ -137,8 +137,8 @@ def _with_article(name: str) -> str:
     return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
 
 
-def check_output(path: Path | str, *inputs: Path | str | None) -> None:
-    """Raise if the output file cannot be written, or is one of the input files."""
+def check_output(path: Path | str, *inputs: Path | str | None) -> bool:
+    """Raise if the output file cannot be written, or is one of the input files; return whether it exists."""
     from manihash.files.atomic import is_stream, resolved_target
     from manihash.files.formats import split_key
 
@@ -148,7 +148,7 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
         if source is not None and target.exists() and source.exists() and target.samefile(source):
             raise ValueError(f"{path} is also an input file: give another output file with -o")
     if is_stream(target):
-        return
+        return False
     try:
         # The name is as long as that of the temporary file of an atomic write.
         with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", suffix=".part", dir=target.parent):
@@ -158,6 +158,7 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> None:
         if error.errno == errno.ENAMETOOLONG:
             remedy = "Give a shorter name: temporary files beside it add 15 characters"
         raise type(error)(f"cannot write {target}: {error.strerror}. {remedy}") from error
+    return target.exists()
 
 
 def check_npz_output(path: Path | None, *inputs: Path | str | None) -> None:

@@ -97,3 +97,8 @@ def file_size(n_bytes: int) -> str:
             break
         size, unit = size / 1000, larger
     return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def written_file(path: str, n_bytes: int, *, replaced: bool) -> str:
+    """Return the name of an output file with its size, and whether it replaced an earlier file."""
+    return f"{path} ({file_size(n_bytes)}{', replaces an earlier file' if replaced else ''})"

@@ -65,7 +65,7 @@ def drift(
     the new vectors with them. The exit code is 0 without drift and 3 with drift.
 
     The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit
-    (train anew: [bold]manihash fit[/], or hasher.refit(X) in Python, which keeps most bits).
+    (train anew and keep most bits: [bold]manihash refit[/]; otherwise [bold]manihash fit[/]).
 
     Examples:
 

@@ -8,7 +8,7 @@ import typer
 
 from manihash.cli import _inputs, _options
 from manihash.cli._indexes import build_index, changed_index, is_index, open_index, use_layout
-from manihash.cli._output import file_size, key_values, print_json, print_result
+from manihash.cli._output import key_values, print_json, print_result, written_file
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
@@ -89,12 +89,13 @@ def index(
       manihash search model.mhash codes.mhx queries.npy -k 10
     """
     _inputs.check_inputs(codes, ids, add, remove, model=model)
-    start = perf_counter()
+    start, earlier = perf_counter(), out is not None and out.exists()
+    changes: dict[str, int] = {}
     with progress_shown(quiet) as bar:
         if add is not None or remove is not None:
             bar.start(f"changing {codes}")
             file = _changed_output(codes, out, verify, add, remove, ids, model)
-            opened = changed_index(codes, bits, add, ids, remove, model)
+            opened, changes = changed_index(codes, bits, add, ids, remove, model)
             opened.save(file)
         elif verify:
             bar.start(f"verifying {codes}")
@@ -112,11 +113,13 @@ def index(
             "index": str(file),
             "verified": verify,
             "rows": len(opened),
+            **changes,
             "bits": opened.n_bits,
             "first_bits": opened.first_bits,
             "weight": opened.weight,
             "model": opened.made_by,
             "distinct_codes": opened.distinct_codes,
+            "replaces_file": earlier,
             "file_bytes": file.stat().st_size,
             "seconds": round(perf_counter() - start, 3),
         }
@@ -166,9 +169,14 @@ def _verified(
 
 def _as_text(result: dict[str, Any]) -> dict[str, str]:
     mean = result["rows"] / max(1, result["distinct_codes"])
+    file = written_file(result["index"], result["file_bytes"], replaced=result["replaces_file"])
+    rows = f"{result['rows']:,} codes of {result['bits']} bits"
     done = "verified: no damage" if result["verified"] else f"built in {result['seconds']:.2f} s"
+    if "added" in result:
+        done = f"changed in {result['seconds']:.2f} s"
+        rows += f" now: {result['added']:,} added, {result['removed']:,} removed"
     return {
-        "index": f"{result['index']} ({file_size(result['file_bytes'])}), {done}",
-        "rows": f"{result['rows']:,} codes of {result['bits']} bits",
+        "index": f"{file}, {done}",
+        "rows": rows,
         "distinct codes": f"{result['distinct_codes']:,} (mean of {mean:.1f} rows per code)",
     }

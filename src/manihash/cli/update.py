@@ -8,7 +8,7 @@ import typer
 
 from manihash.cli import _inputs, _options
 from manihash.cli._indexes import is_index
-from manihash.cli._output import file_size, key_values, print_json, print_result
+from manihash.cli._output import key_values, print_json, print_result, written_file
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def update(
     if old is None and (codes is not None or store is not None):
         raise typer.BadParameter("--codes and --store need the vectors of these codes: give --vectors OLD")
     _inputs.check_inputs(vectors, old, codes, ids, model=model)
-    _inputs.check_output(out, model, vectors, old, codes, ids)
+    earlier = _inputs.check_output(out, model, vectors, old, codes, ids)
     if codes is not None and not (is_index(codes) or codes.lower().endswith(".npy")):
         raise ValueError(f"cannot replace codes in {codes}: expected an npy file or *{_options.INDEX_SUFFIX}")
     if codes is not None:
@@ -112,6 +112,7 @@ def update(
         "removed": found.n_removed,
         "changed": found.changed,
         "replaced": replaced,
+        "replaces_file": earlier,
         "file_bytes": out.stat().st_size,
         "seconds": round(perf_counter() - start, 3),
     }
@@ -177,7 +178,8 @@ def _as_text(result: dict[str, Any]) -> dict[str, str]:
     if result["changed"] is not None:
         changed = f"{result['changed']:.2%} of the old rows"
     lines = {
-        "model": f"{result['model']} ({file_size(result['file_bytes'])}), id {result['id']}",
+        "model": written_file(result["model"], result["file_bytes"], replaced=result["replaces_file"])
+        + f", id {result['id']}",
         "base points": f"{result['added']:,} added for {result['rows']:,} new vectors, {result['removed']:,} "
         "not added because they change too many codes",
         "codes that change": changed,
