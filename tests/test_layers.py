@@ -59,6 +59,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 TORCH_FILES = {"compute/torch.py", "compute/cuda.py", "compute/fused.py"}
 TORCH_FILES |= {"compute/triton.py", "compute/triton_float64.py"}
 TORCH_FILES |= {"rows/torch.py", "rows/fused.py", "search/tensor_index.py", "compute/torch_pairs.py"}
+TORCH_FILES |= {"compute/torch_arrays.py"}
 # Methods of tensors that numpy arrays do not have, besides in-place methods, whose names end in _.
 TENSOR_METHODS = {
     "abs",

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from manihash.base.large import LargeBase
     from manihash.base.listed import ListedNeighbors
     from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors
-    from manihash.base.reduced import ReducedBase, ReducedNeighbors
+    from manihash.base.reduced import ReducedBase
+    from manihash.base.reduced_neighbors import ReducedNeighbors
     from manihash.checks import BadRowsError
     from manihash.codes import pack, unpack
     from manihash.compute.fused import gpu_precision
@@ -133,7 +134,7 @@ _HOMES = {
     "CoarseNeighbors": "manihash.base.neighbors",
     "ExactNeighbors": "manihash.base.neighbors",
     "ListedNeighbors": "manihash.base.listed",
-    "ReducedNeighbors": "manihash.base.reduced",
+    "ReducedNeighbors": "manihash.base.reduced_neighbors",
     "ITQRotation": "manihash.rotation",
     "TSNE": "manihash.embeddings.tsne",
     "SNE": "manihash.embeddings.sne",

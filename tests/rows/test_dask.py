@@ -89,7 +89,7 @@ def test_a_sample_is_the_same_on_a_cluster(client, monkeypatch):
 
 def test_directions_of_wide_rows_are_the_same_on_a_cluster(client, monkeypatch):
     monkeypatch.setattr("manihash.base.principal._EXACT_WIDTH", D - 1)
-    monkeypatch.setattr("manihash.base.reduced._PCA_ROWS", 5000)
+    monkeypatch.setattr("manihash.base.reduced_neighbors._PCA_ROWS", 5000)
     X = vectors()
     models = [
         InductiveEmbedding(2, ReducedBase(KMeansBase(20), 4), PCA(), random_state=0).fit(rows_)

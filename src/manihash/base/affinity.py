@@ -10,7 +10,7 @@ from manihash import checks
 from manihash import sparse as sp
 from manihash.base.graph import BaseGraph, nearest
 from manihash.base.neighbors import CoarseNeighbors
-from manihash.base.reduced import ReducedNeighbors
+from manihash.base.reduced_neighbors import ReducedNeighbors
 from manihash.base.weights import normalized_weights
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend

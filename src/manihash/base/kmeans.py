@@ -17,7 +17,7 @@ from manihash.types import Floats
 class BaseSet(BaseEstimator):
     """Base class of base sets: subclasses implement ``_choose``."""
 
-    takes_tensors = True
+    takes_tensors: Any = True  # whether ``fit`` computes with torch if X is a tensor
 
     size: int
     random_state: Any

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from manihash.compute import torch as torch_backend
-from manihash.compute.torch import Tensor
+from manihash.compute.torch_arrays import Tensor, dense, supported, tensor_type
 
 # Threads that copy a block into pinned memory: one thread alone is slower than the transfer to the GPU.
 _COPY_THREADS = 4
@@ -45,13 +45,13 @@ class Sender:
 
     def send(self, X: Any, which: slice) -> tuple[Tensor, Any]:
         """The rows X[which] on the device, and the event that marks the end of the copy, None on the CPU."""
-        block = torch_backend.supported(torch_backend.dense(X[which]))
+        block = supported(dense(X[which]))
         if self.stream is None:
             return torch_backend.on(self.device, block), None
         i, self.turn = self.turn, 1 - self.turn
         if self.copied[i] is not None:
             self.copied[i].synchronize()
-        dtype = torch_backend.tensor_type(block.dtype)
+        dtype = tensor_type(block.dtype)
         if self.buffers[i] is None or self.buffers[i].dtype != dtype:
             self.buffers[i] = torch_backend.torch().empty(block.size, dtype=dtype, pin_memory=True)
         buffer = self.buffers[i][: block.size].view(block.shape)

@@ -1,23 +1,19 @@
-"""The torch backend: operations on a block of rows held in a tensor. The only file that imports torch.
+"""The torch backend: operations on a block of rows held in a tensor.
 
 ``__all__`` is the interface that ``manihash.compute.numpy`` has too; what is not in it is for torch alone.
 Functions compute in float32 (TF32 only if torch is set to it) or float64. Small arrays (base points, sums)
 stay in numpy; ``like`` copies them to the device of a tensor.
 """
 
-import logging
-import sys
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash import checks
 from manihash.compute.numpy import SHARED
-
-_log = logging.getLogger(__name__)
+from manihash.compute.torch_arrays import Tensor, copy_like, like, on, to_numpy, torch
+from manihash.compute.torch_arrays import is_tensor as is_tensor
 
 __all__ = [
     "add_product",
@@ -49,21 +45,11 @@ __all__ = [
     "weighted_sums",
 ]
 
-Tensor = Any
-
 # Updates of an embedding are not split into chunks that fit into a cache.
 CACHE_ROWS = 2**40
 
 # Up to so many largest numbers of a row are found one after the other on a GPU: faster than its sorting.
 _FEW_LARGEST = 8
-
-_copies: dict[tuple[int, str, str], tuple[weakref.ref[Any], Tensor]] = {}
-_MAX_COPIES = 32
-
-
-def torch() -> Any:
-    """The torch library; the error without it names the extra that installs it."""
-    return checks.extra("torch", "torch")
 
 
 def __getattr__(name: str) -> Any:
@@ -71,11 +57,6 @@ def __getattr__(name: str) -> Any:
     if name in SHARED:
         return getattr(torch(), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def is_tensor(X: Any) -> bool:
-    """Whether X is a torch tensor; torch is not imported for this."""
-    return isinstance(X, getattr(sys.modules.get("torch"), "Tensor", ()))
 
 
 def out_of_memory() -> type[Exception]:
@@ -88,37 +69,6 @@ def float_type(X: Tensor) -> np.dtype[Any]:
     """As ``compute.numpy.float_type``."""
     wide = {getattr(torch(), name, None) for name in ("float64", "int32", "int64", "uint32", "uint64")}
     return np.dtype(np.float64 if X.dtype in wide else np.float32)
-
-
-def tensor_type(dtype: Any) -> Any:
-    """The torch type of a numpy type."""
-    return getattr(torch(), np.dtype(dtype).name)
-
-
-def to_numpy(result: Any) -> Any:
-    """The result with its tensors, alone or in tuples, copied into numpy arrays."""
-    if isinstance(result, tuple):
-        return tuple(to_numpy(part) for part in result)
-    return result.detach().cpu().numpy() if is_tensor(result) else result
-
-
-def like(array: NDArray[Any], X: Tensor) -> Tensor:
-    """The numpy array in the type of X and on its device; the last copies are cached."""
-    key = id(array), str(X.device), str(X.dtype)
-    cached = _copies.get(key)
-    if cached is None or cached[0]() is not array:
-        if len(_copies) >= _MAX_COPIES:
-            _copies.clear()
-        copy = on(X.device, array).to(X.dtype)
-        if X.device.type != "cpu":
-            _log.info("%d numbers of the model were copied to %s", array.size, X.device)
-        cached = _copies[key] = weakref.ref(array), copy
-    return cached[1]
-
-
-def copy_like(array: Any, X: Tensor) -> Tensor:
-    """As ``compute.numpy.copy_like``; a tensor that already has the type of X is returned as it is."""
-    return array.to(X.dtype) if is_tensor(array) else on(X.device, array).to(X.dtype, copy=True)
 
 
 def add_product(total: Tensor, A: Tensor, B: Tensor, factor: float) -> None:
@@ -275,25 +225,6 @@ def unpack(codes: Tensor, r: int) -> Tensor:
     """The bits (n, r) of packed codes."""
     places = torch().arange(7, -1, -1, device=codes.device, dtype=torch().uint8)
     return ((codes[:, :, None] >> places) & 1).view(len(codes), -1)[:, :r]
-
-
-def on(device: Any, array: Any) -> Tensor:
-    """The array as a tensor on a device."""
-    array = supported(np.asarray(array))
-    return torch().as_tensor(array if array.flags.writeable else array.copy()).to(device)
-
-
-def dense(part: Any) -> NDArray[Any]:
-    """Rows as read, dense or sparse, as a dense array."""
-    return np.asarray(part.toarray() if hasattr(part, "toarray") else part)
-
-
-def supported(array: NDArray[Any]) -> NDArray[Any]:
-    """The array in a type that torch supports: native floats, signed integers and bytes."""
-    kind, size = array.dtype.kind, array.dtype.itemsize
-    if array.dtype.isnative and (kind == "i" or (kind == "f" and size <= 8) or (kind in "ub" and size == 1)):
-        return np.ascontiguousarray(array)
-    return np.ascontiguousarray(array, np.float64 if kind == "f" and size == 8 else np.float32)
 
 
 def replayed(step: Callable[[], None], X: Tensor) -> Callable[[], None]:

@@ -51,7 +51,7 @@ PARTS = {
     "PCA": "manihash.embeddings.pca:PCA",
     "RandomBase": "manihash.base.kmeans:RandomBase",
     "ReducedBase": "manihash.base.reduced:ReducedBase",
-    "ReducedNeighbors": "manihash.base.reduced:ReducedNeighbors",
+    "ReducedNeighbors": "manihash.base.reduced_neighbors:ReducedNeighbors",
     "RelaxedLE": "manihash.embeddings.relaxed_le:RelaxedLE",
     "SNE": "manihash.embeddings.sne:SNE",
     "TSNE": "manihash.embeddings.tsne:TSNE",

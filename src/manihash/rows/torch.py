@@ -11,7 +11,7 @@ from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
 from manihash.compute.cuda import Sender, checked_device
-from manihash.compute.torch import Tensor
+from manihash.compute.torch_arrays import Tensor, dense, tensor_type
 from manihash.progress import advance
 from manihash.rows.local import Subset, read_rows
 from manihash.rows.rows import CACHE_BYTES, Arrays, Result, Rows, combine, largest_square, overflow_error
@@ -174,7 +174,7 @@ class TorchRows(Rows):
     def cached(self) -> "TorchRows":
         """Self, after all rows were checked once and, if the device has the memory, cached."""
         if self._cache is None and len(self) * self.width * self.dtype.itemsize <= self._cache_bytes():
-            shape, dtype = (len(self), self.width), torch_backend.tensor_type(self.dtype)
+            shape, dtype = (len(self), self.width), tensor_type(self.dtype)
             cache = torch_backend.torch().empty(shape, dtype=dtype, device=self.device)
             for first, piece in self._visit(lambda block: block):
                 cache[first : first + len(piece)] = piece
@@ -200,7 +200,7 @@ class TorchRows(Rows):
         """f of a part after preparing it; if the GPU has too little memory, f of its halves."""
         if self.raw:
             numbers = self._numbers_at(np.asarray(positions))
-            array = torch_backend.to_numpy(part.to(torch_backend.tensor_type(self.dtype)))
+            array = torch_backend.to_numpy(part.to(tensor_type(self.dtype)))
             yield start, torch_backend.on(self.device, f((array, numbers)))
             return
         full = False
@@ -247,12 +247,12 @@ class TorchRows(Rows):
     def _copied(self, which: Any) -> Tensor:
         """Rows of main memory, by a slice or ascending positions, on the device."""
         part = self.X.X[which] if isinstance(which, slice) else read_rows(self.X.X, which)
-        return torch_backend.on(self.device, torch_backend.dense(part))
+        return torch_backend.on(self.device, dense(part))
 
     def _prepare(self, part: Tensor, positions: Any) -> Tensor:
         """A part of X, prepared; an error names its rows by their positions in X."""
         dtype = np.dtype(np.float64) if self.exact_until_shifted else self.dtype
-        block = part.to(torch_backend.tensor_type(dtype)).contiguous()
+        block = part.to(tensor_type(dtype)).contiguous()
         squared = torch_backend.squared_norms(block)
         limit_type = dtype if self._limit_type is None else self._limit_type
         most = largest_square(limit_type)
@@ -265,7 +265,7 @@ class TorchRows(Rows):
             block = torch_backend.unit_rows(block, squared)
         if self.origin is None:
             return block
-        return (block - torch_backend.like(self.origin, block)).to(torch_backend.tensor_type(self.dtype))
+        return (block - torch_backend.like(self.origin, block)).to(tensor_type(self.dtype))
 
     def _block_rows(self) -> int:
         if self.device.type == "cpu":
@@ -281,6 +281,6 @@ class TorchRows(Rows):
 
     def _empty(self, shape: tuple[int, int], dtype: Any) -> Any:
         if self._in_tensor:
-            dtype = torch_backend.tensor_type(dtype)
+            dtype = tensor_type(dtype)
             return torch_backend.torch().empty(shape, dtype=dtype, device=self.device)
         return np.empty(shape, dtype)
