@@ -100,18 +100,24 @@ def extra(module: str, name: str) -> ModuleType:
         ) from error
 
 
-def shape_of_rows(shape: tuple[int, ...], least: int, width: int | None = None) -> None:
+WIDTH_REMEDY = "Give vectors of the width the model was fitted on, or fit a new model."
+
+
+def shape_of_rows(
+    shape: tuple[int, ...], least: int, width: int | None = None, model: str = "the model", name: str = "X"
+) -> None:
     """Raise unless the shape is (n, d) with n >= ``least`` and d >= 1, or d = ``width`` if it is given."""
     if len(shape) != 2:
-        raise ValueError(f"X has {len(shape)} dimensions, expected 2: one vector per row")
+        raise ValueError(f"{name} has {len(shape)} dimensions, expected 2: one vector per row")
     if shape[0] < least or shape[1] < 1:
         raise ValueError(
-            f"X holds {shape[0]} sample(s) of {shape[1]} feature(s): give at least {least} of at least 1"
+            f"{name} holds {shape[0]} sample(s) of {shape[1]} feature(s): give at least {least} of at least 1"
         )
     if width is not None and shape[1] != width:
+        # The words of scikit-learn.
         raise ValueError(
-            f"X has {shape[1]} features, but the model is expecting {width} features as input. Give vectors "
-            "of the width the model was fitted on, or fit a new model."
+            f"{name} has {shape[1]} features, but {model} is expecting {width} features as input. "
+            f"{WIDTH_REMEDY}"
         )
 
 

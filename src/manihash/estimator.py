@@ -62,7 +62,8 @@ def _checked_torch(estimator: BaseEstimator, X: Any, fitting: bool, least: int) 
     if not (estimator.takes_tensors or (estimator.maps_tensors and not fitting)):
         _log.warning("%s computes with numpy: X was copied from torch", type(estimator).__name__)
         return checked(estimator, without_torch(X), fitting=fitting, least=least)
-    checks.shape_of_rows(X.shape, least, None if fitting else getattr(estimator, "n_features_in_", None))
+    width = None if fitting else getattr(estimator, "n_features_in_", None)
+    checks.shape_of_rows(X.shape, least, width, type(estimator).__name__)
     estimator.n_features_in_ = int(X.shape[1])
     return X
 
@@ -76,7 +77,7 @@ def _remedy(message: str, fitting: bool) -> str:
     if "Complex" in message:
         return "Give real numbers, for example the real and imaginary parts as separate columns."
     if "features, but" in message:
-        return "Give vectors of the width the model was fitted on, or fit a new model."
+        return checks.WIDTH_REMEDY
     return ""
 
 

@@ -96,5 +96,5 @@ def validate(estimator: Any, X: Any, *, least: int, sliceable: bool) -> Any:
             X = X.astype(np.float64)
         if X.dtype.kind == "c":
             raise ValueError(f"Complex data not supported: X holds values of type {X.dtype}.")
-    checks.shape_of_rows(X.shape, least, estimator.n_features_in_)
+    checks.shape_of_rows(X.shape, least, estimator.n_features_in_, type(estimator).__name__)
     return X

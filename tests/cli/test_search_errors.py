@@ -24,7 +24,10 @@ def _cut(path: str) -> None:
         (_cut, "not a complete index file"),
         (lambda path: Path(path).write_bytes(b""), "not a complete index file"),
         (lambda path: Path(path).write_bytes(b"\xff" * 4096), "not a complete index file"),
-        (lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()), "not a complete index file"),
+        (
+            lambda path: Path(path).write_bytes(Path("X.npy").read_bytes()),
+            "is an npy file, not an",
+        ),
         (lambda path: Path(path).unlink(), "no index file at"),
     ],
     ids=["cut short", "empty", "noise", "foreign", "missing"],

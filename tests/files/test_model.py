@@ -207,7 +207,7 @@ def test_a_foreign_safetensors_file_is_named_as_such(tmp_path):
     save_file({"x": np.zeros(3)}, tmp_path / "a.safetensors")
     save_file({"x": np.zeros(3)}, tmp_path / "b.safetensors", {"format": "pt"})
     for name in "ab":
-        with pytest.raises(ModelFileError, match=r"not a manihash model: give a file that save\(\) wrote"):
+        with pytest.raises(ModelFileError, match=r"not a model file: give a file that save\(\) wrote"):
             load(tmp_path / f"{name}.safetensors")
 
 

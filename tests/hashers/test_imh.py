@@ -269,8 +269,12 @@ def test_options_given_to_one_recipe_do_not_reach_the_next():
 def test_an_unknown_recipe_or_parameter_is_answered_with_close_names():
     with pytest.raises(ValueError, match=r"'imh-tsn': did you mean 'imh-tsne' or .*\? recipe_names"):
         recipe("imh-tsn")
-    with pytest.raises(ValueError, match="no recipe 'zzz': recipe_names"):
+    with pytest.raises(ValueError, match="no recipe 'zzz': 'imh-hybrid' is a good start, and recipe_names"):
         recipe("zzz")
+    with pytest.raises(ValueError, match="no recipe 'imh-foo': 'imh-hybrid' is a good start"):
+        recipe("imh-foo")
+    with pytest.raises(ValueError, match=r"did you mean 'imh-hybrid'\? recipe_names"):
+        recipe("IMH_Hybird")
     with pytest.raises(ValueError, match=r"'itq' has no parameter 'bits' \(did you mean 'n_bits'\?\): its"):
         recipe("itq", bits=64)
     with pytest.raises(ValueError, match=r"has no parameter 'basis__size': its parameters are .*base"):

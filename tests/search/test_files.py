@@ -144,7 +144,7 @@ def rewrite(path, change, *, sealed=True):
         (lambda h: h["__metadata__"].update(first_bits="99", weight="1"), "first_bits=99 leaves none"),
         (lambda h: h["__metadata__"].update(first_bits="2", weight="nan"), "weight must be"),
         (lambda h: h["__metadata__"].update(first_bits="2"), "not a complete index file"),
-        (lambda h: h["__metadata__"].update(format="other"), "not an index file of manihash"),
+        (lambda h: h["__metadata__"].update(format="other"), "a safetensors file, not an index file"),
         (lambda h: h["codes"].update(shape=[10**15, 3]), "other arrays"),
         (lambda h: h["rows"].update(shape=[-1]), "other arrays"),
         (lambda h: h["rows"].update(data_offsets=[0, 10**18]), "other arrays"),

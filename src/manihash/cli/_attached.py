@@ -106,10 +106,8 @@ def _label_list(path: str, n: int) -> list[Any]:
 
 def _vectors(path: str, hasher: "Hasher") -> "NDArray[Any]":
     """Return the vectors to rescore with; raise unless they have the model's width."""
+    from manihash.checks import shape_of_rows
+
     vectors = _inputs.read_vectors(path)
-    if vectors.shape[1] != hasher.n_features_in_:
-        raise ValueError(
-            f"{path} has vectors of {vectors.shape[1]} numbers, but the model expects "
-            f"{hasher.n_features_in_}: give the vectors that were encoded"
-        )
+    shape_of_rows(vectors.shape, 1, hasher.n_features_in_, type(hasher).__name__, path)
     return vectors

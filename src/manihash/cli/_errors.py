@@ -33,7 +33,9 @@ _HINTS = (
     (r"hasher\.refit\b", None, "manihash refit MODEL VECTORS -o MODEL2 trains anew"),
     (r"already in the index\b", "--remove", "--remove FILE removes the rows with these ids first"),
     (r"one id per code|ids of the vectors", "--ids", "--ids FILE gives the ids"),
-    (r"model file", None, "manihash fit writes model files"),
+    (r"\b(no|not a)( manihash)? model file", None, "manihash fit writes model files"),
+    (r"is an index file, not", None, "manihash search MODEL INDEX QUERIES searches an index file"),
+    (r"is a model file, not", None, "manihash encode MODEL VECTORS uses a model file"),
     (r"\b(no|unknown) recipe\b", None, "manihash info lists the recipes"),
 )
 

@@ -80,7 +80,7 @@ def encode(
 
         with manihash.gpu_precision(precision), _inputs.opened(vectors, dask) as X:
             made_from = _made_from(model, vectors, device, precision)
-            checks.shape_of_rows(X.shape, 1, hasher.n_features_in_)
+            checks.shape_of_rows(X.shape, 1, hasher.n_features_in_, type(hasher).__name__)
             if dask is not None:
                 dask_rows.check_chunks(X)
             shape = (X.shape[0], codes.n_bytes(hasher.n_bits_))

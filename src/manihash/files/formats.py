@@ -19,6 +19,7 @@ from manihash.files.csv import read_csv, write_csv
 from manihash.files.errors import DataFileError
 from manihash.files.hdf5 import open_hdf5, read_hdf5, write_hdf5
 from manihash.files.idx import read_idx, write_idx
+from manihash.files.kinds import VECTORS, other_kind
 from manihash.files.npy import is_sparse_npz, read_npy, read_npz, read_sparse_npz, write_npy, write_npz
 from manihash.files.parquet import open_parquet, read_parquet, write_parquet
 from manihash.files.stored import StoredRows
@@ -226,6 +227,8 @@ def _kind(path: Path) -> str:
         return "idx.gz" if match["zipped"] else "idx"
     kind = "hdf5" if suffix == ".h5" else suffix.removeprefix(".")
     if kind not in _READERS and kind not in _KEYED_READERS:
+        if path.is_file() and (message := other_kind(path, VECTORS)):
+            raise ValueError(message)
         raise ValueError(f"unknown format of {path}: the extension must be {EXTENSIONS}, not {suffix!r}")
     return kind
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from manihash.files.atomic import atomic_write
 from manihash.files.errors import ModelFileError
+from manihash.files.kinds import MODEL, other_kind
 from manihash.files.tensors import read_metadata, read_tensors
 
 FORMAT = "manihash"
@@ -46,9 +47,6 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}: give the path of a file that save() wrote")
-    with open(path, "rb") as start:
-        if start.read(6) == b"\x93NUMPY":
-            raise ModelFileError(f"{path} is an npy file, not a model file: give a file that save() wrote")
     try:
         header = _header(path, read_metadata(path))
         arrays = read_tensors(path)
@@ -56,7 +54,8 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
         if isinstance(error, ModelFileError | PermissionError):
             raise
         raise ModelFileError(
-            f"{path} is not a manihash model file, or it is damaged ({error}): give a file that save() "
+            other_kind(path, MODEL)
+            or f"{path} is not a manihash model file, or it is damaged ({error}): give a file that save() "
             "wrote; if it is one, copy it again or fit the model again"
         ) from error
     text = str(header.get("document", ""))
@@ -78,9 +77,7 @@ def format_version(path: str | os.PathLike[str]) -> int:
 def _header(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
     """The header of a model file, if this version of manihash can read it."""
     if FORMAT not in metadata:
-        raise ModelFileError(
-            f"{path} is a safetensors file, but not a manihash model: give a file that save() wrote"
-        )
+        raise ModelFileError(other_kind(path, MODEL))
     header = json.loads(metadata[FORMAT])
     version = header.get("version") if isinstance(header, dict) else None
     if not isinstance(version, int) or version > VERSION:

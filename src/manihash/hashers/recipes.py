@@ -224,12 +224,21 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     LSH(center=False, normalize=True)
     """
     if name not in RECIPES:
-        close = " or ".join(map(repr, get_close_matches(str(name).lower(), RECIPES)))
-        hint = f"did you mean {close}? " if close else ""
-        raise ValueError(f"no recipe {name!r}: {hint}recipe_names() lists all {len(RECIPES)}")
+        raise ValueError(
+            f"no recipe {name!r}: {_suggestion(str(name))}recipe_names() lists all {len(RECIPES)}"
+        )
     hasher: Hasher = clone(RECIPES[name].make())
     _check_names(name, params, list(hasher.get_params(deep=False)))
     return hasher.set_params(n_bits=n_bits, random_state=random_state, **params)
+
+
+def _suggestion(name: str) -> str:
+    """The recipes with similar names; imh-, which many names start with, is not compared."""
+    endings = {known.removeprefix("imh-"): known for known in RECIPES}
+    wanted = name.lower().replace("_", "-").removeprefix("imh-")
+    if close := [endings[found] for found in get_close_matches(wanted, endings)]:
+        return f"did you mean {' or '.join(map(repr, close))}? "
+    return "'imh-hybrid' is a good start, and "
 
 
 def _check_names(name: str, params: dict[str, Any], known: list[str]) -> None:

@@ -159,7 +159,7 @@ class FaissQuantizer:
 
     def _prepared(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """The rows as FAISS expects them (n, d), scaled to unit length if ``normalize`` is set."""
-        checks.shape_of_rows(X.shape, least=1, width=self.n_features_in_)
+        checks.shape_of_rows(X.shape, 1, self.n_features_in_, type(self).__name__)
         checks.finite_block(X)
         rows = np.ascontiguousarray(X, np.float32)
         if self.normalize:

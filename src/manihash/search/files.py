@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes, n_bytes
 from manihash.files.atomic import atomic_write
+from manihash.files.kinds import INDEX, other_kind
 from manihash.search.buckets import MAX_ROWS, Buckets, DenseOffsets, aligned_bytes
 from manihash.search.errors import DamagedIndexError
 from manihash.search.string_ids import StringIds
@@ -129,7 +130,9 @@ def read(path: str | os.PathLike[str], *, mmap: bool) -> IndexFile:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DamagedIndexError(
-            f"{path} is not a complete index file of manihash ({error}): copy the file or rebuild the index"
+            other_kind(path, INDEX)
+            or f"{path} is not a complete index file of manihash ({error}): copy the file or rebuild the "
+            "index"
         ) from error
 
 
@@ -187,9 +190,7 @@ def _layout(metadata: dict[str, str], n_bits: int) -> CodeLayout | None:
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:
     if metadata.get("format") != FORMAT:
-        raise DamagedIndexError(
-            f"{path} is not an index file of manihash: pass a file that HammingIndex.save() wrote"
-        )
+        raise DamagedIndexError(other_kind(path, INDEX))
     version = metadata.get("version", "")
     if not version.isdecimal() or int(version) > VERSION:
         raise DamagedIndexError(
