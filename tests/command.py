@@ -1,5 +1,6 @@
 """Helpers for the tests of the command: run it and read its messages."""
 
+import inspect
 import resource
 import sys
 from collections.abc import Iterator
@@ -20,11 +21,18 @@ SMALL = [
     "--set=embedding__n_iter=50",
 ]
 SCRIPT = str(Path(sys.executable).with_name("manihash"))
+# click before 8.2 mixes stdout and stderr unless it is told not to.
+_APART = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
+
+
+def invoke(args: list[str]) -> Any:
+    """Run the command in this process; its stdout and stderr are kept apart."""
+    return CliRunner(**_APART).invoke(app, args)
 
 
 def run(*args: str, code: int = 0) -> Any:
     """Run the command in this process; check the exit code, and that an error leaves stdout empty."""
-    result = CliRunner().invoke(app, list(args))
+    result = invoke(list(args))
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
     assert code == 0 or not result.stdout

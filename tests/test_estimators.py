@@ -176,6 +176,7 @@ def test_a_second_fit_forgets_the_first(digits, hasher):
 
 
 def test_output_columns_are_named_after_the_class(digits, hasher):
+    pytest.importorskip("pandas")
     hasher.fit(digits[0])
     assert list(hasher.get_feature_names_out()) == [f"imh{i}" for i in range(8)]
     frame = hasher.set_output(transform="pandas").transform(digits[0][:5])
@@ -185,6 +186,7 @@ def test_output_columns_are_named_after_the_class(digits, hasher):
 
 
 def test_feature_names_are_kept_by_a_model_file_and_checked(digits, tmp_path):
+    pytest.importorskip("pandas")
     frame = load_digits(as_frame=True).data
     hasher = IMH(4, KMeansBase(20), PCA(), random_state=0).fit(frame)
     hasher.save(tmp_path / "m.mhash")

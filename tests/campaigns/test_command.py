@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from command import invoke
 from sklearn.datasets import load_digits
-from typer.testing import CliRunner
 
 from manihash.cli._app import app
 
@@ -136,7 +136,7 @@ def prepare() -> None:
         "encode m.mhash X.npy -o codes.npy",
         "index codes.npy --bits 12 -o codes.mhx",
     ):
-        assert CliRunner().invoke(app, line.split()).exit_code == 0
+        assert invoke(line.split()).exit_code == 0
 
 
 def command_line(rng: random.Random) -> list[str]:
@@ -193,7 +193,7 @@ def test_command_lines_end_with_a_message_or_a_result(tmp_path, monkeypatch, see
         args = command_line(random.Random(case))
         if not Path("X.npy").exists():
             prepare()
-        result = CliRunner().invoke(app, args)
+        result = invoke(args)
         assert result.exit_code in (0, 2, 3, 130), (args, result.exception, result.output)
         assert "Traceback" not in result.output, args
         assert "hunter2" not in result.output, args

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import SMALL, run, stderr_line
-from typer.testing import CliRunner
+from command import SMALL, invoke, run, stderr_line
 
 from manihash import IMH, load
-from manihash.cli._app import app
 from manihash.codes import hamming
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -185,7 +183,7 @@ def test_evaluate_compares_with_quantizers_of_faiss(peer) -> None:
 
 def test_evaluate_prints_a_note_once_below_the_table() -> None:
     options = ["--bits=8,12", "--set=embedding__n_iter=20", "--seeds=2"]
-    result = CliRunner().invoke(app, ["evaluate", "--data=digits", "--recipe=imh-graph", *options])
+    result = invoke(["evaluate", "--data=digits", "--recipe=imh-graph", *options])
     assert result.stderr.count("the base set has 266 points") == 1
     assert result.output.index("the base set has") > result.output.rindex("imh-graph")
 
@@ -198,7 +196,7 @@ def test_evaluate_says_what_installs_faiss(monkeypatch) -> None:
 
 def test_evaluate_reports_an_error_per_row_and_keeps_the_other_rows() -> None:
     options = ["--data=digits", "--recipe=imh-pca", "--bits=8,65", "--json"]
-    result = CliRunner().invoke(app, ["evaluate", *options])
+    result = invoke(["evaluate", *options])
     good, bad = json.loads(result.stdout)["rows"]
     assert result.exit_code == 2
     assert good["map"] > 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import run, stderr_line
+from command import invoke, run, stderr_line
 
 from manihash import load
 from manihash.files import model_format
@@ -22,11 +22,8 @@ def vectors(indexed_folder: Path) -> None:
 
 
 def outcome(*args: str) -> tuple[int, str]:
-    from typer.testing import CliRunner
 
-    from manihash.cli._app import app
-
-    result = CliRunner().invoke(app, ["drift", *args])
+    result = invoke(["drift", *args])
     return result.exit_code, result.stdout
 
 

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import SMALL, run, stderr_line
+from command import SMALL, invoke, run, stderr_line
 from numpy.typing import NDArray
-from typer.testing import CliRunner
 
 from manihash import InductiveEmbedding, RandomBase
-from manihash.cli._app import app
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -216,7 +214,7 @@ def test_no_message_contains_the_password_of_an_address(command: list[str], monk
     np.save("X.npy", np.zeros((3, 1), np.uint8))
     assert "secret" not in run(*command, code=2).output
     monkeypatch.setenv("MANIHASH_DEBUG", "1")
-    assert "secret" not in CliRunner().invoke(app, command).output
+    assert "secret" not in invoke(command).output
 
 
 def test_a_missing_store_has_the_hint_how_to_create_it() -> None:

@@ -4,10 +4,8 @@ import json
 import sys
 
 import pytest
-from command import run, stderr_line
-from typer.testing import CliRunner
+from command import invoke, run, stderr_line
 
-from manihash.cli._app import app
 from manihash.cli._progress import ProgressLines
 from manihash.paper import catalog
 from manihash.paper.figures import fig4, fig7
@@ -17,6 +15,7 @@ from manihash.paper.run.trial import ResultFolder
 @pytest.fixture
 def on_digits(monkeypatch):
     """Run Figures 4 and 7 on the digits of scikit-learn, which are small enough for a test."""
+    pytest.importorskip("matplotlib")
     for module in (fig4, fig7):
         monkeypatch.setattr(module, "DATA", "digits")
         own = catalog.EXPERIMENTS[module.EXPERIMENT.id]
@@ -69,6 +68,7 @@ def test_the_list_shows_finished_trials_and_missing_datasets(empty_home, tmp_pat
 
 
 def test_without_data_the_command_says_at_once_how_to_get_them(empty_home, tmp_path):
+    pytest.importorskip("matplotlib")
     args = ["paper", "--quick", "--out", str(tmp_path / "report"), "--results", str(tmp_path / "r")]
     text = stderr_line(run(*args, code=2))
     assert "need one of the data sets mnist, cifar10-gist" in text
@@ -91,6 +91,14 @@ def test_the_running_trial_and_the_time_left_are_shown_without_a_terminal(on_dig
     lines = [line for line in ran.stderr.splitlines() if line.startswith("paper: trials: ")]
     assert "(running retrieval, digits," in lines[1]
     assert any("of 4, about" in line and "left" in line for line in lines)
+
+
+def test_a_long_trial_is_named_while_it_runs(on_digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("manihash.paper.run.runner._SECONDS_BETWEEN_REPORTS", 0.01)
+    monkeypatch.setattr(sys.modules["manihash.cli.paper"], "_FIRST_WAIT", 0.1)
+    args = ["--only", "fig4", "--methods", "pcah", "--bits", "8", "--seeds", "1"]
+    ran = run("paper", *args, "--out", str(tmp_path / "o"), "--results", str(tmp_path / "r"))
+    assert "paper: trials: 0 of 1 (running retrieval, digits, pcah, 8 bits, seed 0)" in ran.stderr
 
 
 def test_options_that_select_no_trial_are_rejected(on_digits, tmp_path):
@@ -130,9 +138,7 @@ def test_finished_trials_are_not_run_again(on_digits, tmp_path, monkeypatch):
 def test_a_failed_trial_is_listed_in_the_report(on_digits, tmp_path):
     out = tmp_path / "report"
     args = ["--only", "fig4", "--bits", "80", "--seeds", "1", "--methods", "pcah"]
-    ran = CliRunner().invoke(
-        app, ["paper", *args, "--out", str(out), "--results", str(tmp_path / "r"), "--json"]
-    )
+    ran = invoke(["paper", *args, "--out", str(out), "--results", str(tmp_path / "r"), "--json"])
     assert ran.exit_code == 2
     found = json.loads(ran.stdout)
     assert "80" in found["failed"]["retrieval, digits, pcah, 80 bits, seed 0"]

@@ -179,8 +179,15 @@ def test_a_disk_too_full_for_the_final_format_keeps_the_codes(folder: Path) -> N
     assert not list(folder.glob("*.part*"))
 
 
+def _skip_without_library_of(name: str) -> None:
+    library = {".hdf5": "h5py", ".parquet": "pyarrow"}.get(Path(name).suffix)
+    if library:
+        pytest.importorskip(library)
+
+
 @pytest.mark.parametrize("name", ["k.hdf5", "k.npz", "k.parquet"])
 def test_two_arrays_of_one_file_are_two_inputs(tmp_path: Path, name: str) -> None:
+    _skip_without_library_of(name)
     A = np.zeros((10_000, 8), np.float32)
     formats.write(tmp_path / name, {"a": A, "b": A})
     one, other, again = (_inputs.fingerprint(f"{tmp_path / name}:{key}") for key in "aba")
@@ -191,6 +198,7 @@ def test_two_arrays_of_one_file_are_two_inputs(tmp_path: Path, name: str) -> Non
 def test_the_fingerprint_of_a_file_does_not_decode_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    _skip_without_library_of("x.parquet")
     formats.write(tmp_path / "x.parquet", np.zeros((10, 8), np.float32))
     monkeypatch.setattr(formats, "open_vectors", lambda path: pytest.fail("the file was opened"))
     assert _inputs.fingerprint(str(tmp_path / "x.parquet"))
@@ -229,6 +237,7 @@ def test_a_part_file_of_another_device_precision_or_version_is_refused(
     "name", ["codes.bvecs", "codes.idx", "codes.npz", "codes.hdf5", "codes.parquet", "codes.csv"]
 )
 def test_every_format_is_written_from_the_part_file(folder: Path, name: str) -> None:
+    _skip_without_library_of(name)
     np.save("few.npy", np.load("X.npy")[:3000])
     run("encode", "model.mhash", "few.npy", "-o", name)
     assert np.array_equal(formats.read(name), np.load("expected.npy")[:3000])

@@ -73,7 +73,10 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
             "got --bits 16, but model.mhash makes codes of 12 bits",
         ),
         ([*INDEX, "--model", "codes.npy"], "is an npy file, not a model file"),
-        (["index", "codes.mhx", "-o", "new.mhx"], "unknown format of codes.mhx"),
+        (
+            ["index", "codes.mhx", "-o", "new.mhx"],
+            "codes.mhx is an index file, not a file of vectors or codes",
+        ),
         (["stats", "codes.mhx", "--bits=8"], "holds codes of 12 bits"),
         (["stats", "codes.npy", "--bits=9"], "bits set beyond the first 9"),
         ([*DEDUP, "--radius=-1"], "--radius must be a whole number of at least 0"),

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import invoke
 from html_elements import Elements
-from typer.testing import CliRunner
 
 from manihash.advice.candidates import MANIFOLD, OTHER
 from manihash.codes import pack, unpack
@@ -59,6 +59,7 @@ def result() -> Demo:
 
 @pytest.fixture(scope="module")
 def html(result: Demo) -> str:
+    pytest.importorskip("matplotlib")
     return demo_page(result, date(2026, 1, 2))
 
 
@@ -87,6 +88,7 @@ def test_every_image_of_the_page_is_described_or_described_with_its_group(html: 
 
 
 def test_text_is_escaped_everywhere(result: Demo) -> None:
+    pytest.importorskip("matplotlib")
     evil = '<b onclick="x">&\'</b>'
     blank = np.zeros((4, 4), np.uint8)
     macros = (
@@ -267,6 +269,7 @@ def test_names_of_lines_keep_their_distance_and_their_order() -> None:
 
 
 def test_plots_name_their_axes_and_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
     monkeypatch.setitem(plots._SETTINGS, "svg.fonttype", "none")
     svg = curves.draw(LENGTH_PLOT).svg.decode()
     for name in ("code length, bits", "MAP, %", "IMH-tSNE", "l2 scan"):
@@ -291,9 +294,8 @@ def test_without_matplotlib_a_plot_names_the_extra(monkeypatch: pytest.MonkeyPat
 
 
 def _run(*arguments: str) -> tuple[int, str, str]:
-    from manihash.cli._app import app
-
-    done = CliRunner().invoke(app, ["demo", *arguments])
+    pytest.importorskip("matplotlib")
+    done = invoke(["demo", *arguments])
     return done.exit_code, done.stdout, done.stderr
 
 

@@ -5,10 +5,9 @@ import logging
 
 import numpy as np
 import pytest
+from command import invoke
 from store_databases import DATABASES, new_address, postgres_url, repeated_codes, scattered_ids
-from typer.testing import CliRunner
 
-from manihash.cli._app import app
 from manihash.stores import (
     StoreConnectionError,
     StoreError,
@@ -225,7 +224,7 @@ def test_no_row_is_lost_when_the_milvus_server_is_killed(tmp_path, at_row):
 
 
 def run(*arguments, code=0):
-    result = CliRunner().invoke(app, ["export", *map(str, arguments)])
+    result = invoke(["export", *map(str, arguments)])
     assert result.exit_code == code, result.output
     return result
 

@@ -4,7 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
@@ -47,15 +47,20 @@ class ProgressBar(logging.Handler):
 
 
 class ProgressLines(logging.Handler):
-    """A line on stderr at most every 30 seconds, for long work whose stderr is not a terminal."""
+    """Lines on stderr for long work whose stderr is not a terminal.
+
+    The first line is printed after ``first_wait`` seconds at the earliest. Each next line waits twice as
+    long, but not longer than ``interval``.
+    """
 
     interval = 30.0  # seconds
 
-    def __init__(self, bar: ProgressBar) -> None:
+    def __init__(self, bar: ProgressBar, first_wait: float = interval) -> None:
         super().__init__(logging.DEBUG)
         self._bar = bar  # knows the current task
         self._stage, self._first, self._began = "", 0, 0.0
-        self._next = time.monotonic() + self.interval
+        self._wait = min(first_wait, self.interval)
+        self._next = time.monotonic() + self._wait
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a line if it is time for one."""
@@ -65,7 +70,8 @@ class ProgressLines(logging.Handler):
             self._stage, self._first, self._began = stage, done, now
         if now < self._next:
             return
-        self._next = now + self.interval
+        self._wait = min(2 * self._wait, self.interval)
+        self._next = now + self._wait
         text = f"{done:,} of {total:,}"
         if done > self._first:
             left = (now - self._began) / (done - self._first) * (total - done)
@@ -93,11 +99,14 @@ class _Messages(logging.Handler):
 
 
 @contextmanager
-def progress_shown(quiet: bool, notes: list[str] | None = None) -> Iterator[ProgressBar]:
+def progress_shown(
+    quiet: bool, notes: list[str] | None = None, first_wait: float = ProgressLines.interval
+) -> Iterator[ProgressBar]:
     """Show progress inside the block unless `quiet`; always show warnings.
 
-    Progress is a bar if stderr is a terminal, and otherwise a line every 30 seconds. Notes are printed at
-    once or, given the list ``notes``, appended to it without repetition, for a table that they would break.
+    Progress is a bar if stderr is a terminal. Otherwise it is a line every 30 seconds, and the first line is
+    printed after ``first_wait`` seconds. Notes are printed at once or, given the list ``notes``, appended to
+    it without repetition, for a table that they would break.
     """
     shown = messages.is_terminal and not quiet
     bar = Progress(
@@ -117,12 +126,12 @@ def progress_shown(quiet: bool, notes: list[str] | None = None) -> Iterator[Prog
     library.addHandler(warning)
     noted.addHandler(note)
     noted.setLevel(logging.INFO)
-    shower = handler if shown else ProgressLines(handler)
+    shower = handler if shown else ProgressLines(handler, first_wait)
     if not quiet:
         progress.addHandler(shower)
         progress.setLevel(logging.DEBUG)
     try:
-        with bar:
+        with bar if shown else nullcontext():  # some versions of rich end a disabled bar with a line break
             yield handler
     finally:
         progress.setLevel(levels[0])

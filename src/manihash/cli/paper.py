@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from manihash.paper.settings import RunSettings
 
 _QUICK_ROWS, _QUICK_QUERIES, _QUICK_BITS = 5000, 200, (32, 64)
+_FIRST_WAIT = 2.0  # seconds before the first line of progress if stderr is not a terminal
 
 
 def paper(
@@ -130,7 +131,7 @@ def paper(
     trials = catalog.trials_of(experiments, settings)
     if not trials:
         raise MissingDataError(catalog.missing_data(experiments))
-    with progress_shown(quiet) as bar:
+    with progress_shown(quiet, first_wait=_FIRST_WAIT) as bar:
         bar.start("paper")
         try:
             todo = [trial for trial in trials if is_selected(trial)] if run_trials else []

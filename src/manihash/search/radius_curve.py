@@ -61,7 +61,7 @@ def radius_curve(
     near[0] -= len(some)  # each row itself
     duplicates = np.zeros(n_bits + 1)
     for query, row in verifier.duplicates_of(some):
-        far = np.bitwise_count(codes[some[query]] ^ codes[row]).sum(axis=1)
+        far = np.bitwise_count(codes[some[query]] ^ codes[row]).sum(axis=1, dtype=np.intp)
         duplicates += np.bincount(far, minlength=n_bits + 1)
     start_time = perf_counter()
     trial = np.random.default_rng(0).integers(n, size=(2, min(20_000, 50 * n)))

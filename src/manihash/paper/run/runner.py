@@ -18,6 +18,7 @@ from manihash.progress import advance
 
 _log = logging.getLogger(__name__)
 _STAGE = "trials"
+_SECONDS_BETWEEN_REPORTS = 1.0  # a trial that takes minutes is reported while it runs
 
 Measure = Callable[[Trial], Outcome]
 
@@ -61,7 +62,7 @@ class _Crew:
                         worker.begin(waiting.popleft())
                 busy = [worker for worker in self.workers if worker.trial]
                 advance(_STAGE, done, total, ", ".join(f"running {worker.trial}" for worker in busy))
-                ready = wait([worker.connection for worker in busy])
+                ready = wait([worker.connection for worker in busy], timeout=_SECONDS_BETWEEN_REPORTS)
                 for worker in [worker for worker in busy if worker.connection in ready]:
                     self._finish(worker)
                     done += 1
