@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from manihash.base.cell_search import CoarseSearch
 from manihash.base.closest import AllPoints
 from manihash.compute import rounding, threads
 from manihash.rows.raw import as_block
@@ -36,6 +37,49 @@ def test_two_points_that_float32_cannot_order_are_exchanged_in_float64():
     sure = np.flatnonzero(found.certain)
     assert set(which) <= set(sure)
     assert np.array_equal(np.sort(found.index[sure]), np.sort(expected[sure]))
+
+
+def probed_points(Z, cells, probes, bounds):
+    """Whether each point (b, m) is in one of the nearest cells of each row, in float64."""
+    near = np.argsort(((Z[:, None] - cells) ** 2).sum(axis=2), axis=1)[:, :probes]
+    cell = np.repeat(np.arange(len(cells)), np.diff(bounds))
+    return (cell == near[:, :, None]).any(axis=1)
+
+
+@pytest.mark.parametrize("probes", [1, 2, 5])
+@pytest.mark.parametrize("sizes", [(30,) * 6, (1, 0, 40, 2, 3, 30)])
+def test_the_points_of_the_nearest_cells_are_those_of_float64(probes, sizes):
+    rng = np.random.default_rng(3)
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    cells = rng.standard_normal((6, 8))
+    B = np.repeat(cells, sizes, axis=0) + rng.standard_normal((sum(sizes), 8))
+    Z = rng.standard_normal((400, 8)).astype(np.float32).astype(float)
+    squares = ((Z[:, None] - B) ** 2).sum(axis=2)
+    squares[~probed_points(Z, cells, probes, bounds)] = np.inf
+    k, search = 4, CoarseSearch(B, cells, probes, bounds)
+    enough = np.isfinite(squares).sum(axis=1) >= k
+    expected = np.sort(np.argsort(squares, axis=1)[:, :k])[enough]
+    found = search.closest(as_block(Z, np.float32), k)
+    sure = found.certain[enough]
+    assert sure.mean() > 0.9
+    assert np.array_equal(np.sort(found.index)[enough][sure], expected[sure])
+    assert np.array_equal(np.sort(search.index(Z[enough], k)), expected)
+
+
+def test_two_cells_in_doubt_matter_only_if_they_hold_a_near_point():
+    rng = np.random.default_rng(4)
+    cells = np.array([[0, 0], [10, 0], [10, 1e-9]])  # float32 cannot order the last two
+    near, far = rng.uniform(-1, 1, (20, 2)), rng.uniform(12, 14, (20, 2))
+    Z = rng.uniform(-1, 1, (50, 2))
+    bounds = np.array([0, 20, 30, 40])
+    found = CoarseSearch(np.concatenate([near, far]), cells, 2, bounds).closest(as_block(Z, np.float32), 3)
+    assert found.certain.mean() > 0.9
+    far[:] = [0.1, 0.1]  # now the cells in doubt hold the nearest points of many rows
+    B = np.concatenate([near, far + np.arange(20)[:, None] * 1e-3])
+    found = CoarseSearch(B, cells, 2, bounds).closest(as_block(Z, np.float32), 3)
+    among = (found.index[found.certain] >= 20).any(axis=1)
+    assert not among.any()
+    assert not found.certain.all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

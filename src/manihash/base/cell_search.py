@@ -4,18 +4,22 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from manihash.base.cells import grouped
 from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
 from manihash.compute import numpy as numpy_backend
-from manihash.compute.rounding import buffer, subtract_outer, sum_error
+from manihash.compute.rounding import buffer, sum_error
 from manihash.compute.threads import single_blas_thread
 from manihash.rows.raw import ScaledBlock, as_block
-from manihash.types import Floats, Ints
+from manihash.types import Floats, Ints, Mask
 
 # Columns that are added before they are added to the others: the error of a sum grows with their number.
 _COLUMNS = 128
+# Rows that are projected at once: they stay in the cache of a core.
+_PROJECTED_ROWS = 1024
+
+Candidates = tuple[Ints, Ints, Floats]
+_NONE: Candidates = np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.float32)
 
 
 class _ThroughCells(ABC):
@@ -58,6 +62,7 @@ class CoarseSearch(_ThroughCells):
     def __init__(self, B: Floats, cells: Floats, probes: int, bounds: Ints) -> None:
         super().__init__(B, cells, probes)
         self.bounds = bounds
+        self._typed: dict[Any, list[Floats]] = {}
 
     def listed(self, cells: Ints) -> Ints:
         """The points of some cells, in ascending order."""
@@ -66,38 +71,85 @@ class CoarseSearch(_ThroughCells):
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``: pairs of a row and a cell are grouped by cell.
 
-        The scores of a row are side by side in memory, those of one cell after those of another.
+        The points of the nearest cell give a lower bound for the k + 2 best scores. Of the other cells, only
+        the few scores that reach it are kept.
         """
         probed = self.cells.closest(block, self.probes)
         found = empty_closest(len(block), k, self.points.error(block))
-        size = np.diff(self.bounds)[probed.index]  # (b, p)
-        end = size.cumsum(axis=1)
-        first = end - size
-        width = max(int(end[:, -1].max()), k + 1)
-        scores = buffer("listed", (len(block) * width,), block.rows.dtype)
-        scores.reshape(-1, width)[:, end[:, -1].min() :] = -np.inf  # columns of no point in some rows
-        self._set_scores(block, probed.index, first + np.arange(0, len(scores), width)[:, None], scores)
-        scores = scores.reshape(-1, width)
-        set_largest(found, slice(None), scores)
-        for column in (*found.index.T, found.next):
-            cell = (np.arange(len(block)), (first <= column[:, None]).sum(axis=1) - 1)
-            column += self.bounds[probed.index[cell]] - first[cell]
-            np.minimum(column, self.points.m - 1, out=column)  # of no point, with a score of -inf
-        found.certain[:] &= probed.certain
-        found.exchange[:] &= probed.certain
+        # With t as one more column of the rows, the product subtracts t h.
+        rows = buffer("extended", (len(block), block.rows.shape[1] + 1), block.rows.dtype)
+        rows[:, :-1], rows[:, -1] = block.rows, block.scale
+        least = np.full(len(block), -np.inf, rows.dtype)
+        nearest = self._candidates(rows, probed.index[:, :1], least, k + 2)
+        others = self._candidates(rows, probed.index[:, 1:], least)
+        _set_best(found, *(np.concatenate(both) for both in zip(nearest, others, strict=True)))
+        sure = self._sure(rows, probed, least, found)
+        found.certain[:] &= sure
+        found.exchange[:] &= sure
         return found
 
-    def _set_scores(self, block: ScaledBlock, cells: Ints, first: Ints, scores: Floats) -> None:
-        """Set the scores of the points of cells (b, p), contiguous from the positions ``first`` (b, p) on."""
-        (ct, h), p, place = self.points.typed(block.rows.dtype), self.probes, first.ravel()
-        pairs, ends = grouped(cells.ravel(), len(self.bounds) - 1)
-        for c in np.flatnonzero(np.diff(ends)):
-            some, points = pairs[ends[c] : ends[c + 1]], slice(self.bounds[c], self.bounds[c + 1])
-            rows = some // p
-            of_cell = block.rows[rows] @ ct[:, points]
-            subtract_outer(of_cell, block.scale[rows], h[points])
-            if of_cell.shape[1]:
-                sliding_window_view(scores, of_cell.shape[1], writeable=True)[place[some]] = of_cell
+    def _sure(self, rows: Floats, probed: Closest, least: Floats, found: Closest) -> Mask:
+        """The rows (b,) whose cells are certain, or whose two cells in doubt have no point near enough."""
+        sure = probed.certain.copy()
+        some = np.flatnonzero(probed.exchange & (least < found.scores[:, -1] - 2 * found.error))
+        if self.probes > 1 and len(some):
+            doubtful = np.column_stack([probed.index[some, -1], probed.next[some]])
+            reached = self._candidates(rows[some], doubtful, least[some])[0]
+            sure[some] = np.bincount(reached, minlength=len(some)) == 0
+        return sure
+
+    def _candidates(self, rows: Floats, cells: Ints, least: Floats, raise_to: int = 0) -> Candidates:
+        """Rows, points and scores (p,) of the points of cells (b, q) whose score reaches the row's ``least``.
+
+        With ``raise_to``, ``least`` (b,) becomes the score of that rank in the cell before it is used.
+        """
+        points, parts = self._typed_cells(rows.dtype), [_NONE]
+        pairs, ends = grouped(cells.ravel(), len(points))
+        row_of, sizes = pairs // max(cells.shape[1], 1), np.diff(ends)
+        taken = buffer("taken", (sizes.max(), rows.shape[1]), rows.dtype)
+        for c in np.flatnonzero(sizes):
+            some, m = row_of[ends[c] : ends[c + 1]], points[c].shape[1]
+            of_cell = rows.take(some, axis=0, out=taken[: len(some)], mode="clip")
+            scores = np.matmul(of_cell, points[c], out=buffer("scores", (len(some), m), rows.dtype))
+            if m >= raise_to > 0:
+                least[some] = np.sort(scores, axis=1)[:, m - raise_to]
+            place = (scores >= least[some, None]).reshape(-1).nonzero()[0]
+            row = place // max(m, 1)
+            parts.append((some[row], place - row * m + self.bounds[c], scores.reshape(-1)[place]))
+        row, point, score = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return row, point, score.astype(rows.dtype, copy=False)
+
+    def _typed_cells(self, dtype: Any) -> list[Floats]:
+        """The points of each cell (d + 1, points), contiguous, with -h as the last coordinate."""
+        if dtype not in self._typed:
+            extended = np.vstack([self.points.c.T, -self.points.h])
+            with np.errstate(over="ignore"):
+                parts = np.split(extended.astype(dtype), self.bounds[1:-1], axis=1)
+            self._typed[dtype] = [np.ascontiguousarray(part) for part in parts]
+        return self._typed[dtype]
+
+
+def _set_best(found: Closest, row: Ints, point: Ints, score: Floats) -> None:
+    """Set the best of the candidates, which are given in any order; rows with about as many of them at once.
+
+    Columns beyond the candidates of a row have a score of -inf and any point.
+    """
+    b, k = found.index.shape
+    order = np.argsort(row.astype(np.min_scalar_type(b)), kind="stable")
+    # One more for rows without any: their scores overflow, and they are computed again.
+    point, score = np.append(point[order], 0), np.append(score[order], score.dtype.type(-np.inf))
+    count = np.bincount(row, minlength=b)
+    first, width, done = count.cumsum() - count, max(16, k + 1), -1
+    while done < count.max():
+        some = np.flatnonzero((count > done) & (count <= width))
+        place = first[some, None] + np.arange(width)
+        scores = np.take(score, place, mode="clip")
+        scores[np.arange(width) >= count[some, None]] = -np.inf
+        set_largest(found, some, scores)
+        start = first[some]
+        for column in (*found.index.T, found.next):
+            column[some] = np.take(point, start + column[some], mode="clip")
+        done, width = width, 2 * width
 
 
 class ListedSearch(_ThroughCells):
@@ -151,14 +203,25 @@ class ReducedSearch:
 
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``."""
-        dtype = block.rows.dtype
-        D, d = self._typed[dtype], block.rows.shape[1]
-        parts = [slice(start, start + _COLUMNS) for start in range(0, d, _COLUMNS)]
-        rows = sum(block.rows[:, part] @ D[:, part].T for part in parts)
-        error = block.length * (sum_error(min(d, _COLUMNS) + len(parts), dtype) * self._length)
+        rows = self._project(block.rows)
+        d, dtype = block.rows.shape[1], rows.dtype
+        error = block.length * (sum_error(min(d, _COLUMNS) + -(-d // _COLUMNS), dtype) * self._length)
         error = error + block.error * self._length
         length = np.sqrt(numpy_backend.squared_norms(rows))
         return self.inner.closest(ScaledBlock(rows, block.scale, length, error), k)
+
+    def _project(self, X: Floats) -> Floats:
+        """The components (b, p) of rows, in memory that the next call overwrites."""
+        D = self._typed[X.dtype]
+        rows = buffer("projected", (len(X), len(D)), X.dtype)
+        for first in range(0, len(X), _PROJECTED_ROWS):
+            some, out = X[first : first + _PROJECTED_ROWS], rows[first : first + _PROJECTED_ROWS]
+            np.matmul(some[:, :_COLUMNS], D[:, :_COLUMNS].T, out=out)
+            more = buffer("columns", out.shape, X.dtype)
+            for column in range(_COLUMNS, X.shape[1], _COLUMNS):
+                part = slice(column, column + _COLUMNS)
+                out += np.matmul(some[:, part], D[:, part].T, out=more)
+        return rows
 
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``, of rows that ``place`` returned."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from manihash.code_layout import layout_of, layout_options
 from manihash.codes import hamming, pack, words
+from manihash.compute.largest import k_largest
 from manihash.types import Codes, Floats, Ids, Ints
 
 if TYPE_CHECKING:
@@ -116,26 +117,25 @@ def _sample(hasher: "Hasher", n: int) -> Ids:
 
 
 def _check_sample(hasher: "Hasher", X: Any, ids: Ids, codes: Codes) -> None:
-    word = words(codes)
-    odd = 2 * np.random.default_rng(0).integers(0, 2**63, word.shape[1], np.uint64) + 1
-    _, which, sizes = np.unique(word @ odd, return_inverse=True, return_counts=True)  # one number per code
+    _, which, sizes = np.unique(_mixed(words(codes)), return_inverse=True, return_counts=True)
     if len(codes) == len(ids) and np.median(sizes[which]) >= _LARGE_BUCKET * len(codes):
         _warn_if_collapsed(hasher, hasher._rows_to_map(X).take(ids), codes, stacklevel=5)
 
 
 def _warn_if_collapsed(hasher: "Hasher", X: Floats, codes: Codes, *, stacklevel: int) -> None:
     """Warn about codes (s, b) of prepared rows (s, d)."""
-    distinct = np.sort(np.unique(X, axis=0, return_index=True)[1])
+    whole = np.ascontiguousarray(X + 0)  # without negative zeros
+    distinct = np.sort(np.unique(_mixed(whole.view(f"u{X.itemsize}")), return_index=True)[1])
     X, codes = X[distinct], codes[distinct]
     if len(X) < _FEWEST // 2:
         return  # the rows themselves repeat
     queries = np.random.default_rng(1).permutation(len(X))[:_QUERIES]
-    nearest, group = _neighbors(X)
+    nearest, group = _neighbors(X, queries)
     distance = _distances(hasher, codes, queries)
     own = group[queries][:, None]
     first = np.argpartition(distance, _ANSWERS, axis=1)[:, :_ANSWERS]
-    found, possible = ((group[ids] == own).mean() for ids in (first, nearest[queries]))
-    order = _order(distance, nearest[queries])
+    found, possible = ((group[ids] == own).mean() for ids in (first, nearest))
+    order = _order(distance, nearest)
     if found < _LEAST_AGREEMENT * possible or order < _LEAST_ORDER:
         n_codes = len(np.unique(codes, axis=0))
         warnings.warn(
@@ -145,21 +145,26 @@ def _warn_if_collapsed(hasher: "Hasher", X: Floats, codes: Codes, *, stacklevel:
         )
 
 
-def _neighbors(X: Floats) -> tuple[Ints, Ints]:
-    """The ten nearest other rows of each row (s, 10), and the group of each row (s,)."""
+def _mixed(words: Any) -> Any:
+    """A hash (s,) of each row of unsigned integers (s, w)."""
+    odd = 2 * np.random.default_rng(0).integers(0, 2**63, words.shape[1], np.uint64) + 1
+    return np.einsum("ij,j->i", words, odd)
+
+
+def _neighbors(X: Floats, queries: Ids) -> tuple[Ints, Ints]:
+    """The ten nearest other rows of each query (q, 10), and the group of each row (s,)."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     rows = X - X.mean(axis=0)
-    squares = np.einsum("ij,ij->i", rows, rows)
-    D = squares[:, None] - 2 * (rows @ rows.T) + squares
-    np.fill_diagonal(D, np.inf)
-    near = np.argpartition(D, _ANSWERS, axis=1)[:, :_ANSWERS]
-    near = np.take_along_axis(near, np.argsort(np.take_along_axis(D, near, axis=1), axis=1), axis=1)
-    linked = near[:, :_NEIGHBORS]
+    closeness = rows @ rows.T  # of a matrix and itself: half of the work
+    closeness -= closeness.diagonal() / 2
+    np.fill_diagonal(closeness, -np.inf)
+    nearest = k_largest(closeness[queries], _ANSWERS)[1]
+    linked = k_largest(closeness, _NEIGHBORS)[1]
     ends = np.repeat(np.arange(len(X)), _NEIGHBORS), linked.ravel()
     graph = csr_array((np.ones(linked.size, np.int8), ends), shape=(len(X), len(X)))
-    return near, connected_components(graph, directed=False)[1].astype(np.int64)
+    return nearest, connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 def _distances(hasher: "Hasher", codes: Codes, queries: Ids) -> Floats:
