@@ -34,12 +34,38 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     result = run("choose", "X.npy", "--bits=8", "--out=choice")
     assert "→" in result.stdout
     assert "score: the measure of the goal" in result.stdout
+    assert "use --json or --out" not in result.stdout  # the page has been written
     assert "Use " in result.stdout
     page = Path("choice/index.html").read_text()
     assert "All candidates" in page
     assert page.count("bits ←") == 2  # in both tables
     assert '<p class="lead">Use ' in page
     run("choose", "X.npy", "--bits=8", "--out=choice")  # replaced
+
+
+@pytest.mark.parametrize(
+    ("goal", "parts", "others"),
+    [
+        ("auto", ["MAP", "near MAP", "P@10", "near P@10"], ["copies"]),
+        ("ranking", ["MAP", "near MAP"], ["P@10"]),
+        ("neighbors", ["rescored"], ["MAP"]),
+        ("duplicates", ["copies"], ["MAP"]),
+    ],
+)
+def test_the_table_shows_what_the_score_is_made_of(folder, goal, parts, others):
+    head, *_ = run("choose", "X.npy", "--bits=8", f"--goal={goal}").stdout.splitlines()
+    columns = re.split(r"  +", head.strip())
+    assert set(parts) <= set(columns)
+    assert not set(others) & set(columns)
+
+
+def test_a_long_measurement_is_announced(folder, monkeypatch):
+    assert "takes minutes" not in run("choose", "X.npy", "--bits=8").stderr
+    monkeypatch.setattr("manihash.cli.choose._LONG", 1000)
+    assert "on 300 rows of 16 columns takes minutes" in " ".join(
+        run("choose", "X.npy", "--bits=8").stderr.split()
+    )
+    assert "takes minutes" not in run("choose", "X.npy", "--bits=8", "--quiet").stderr
 
 
 def test_progress_lines_name_the_candidate(folder, monkeypatch):

@@ -5,10 +5,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from manihash.cli import _inputs, _labels, _options
+from manihash.cli._choice_table import choice_table, legend
 from manihash.cli._output import print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
 
@@ -16,30 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from manihash import Choice
-
-_SHOWN = 12
-_COLUMNS = {  # key of a record: heading, format
-    "score": ("score", "{:.3f}"),
-    "map": ("MAP", "{:.3f}"),
-    "precision_at_10": ("P@10", "{:.3f}"),
-    "recall_at_10": ("R@10", "{:.3f}"),
-    "recall_at_10_rescored": ("rescored", "{:.3f}"),
-    "radius": ("radius", "{}"),
-    "returned": ("rows", "{:,.0f}"),
-    "lookup_recall": ("recall", "{:.3f}"),
-    "empty": ("empty", "{:.2f}"),
-    "bytes_per_row": ("bytes", "{}"),
-    "fit_seconds": ("fit s", "{:.1f}"),
-    "encode_us_per_row": ("encode µs", "{:.1f}"),
-    "search_us_per_query": ("search µs", "{:.1f}"),
-}
-
-_LEGEND = (
-    "score: the measure of the goal, named below; MAP, P@10: relevant rows in the whole ranking, and among "
-    "the first ten; R@10: the ten nearest rows among the first ten, rescored: among the first hundred; rows, "
-    "recall, empty: rows of the sample within the radius, share of the ten nearest among them, queries "
-    "without an answer; bytes: per row; fit: of the sample; encode: per row; search: per query"
-)
 
 
 def choose(
@@ -145,15 +121,19 @@ def choose(
             max_candidates=max_candidates,
             max_fit_seconds=max_fit_seconds,
         )
+        if not quiet:
+            _announce(min(sample, X.shape[0]), X.shape[1])
         choice = _finished(steps, bar)
         if out is not None:
             _write(choice, vectors, out)
-    _show(choice, vectors, perf_counter() - start, as_json=as_json)
+    seconds = perf_counter() - start
+    _show(choice, vectors, seconds, as_json=as_json, has_page=out is not None)
     if out is not None:
         print_message("written", str(out / _PAGE), "green")
 
 
 _PAGE = "index.html"
+_LONG = 1_000_000  # numbers in a sample that is measured for a minute or longer
 
 
 def _code_length(bits: int | None, code_bytes: int | None) -> int:
@@ -165,6 +145,17 @@ def _code_length(bits: int | None, code_bytes: int | None) -> int:
     if code_bytes is not None:
         return 8 * positive_int(code_bytes, "--bytes")
     return 64 if bits is None else positive_int(bits, "--bits", least=2)
+
+
+def _announce(rows: int, columns: int) -> None:
+    """Say before the work starts that it takes minutes, if it does."""
+    if rows * columns >= _LONG:
+        text = (
+            f"measuring about 30 candidates on {rows:,} rows of {columns} columns takes minutes (20,000 x 512"
+        )
+        print_message(
+            "note", f"{text}: 5 minutes on two cores); --sample 5000 takes a quarter", "bold yellow"
+        )
 
 
 def _finished(steps: "Generator[str, None, Choice]", bar: Any) -> "Choice":
@@ -190,7 +181,7 @@ def _write(choice: "Choice", vectors: str, out: Path) -> None:
     replace_files(out, {_PAGE: html.encode()}, _PAGE)
 
 
-def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool) -> None:
+def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool, has_page: bool) -> None:
     document: dict[str, Any] = {
         "vectors": vectors,
         "recipe": choice.recipe,
@@ -207,26 +198,9 @@ def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool) -> N
     if as_json:
         print_json(document)
         return
-    print_result(_table(choice))
-    print_result(Text(_LEGEND, style="dim"))
+    print_result(choice_table(choice, has_page=has_page))
+    print_result(Text(legend(choice), style="dim"))
     print_result(Text(f"\n{choice}\n"))
     print_result(
         Text(f"manihash fit {vectors} --recipe {choice.recipe} --bits {choice.n_bits} -o model.mhash")
     )
-
-
-def _table(choice: "Choice") -> Table:
-    """Return a table of the best candidates; the recommended one is marked."""
-    table = Table("", "recipe", "bits", box=None, header_style="bold")
-    for heading, _ in _COLUMNS.values():
-        table.add_column(heading, justify="right")
-    measured = [row for row in choice.table if row["score"] is not None]
-    best = choice.best
-    shown = measured[:_SHOWN] if best in measured[:_SHOWN] else [*measured[: _SHOWN - 1], best]
-    for row in shown:
-        cells = (format_.format(row[key]) if key in row else "-" for key, (_, format_) in _COLUMNS.items())
-        table.add_row("→" if row is best else "", row["recipe"], str(row["n_bits"]), *cells)
-    left = len(choice.table) - len(shown)
-    if left:
-        table.caption = f"{left} more candidates: use --json or --out"
-    return table
