@@ -354,7 +354,6 @@ def choose_rules(read: Read) -> list[str]:
     found = read("choose")["without labels"]["left out"]
     keys = ("mean", "worst", "at least 0.9")
     rows = [
-        [rule, *(str(found[goal][rule][key]) for goal in ("ranking", "auto") for key in keys)]
-        for rule in found["ranking"]
+        [rule, *(str(found[goal][rule][key]) for goal in found for key in keys)] for rule in found["ranking"]
     ]
-    return lines(["rule", *(f"{goal}: {key}" for goal in ("ranking", "auto") for key in keys)], rows)
+    return lines(["rule", *(f"{goal}: {key}" for goal in found for key in keys)], rows)

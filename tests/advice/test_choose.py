@@ -113,9 +113,27 @@ def test_the_radius_is_the_largest_whose_rows_stay_within_the_budget():
     assert Purpose("lookup", 20, False).score(found) == pytest.approx(0.6)
 
 
+def test_the_score_of_a_look_up_does_not_jump_between_two_radii():
+    found = measured([1, 5, 20, 80, 90], [0.1, 0.3, 0.6, 0.9, 1])  # precision = recall, so F1 is the same
+    scores = [Purpose("lookup", budget, True).score(found) for budget in (5, 10, 12.5, 20)]
+    assert scores == pytest.approx([0.3, 0.4, 0.45, 0.6])
+    assert Purpose("lookup", 100, True).score(found) == pytest.approx(0.6)  # radius 2 at most, from tables
+
+
 def test_a_look_up_that_returns_more_rows_than_the_budget_scores_less():
     found = measured([100] * 5, [1] * 5)
-    assert Purpose("lookup", 10, False).score(found) == pytest.approx(0.1)
+    recall = 0.1  # of a random tenth of the rows; all of them are relevant
+    assert Purpose("lookup", 10, True).score(found) == pytest.approx(2 * recall / (1 + recall))
+
+
+def test_a_look_up_without_labels_is_scored_by_both_stand_ins():
+    X, _ = clustered(400)
+    choice = choose(X, 16, "lookup")
+    row = choice.best
+    assert {"f1", "nearest_f1"} <= set(row)
+    lookup = LookUpByRadius(*(np.full(5, value) for value in (10, 0, 0.5, 0.4, 0.4, 0.9, 0.9)))
+    found = Measured(Candidate("itq", 4), Quality(lookup, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5))
+    assert Purpose("lookup", 10, False).score(found) == pytest.approx(0.6)
 
 
 def test_a_recipe_that_is_too_slow_is_not_recommended(monkeypatch):

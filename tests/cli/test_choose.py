@@ -48,6 +48,7 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     [
         ("auto", ["MAP", "near MAP", "P@10", "near P@10"], ["copies"]),
         ("ranking", ["MAP", "near MAP"], ["P@10"]),
+        ("lookup", ["F1", "near F1", "empty"], ["MAP"]),
         ("neighbors", ["rescored"], ["MAP"]),
         ("duplicates", ["copies"], ["MAP"]),
     ],

@@ -47,9 +47,9 @@ def choose(
         Largest length of the codes. Codes of half and of twice the length are measured, too.
     goal : {"auto", "ranking", "lookup", "neighbors", "duplicates"}, default="auto"
         What the codes are for. "ranking": relevant rows first, by MAP. "lookup": relevant rows within a small
-        radius, by F1; without labels, the ten nearest rows within it. "neighbors": the nearest rows, by
-        recall@10 after rescoring 100 rows. "duplicates": copies within a radius that returns at most ten
-        rows. "auto": a good ranking with good first answers, by the geometric mean of MAP and precision@10.
+        radius, by F1 if it returns ``max_candidates`` rows. "neighbors": the nearest rows, by recall@10 after
+        rescoring 100 rows. "duplicates": copies within a radius that returns at most ten rows. "auto": a good
+        ranking with good first answers, by the geometric mean of MAP and precision@10.
     labels : array-like of shape (n,), default=None
         Labels of the rows, -1 or None for a row without one. They say which rows are relevant to each other;
         no method learns from them. Without labels two stand-ins are used, and the score is the geometric mean

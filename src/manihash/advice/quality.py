@@ -48,6 +48,8 @@ class LookUpByRadius:
     recall: Floats  # of the ten nearest rows
     relevant_precision: Floats
     relevant_recall: Floats
+    nearest_precision: Floats | None = None  # of the nearest 2 %
+    nearest_recall: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +149,10 @@ class _LookUpSums:
         inside: Ints = np.cumsum(found.all, axis=1)
         precision, recall = metrics.within_radii(found.all, found.relevant)
         near = metrics.within_radii(found.all, found.ten)[1]
-        sums = np.stack([part.sum(axis=0) for part in (inside, inside == 0, near, precision, recall)])
+        parts = [inside, inside == 0, near, precision, recall]
+        if found.nearest is not None:
+            parts += metrics.within_radii(found.all, found.nearest)
+        sums = np.stack([part.sum(axis=0) for part in parts])
         self._sums = sums if self._sums is None else self._sums + sums
 
     def means(self, q: int) -> LookUpByRadius:

@@ -6,7 +6,8 @@ from typing import Any
 from manihash.advice.candidates import Measured
 from manihash.advice.relevance import Relevance
 from manihash.advice.sample import Sample
-from manihash.advice.scores import Purpose, f1_within
+from manihash.advice.scores import Purpose
+from manihash.evaluation import metrics
 from manihash.search.faiss_peers import PEER_TITLES
 
 
@@ -47,8 +48,12 @@ def record(measured: Measured, purpose: Purpose, fit_all: float) -> dict[str, An
             "returned": float(lookup.returned[at]),
             "lookup_recall": float(lookup.recall[at]),
             "empty": float(lookup.empty[at]),
-            "f1": f1_within(lookup, at),
+            "f1": metrics.f1(float(lookup.relevant_precision[at]), float(lookup.relevant_recall[at])),
         }
+        if lookup.nearest_precision is not None and lookup.nearest_recall is not None:
+            row["nearest_f1"] = metrics.f1(
+                float(lookup.nearest_precision[at]), float(lookup.nearest_recall[at])
+            )
     if measured.copies is not None and radius is not None:
         row["copies_found"] = float(measured.copies.found[radius])
     return row

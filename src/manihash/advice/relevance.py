@@ -40,7 +40,7 @@ def relevance_of(sample: Sample, rng: np.random.Generator) -> Relevance:
     found = communities(neighbor_graph(others), rng)
     truth = LabelTruth(found.label[:q], found.label[q:])
     text = (
-        "There are no labels. A ranking is therefore judged by two stand-ins: rows of the query's cluster "
+        "There are no labels. Codes are therefore judged by two stand-ins: rows of the query's cluster "
         f"(the graph of the ten nearest rows has {found.number} communities, modularity "
         f"{found.modularity:.2f}), and the nearest {NEAREST:.0%} of the rows."
     )

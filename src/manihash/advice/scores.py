@@ -30,9 +30,8 @@ class Purpose:
             return None
         if self.goal == "duplicates" and measured.copies is not None:
             return _largest(measured.copies.returned, _DUPLICATE_CANDIDATES)
-        n_bits = len(measured.quality.lookup.returned) - 1
-        most = max(2, n_bits // _BITS_PER_TABLE) if self.goal == "lookup" else n_bits
-        return _largest(measured.quality.lookup.returned[: most + 1], self.budget)
+        returned = measured.quality.lookup.returned
+        return _largest(returned[: from_tables(returned)] if self.goal == "lookup" else returned, self.budget)
 
     def score(self, measured: Measured) -> float | None:
         """The score for the goal, from 0 to 1; None if the candidate cannot serve it."""
@@ -48,7 +47,7 @@ class Purpose:
             found, returned = measured.copies.found[radius], measured.copies.returned[radius]
             return float(found * min(1.0, _DUPLICATE_CANDIDATES / returned))
         assert quality.lookup is not None
-        return self._lookup_score(quality.lookup, radius)
+        return self._lookup_score(quality.lookup)
 
     def _ranking_score(self, quality: Quality) -> float:
         """The geometric mean of MAP, for "auto" also of precision@10, of all kinds of relevant rows."""
@@ -67,23 +66,36 @@ class Purpose:
             both = "MAP and precision@10"
             return f"geometric mean of {both}" + ("" if self.has_labels else " for both stand-ins")
         if self.goal == "lookup":
-            return (
-                "F1 within the radius" if self.has_labels else "recall of the ten nearest within the radius"
-            )
+            both = "" if self.has_labels else "geometric mean over both stand-ins of the "
+            return f"{both}F1 of as many rows as the budget allows"
         if self.goal == "neighbors":
             return "recall@10 after rescoring 100 rows"
         return "share of planted copies within the radius"
 
-    def _lookup_score(self, lookup: LookUpByRadius, radius: int) -> float:
-        """F1 with labels; otherwise recall, lowered if more rows are returned than the budget allows."""
-        if self.has_labels:
-            return f1_within(lookup, radius)
-        return float(lookup.recall[radius] * min(1.0, self.budget / max(1e-9, lookup.returned[radius])))
+    def _lookup_score(self, lookup: LookUpByRadius) -> float:
+        """The geometric mean of F1 at the budget, of all kinds of relevant rows."""
+        part = slice(from_tables(lookup.returned))
+        kinds = [(lookup.relevant_precision, lookup.relevant_recall)]
+        if lookup.nearest_precision is not None and lookup.nearest_recall is not None:
+            kinds.append((lookup.nearest_precision, lookup.nearest_recall))
+        values = [f1_at(self.budget, lookup.returned[part], p[part], r[part]) for p, r in kinds]
+        return float(np.prod(values) ** (1 / len(values)))
 
 
-def f1_within(lookup: LookUpByRadius, radius: int) -> float:
-    """F1 of the relevant rows within a radius."""
-    return metrics.f1(float(lookup.relevant_precision[radius]), float(lookup.relevant_recall[radius]))
+def f1_at(budget: float, returned: Floats, precision: Floats, recall: Floats) -> float:
+    """F1 of a look-up that returns some rows, from values (radii,) within each radius.
+
+    Between two radii it is interpolated: whether the budget is just above or below the rows of a radius says
+    little about other rows. If radius 0 returns more rows, a random part of them is taken.
+    """
+    share = min(1.0, budget / max(1e-9, float(returned[0])))
+    values = [float(np.interp(budget, returned, each)) for each in (precision, recall)]
+    return metrics.f1(values[0], values[1] * share)
+
+
+def from_tables(returned: Floats) -> int:
+    """The number of radii, from 0 on, that an index answers from its tables."""
+    return max(2, (len(returned) - 1) // _BITS_PER_TABLE) + 1
 
 
 def _largest(returned: Floats, budget: float) -> int:

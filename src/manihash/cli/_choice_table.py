@@ -23,6 +23,7 @@ _COLUMNS = {  # key of a record
     "precision_at_10": _Column("P@10", ".3f", "relevant rows among the first ten"),
     "nearest_precision_at_10": _Column("near P@10", ".3f", "the nearest 2 % among the first ten"),
     "f1": _Column("F1", ".3f", "of the relevant rows within the radius"),
+    "nearest_f1": _Column("near F1", ".3f", "of the nearest 2 % within the radius"),
     "copies_found": _Column("copies", ".3f", "planted copies within the radius"),
     "recall_at_10": _Column("R@10", ".3f", "the ten nearest rows among the first ten"),
     "recall_at_10_rescored": _Column("rescored", ".3f", "the ten nearest rows among the first hundred"),
@@ -39,6 +40,7 @@ _PARTS = {  # columns that only the score of some goals is made of
     "precision_at_10": ("auto",),
     "nearest_precision_at_10": ("auto",),
     "f1": ("lookup",),
+    "nearest_f1": ("lookup",),
     "empty": ("lookup",),
 }
 
