@@ -168,7 +168,9 @@ def test_sparse_solvers_give_the_coordinates_of_the_dense_ones(points, method, m
     dense = method.fit_transform(points).copy()
     make_many(monkeypatch)
     found = method.fit_transform(points)
-    assert np.allclose(found, dense, atol=1e-5 * np.abs(dense).max())
+    # For LLE, scikit-learn factorizes a singular matrix; how precise that is depends on the version of scipy.
+    tolerance = 1e-3 if isinstance(method, LLE) else 1e-5
+    assert np.allclose(found, dense, atol=tolerance * np.abs(dense).max())
 
 
 def test_the_sparse_coupling_and_graph_are_the_dense_ones(points, monkeypatch):

@@ -59,7 +59,6 @@ class LLE(Embedding):
             n_components=self.n_components,
             reg=checks.positive_number(self.reg, "reg"),
             eigen_solver="dense" if m <= MANY else "arpack",
-            tol=1e-10,  # of arpack: the eigenvalues are small and close together
             random_state=0,
         )
         return fix_signs(model.fit_transform(B.astype(np.float64)))
