@@ -187,7 +187,7 @@ def test_a_quantizer_of_faiss_is_a_row_without_a_look_up(result: Demo) -> None:
     assert all(score.f1 is None and score.reason is None and score.map is not None for score in found)
     page_with = demo_page(replace(result, scores=(*result.scores, *found)), date(2026, 1, 2))
     tables = re.findall(r"<table>.*?</table>", page_with, re.DOTALL)
-    assert ["FAISS PQ" in table for table in tables[:4]] == [True, False, True, True]
+    assert ["faiss-pq" in table for table in tables[:4]] == [True, False, True, True]
 
 
 def test_without_faiss_the_demo_has_no_rows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_the_headline_holds_the_numbers_measured(result: Demo) -> None:
     assert "8 bytes" in headline(result)
     assert "16 bytes per image" in headline(result)
     none = replace(result, shown=measure.Score("imh-tsne", 64, reason="no"))
-    assert "IMH-tSNE gave no codes of 64 bits" in headline(none)
+    assert "imh-tsne gave no codes of 64 bits" in headline(none)
 
 
 def test_base_points_take_the_class_of_most_of_their_rows(result: Demo) -> None:
@@ -330,9 +330,9 @@ def test_the_command_prints_the_table_and_where_the_page_is(
     assert [cells for name, cells in lines if name == "bits"] == [["8", "64", "8", "64"]] * 2
     scans = [cells[1] for name, cells in lines if name == "l2 scan, raw pixels"]
     assert scans == [f"{100 * v:.1f}" for v in (result.scan.raw.map, result.scan.raw.precision_at_10)]
-    empty = [(cells[1], cells[3]) for name, cells in lines if name == "IMH-PCA"]
+    empty = [(cells[1], cells[3]) for name, cells in lines if name == "imh-pca"]
     assert empty == [("–", "–")] * 2
-    assert error.count("note: IMH-PCA: 64 dimensions") == 1
+    assert error.count("note: imh-pca: 64 dimensions") == 1
     assert error.count("FAISS, which is not installed") == 1
     assert "manihash explore --data blots" in out
     assert headline(result) in " ".join(out.split())

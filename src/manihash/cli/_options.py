@@ -68,5 +68,6 @@ NpzOut = Annotated[
         "--out", "-o", metavar="FILE.npz", help="Write all results to this file.", show_default=False
     ),
 ]
+OpenPage = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the web browser.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]

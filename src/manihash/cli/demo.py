@@ -33,9 +33,7 @@ def demo(
         ),
     ] = None,
     seed: _options.Seed = 0,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in the web browser.")
-    ] = False,
+    open_page: _options.OpenPage = False,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
@@ -103,7 +101,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
                 bar.start(f"{method}, {n_bits} bits")
                 line.append(measure.score(setup, method, n_bits))
         if table:
-            print_result(_line(line[0].title, [score.map for score in line], [score.f1 for score in line]))
+            print_result(_line(line[0].method, [score.map for score in line], [score.f1 for score in line]))
         scores += line
     if table:
         _show_first_answers(lengths, scan, scores)
@@ -140,7 +138,7 @@ def _show_first_answers(lengths: tuple[int, ...], scan: "Scan", scores: list["Sc
     for method in dict.fromkeys(score.method for score in scores):
         line = [score for score in scores if score.method == method]
         precision, recall = [s.precision_at_10 for s in line], [s.recall_at_10 for s in line]
-        print_result(_line(line[0].title, precision, recall))
+        print_result(_line(line[0].method, precision, recall))
 
 
 def _show_headings(lengths: tuple[int, ...], *groups: str) -> None:
@@ -158,12 +156,14 @@ def _line(name: str, *groups: list[float | None]) -> Text:
 def _show_end(result: "Demo", document: dict[str, Any]) -> None:
     from manihash.demo.page import headline
 
-    for text in dict.fromkeys(f"{score.title}: {score.reason}" for score in result.scores if score.reason):
+    for text in dict.fromkeys(f"{score.method}: {score.reason}" for score in result.scores if score.reason):
         print_message("note", text, "yellow")
     print_result(Text(f"\n{headline(result)}"))
     print_result(
         Text.assemble(("page ", "bold"), f"{document['page']} (written in {document['seconds']:.0f} s)")
     )
+    text = "each row is a recipe: manihash fit VECTORS --recipe NAME, or recipe(NAME) in Python"
+    print_result(Text.assemble(("use  ", "bold"), text))
     name = result.setup.data.name
     print_result(
         Text.assemble(("next ", "bold"), f"manihash explore --data {name} opens a page to explore them")

@@ -43,9 +43,7 @@ def explore(
     port: Annotated[
         int, typer.Option("--port", help="Port of the page on this machine; 0 for a free one.")
     ] = 0,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in the web browser.")
-    ] = True,
+    open_page: _options.OpenPage = True,
     quiet: _options.Quiet = False,
 ) -> None:
     """Open a page to explore vectors: a map of all rows, queries and their answers, and the codes.

@@ -18,12 +18,11 @@ from manihash.evaluation import NeighborTruth, RankingQuality
 from manihash.evaluation.harness import evaluate, evaluate_scan, measure, measure_peer, relevant_answers
 from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
-from manihash.hashers.recipe_table import RECIPES
 from manihash.hashers.recipes import recipe
 from manihash.induction import InductiveEmbedding
 from manihash.rows.local import LocalRows
 from manihash.search import FaissQuantizer, HammingIndex
-from manihash.search.faiss_peers import PEER_TITLES, PEERS
+from manihash.search.faiss_peers import PEERS
 from manihash.types import Codes, Floats, Ids
 
 METHODS = (
@@ -74,11 +73,6 @@ class Score:
     recall_at_10: float | None = None
     seconds: float | None = None  # to fit with the given base set, and to encode all rows
     reason: str | None = None
-
-    @property
-    def title(self) -> str:
-        """The printed name of the method."""
-        return title(self.method)
 
 
 @dataclass(frozen=True)
@@ -149,11 +143,6 @@ def prepare(data: Dataset, seed: int, base_size: int = BASE_SIZE) -> Setup:
     truth = LabelTruth(data.y_test, data.y_train)
     neighbors = NeighborTruth(data.X_test, data.X_train)
     return Setup(data, data.y_train, data.y_test, data.image_shape, U, base, seconds, truth, neighbors, seed)
-
-
-def title(method: str) -> str:
-    """The printed name of a recipe or of a quantizer of FAISS."""
-    return PEER_TITLES[method] if method in PEER_TITLES else RECIPES[method].title
 
 
 def load(name: str, seed: int) -> Setup:

@@ -10,7 +10,7 @@ import numpy as np
 from manihash import __version__
 from manihash.codes import n_bytes
 from manihash.demo.drawn_codes import codes_of_queries, nearest_codes
-from manihash.demo.measure import DEPTHS, RADIUS, Answers, Demo, Score, Setup, title
+from manihash.demo.measure import DEPTHS, RADIUS, Answers, Demo, Score, Setup
 from manihash.hashers.recipe_table import RECIPES
 from manihash.report import curves, page, pictures, plots
 from manihash.report.section import Curve, Plot, Value
@@ -42,7 +42,7 @@ class _ScoreCell:
 def demo_page(demo: Demo, made: date) -> str:
     """The whole page as HTML."""
     notes = _notes(demo.scores)
-    titles = ("by pixels: l2 distance", f"by code: {demo.shown.title}, {demo.shown.n_bits} bits")
+    titles = ("by pixels: l2 distance", f"by code: {demo.shown.method}, {demo.shown.n_bits} bits")
     return page.render(
         "manihash.demo",
         "demo.html",
@@ -53,8 +53,8 @@ def demo_page(demo: Demo, made: date) -> str:
         base_seconds=f"{demo.setup.base_seconds:.2f}",
         notes=notes,
         curves=_curves(demo),
-        absent=[title(m) for m in _methods(demo) if _has_no_score(demo, m)],
-        peers=[title(m) for m in _methods(demo) if m not in RECIPES],
+        absent=[m for m in _methods(demo) if _has_no_score(demo, m)],
+        peers=[m for m in _methods(demo) if m not in RECIPES],
         n_base=len(demo.setup.base),
         base_rows=_base_rows(demo),
         plane=_plane(demo),
@@ -76,9 +76,9 @@ def headline(demo: Demo) -> str:
         f"{_percent(demo.scan.raw.precision_at_10)} %"
     )
     if shown.map is None or shown.precision_at_10 is None:
-        return f"{scan[0].upper()}{scan[1:]} MAP; {shown.title} gave no codes of {shown.n_bits} bits."
+        return f"{scan[0].upper()}{scan[1:]} MAP; {shown.method} gave no codes of {shown.n_bits} bits."
     return (
-        f"{shown.title} with {shown.n_bits} bits ({n_bytes(shown.n_bits)} bytes per image) reaches "
+        f"{shown.method} with {shown.n_bits} bits ({n_bytes(shown.n_bits)} bytes per image) reaches "
         f"{_percent(shown.map)} % MAP, and {_percent(shown.precision_at_10)} % of its first ten answers are "
         f"correct; {scan}. No label was used to learn the codes."
     )
@@ -128,7 +128,7 @@ def _notes(scores: Sequence[Score]) -> list[str]:
 
 
 def _note(score: Score) -> str:
-    return f"No {score.title} here: {score.reason}." if score.reason else ""
+    return f"No {score.method} here: {score.reason}." if score.reason else ""
 
 
 def _methods(demo: Demo) -> list[str]:
@@ -161,7 +161,7 @@ def _score_rows(demo: Demo, metric: Metric, notes: Sequence[str], *, timed: bool
         scores = [score for score in demo.scores if score.method == method]
         if any(score.reason or metric(score) is not None for score in scores):
             time = [_ScoreCell(_seconds(demo, method))] if timed else []
-            rows.append((title(method), *map(cell, scores), *time))
+            rows.append((method, *map(cell, scores), *time))
     return rows
 
 
@@ -205,7 +205,7 @@ def _method_curves(demo: Demo, metric: Metric) -> tuple[Curve, ...]:
         ]
         if points:
             bits, values = zip(*points, strict=True)
-            found.append(Curve(RECIPES[method].title, method, bits, values))
+            found.append(Curve(method, method, bits, values))
     return tuple(found)
 
 
@@ -283,6 +283,8 @@ def _facts(demo: Demo, made: date) -> dict[str, str]:
         "Data": setup.data.note,
         "Sizes": f"{n:,} rows of {width} pixels to learn from and to search, {len(setup.y_test):,} queries",
         "Correct": "an answer of the query's class; classes were used to measure, never to learn",
+        "Methods": "the names in tables and plots are those of the recipes: recipe('imh-tsne') in Python, "
+        "manihash fit --recipe imh-tsne on the command line",
         "Settings": f"the recipes' defaults: rows of unit length, {len(setup.base)} k-means centers and 5 "
         "neighbors as in the paper. The hybrid (graph + ITQ), the rotated and the large variant are not in "
         "the paper",

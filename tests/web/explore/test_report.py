@@ -86,3 +86,12 @@ def test_texts_and_rows_without_labels_have_a_page(exploration, digits):
     assert "&lt;i&gt;text 0" in page
     assert "<i>text" not in page
     assert "there are no labels" in page
+
+
+def test_rows_without_pictures_are_shown_by_number_label_and_values(exploration, digits):
+    X, y = digits
+    rows = explored_rows("digits", X, labels=y)
+    page = report_page(prepare(rows, [("lsh", exploration.models[1].hasher)], seed=0), date.today(), "x")
+    values = ", ".join(f"{value:.3g}" for value in X[0, :6])
+    assert f"<h3>row 0, label {y[0]}: {values}, …</h3>" in page
+    assert "data:image/png" not in page

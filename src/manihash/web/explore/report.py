@@ -33,6 +33,7 @@ SECTIONS = {
     "facts": "How it was made",
 }
 _LABELS, _QUERIES, _ANSWERS, _GROUPS, _TILES = 10, 10, 10, 12, 18
+_VALUES = 6  # of a row that are shown
 _RADII = (0, 1, 2, 3, 4, 6, 8, 12, 16)
 _DUPLICATE_COSINE = 0.99
 
@@ -50,7 +51,7 @@ def report_page(exploration: Exploration, made: date, command: str) -> str:
         lead=_lead(exploration, model, first),
         navigation=SECTIONS.items(),
         map=_map(exploration),
-        kind=rows.kind,
+        kind="image" if rows.kind == "image" else "text",
         shown=[_shown(exploration, model, int(row)) for row in _shown_queries(exploration)],
         first=_first_table(exploration, first, len(queries)),
         radius=_radius_plots(counts),
@@ -131,11 +132,19 @@ def _item(exploration: Exploration, row: int, query: int) -> dict[str, Any]:
     known = labels is not None and NO_LABEL not in labels.numbers[[row, query]]
     return {
         "row": row,
-        "pixels": None if rows.kind == "text" else rows.pictures.pixels(row),
-        "text": rows.text(row),
+        "pixels": rows.pictures.pixels(row) if rows.kind == "image" else None,
+        "text": rows.text(row) if rows.kind == "text" else _values(exploration, row),
         "class": _label(exploration, row),
         "relevant": not known or labels is None or labels.numbers[row] == labels.numbers[query],
     }
+
+
+def _values(exploration: Exploration, row: int) -> str:
+    """A row without picture and text, as text: its number, its label and its first values."""
+    rows = exploration.rows
+    label = "" if rows.labels is None else f", label {_label(exploration, row)}"
+    values = ", ".join(f"{value:.3g}" for value in rows.vectors([row])[0][:_VALUES])
+    return f"row {row:,}{label}: {values}{', …' if rows.width > _VALUES else ''}"
 
 
 def _label(exploration: Exploration, row: int) -> str:
@@ -218,14 +227,15 @@ def _statistics(model: CodedRows) -> dict[str, str]:
 
 def _bit(exploration: Exploration, model: CodedRows, bit: int) -> dict[str, Any]:
     """Both sides of a bit: share of rows, mean picture, most frequent labels, and the most typical rows."""
-    sides = []
+    sides, rows = [], exploration.rows
     for value, side in enumerate(model.sides(bit)):
-        labels = exploration.rows.labels
+        labels = rows.labels
         frequent = [] if labels is None else labels.shares(side.sampled)[:3]
         sides.append(
             {
                 "share": f"{_percent(side.count / len(exploration.rows))} %",
-                "mean": exploration.bit_mean(model, bit, value),
+                "mean": exploration.bit_mean(model, bit, value) if rows.kind == "image" else None,
+                "rows": ", ".join(f"{i:,}" for i in side.ids[:3]) if rows.kind == "row" else "",
                 "labels": ", ".join(labels.names[number] for number, _ in frequent) if labels else "",
                 "items": [_item(exploration, int(i), int(i)) for i in side.ids[:3]],
             }
