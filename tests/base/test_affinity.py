@@ -18,7 +18,7 @@ from manihash import (
     load_dataset,
     recipe,
 )
-from manihash.base.affinity import neighbor_graph, separation
+from manihash.base.affinity import _largest, neighbor_graph, separation
 from manihash.base.graph import BaseGraph
 from manihash.embeddings._descent import Schedule
 from manihash.embeddings.tsne import late_exaggeration
@@ -175,6 +175,15 @@ def test_graph_affinities_find_more_within_a_radius_than_those_of_the_base_point
 def graph_hasher():
     embedding = TSNE(n_iter=100, exaggeration=(4.0, "auto"), affinity=GraphAffinity(), annealed=True)
     return IMH(16, KMeansBase(150), embedding, random_state=0)
+
+
+@pytest.mark.parametrize("k", [1, 4, 17, 40])
+def test_the_largest_affinities_are_kept_and_of_equal_ones_the_first(k):
+    A = rng().integers(0, 6, (600, 40)) * rng().integers(0, 2, (600, 40)) / 5  # many ties, some rows of zeros
+    expected = np.zeros_like(A)
+    order = np.argsort(-A, axis=1, kind="stable")[:, :k]
+    np.put_along_axis(expected, order, np.take_along_axis(A, order, axis=1), axis=1)
+    np.testing.assert_array_equal(_largest(sp.csr_array(A), k).toarray(), expected)
 
 
 @pytest.mark.extra

@@ -17,12 +17,13 @@ from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
 from manihash.scikit import BaseEstimator
-from manihash.types import Floats, Ints
+from manihash.types import Floats, Ints, Mask
 
 _WIDTH = 64  # principal components in which the neighbors of rows are searched
 _PCA_ROWS = 20_000
 _PROBES = 4
 _GROUPS = 10  # see ``separation``
+_ROWS = 256  # of the affinities, in which the largest are found at once
 
 
 class GraphAffinity(BaseEstimator):
@@ -153,11 +154,25 @@ def _connected(A: sp.csr_array, graph: BaseGraph) -> sp.csr_array:
 def _largest(A: sp.csr_array, k: int) -> sp.csr_array:
     """Return A with the k largest entries of each row; of equal ones the first columns."""
     A.sort_indices()
+    kept = np.ones(A.nnz, bool)
+    for start in range(0, A.shape[0], _ROWS):
+        ends = A.indptr[start : start + _ROWS + 1]
+        count, part = np.diff(ends), slice(ends[0], ends[-1])
+        if count.max() > k:
+            kept[part] = _are_largest(A.data[part], np.arange(count.max()) < count[:, None], k)
     row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-    order = np.lexsort((A.indices, -A.data, row))
-    rank = np.arange(A.nnz) - A.indptr[row]
-    kept = order[rank < k]
     return sp.csr_array((A.data[kept], (row[kept], A.indices[kept])), shape=A.shape)
+
+
+def _are_largest(values: Floats, inside: Mask, k: int) -> Mask:
+    """Return which of positive values, row by row where ``inside`` (b, w) is true, are the k largest."""
+    dense = np.zeros(inside.shape)
+    dense[inside] = values
+    least = np.partition(dense, -k, axis=1)[:, -k, None]
+    larger, tied = dense > least, (dense == least) & inside
+    room = k - larger.sum(axis=1, keepdims=True)
+    found: Mask = (larger | (tied & (tied.cumsum(axis=1) <= room)))[inside]
+    return found
 
 
 def _symmetric(A: sp.csr_array) -> sp.csr_array:

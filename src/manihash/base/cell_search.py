@@ -1,11 +1,12 @@
 """The search of base points through coarse cells or principal components, with bounds: see ``closest``."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from manihash.base.cells import grouped
+from manihash.base.cells import by_count, candidates, grouped
 from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.rounding import buffer, sum_error
@@ -17,9 +18,6 @@ from manihash.types import Floats, Ints, Mask
 _COLUMNS = 128
 # Rows that are projected at once: they stay in the cache of a core.
 _PROJECTED_ROWS = 1024
-
-Candidates = tuple[Ints, Ints, Floats]
-_NONE: Candidates = np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, np.float32)
 
 
 class _ThroughCells(ABC):
@@ -80,8 +78,9 @@ class CoarseSearch(_ThroughCells):
         rows = buffer("extended", (len(block), block.rows.shape[1] + 1), block.rows.dtype)
         rows[:, :-1], rows[:, -1] = block.rows, block.scale
         least = np.full(len(block), -np.inf, rows.dtype)
-        nearest = self._candidates(rows, probed.index[:, :1], least, k + 2)
-        others = self._candidates(rows, probed.index[:, 1:], least)
+        score = self._scoring(rows)
+        nearest = candidates(score, probed.index[:, :1], self.bounds, least, k + 2)
+        others = candidates(score, probed.index[:, 1:], self.bounds, least)
         _set_best(found, *(np.concatenate(both) for both in zip(nearest, others, strict=True)))
         sure = self._sure(rows, probed, least, found)
         found.certain[:] &= sure
@@ -94,30 +93,22 @@ class CoarseSearch(_ThroughCells):
         some = np.flatnonzero(probed.exchange & (least < found.scores[:, -1] - 2 * found.error))
         if self.probes > 1 and len(some):
             doubtful = np.column_stack([probed.index[some, -1], probed.next[some]])
-            reached = self._candidates(rows[some], doubtful, least[some])[0]
+            reached = candidates(self._scoring(rows[some]), doubtful, self.bounds, least[some])[0]
             sure[some] = np.bincount(reached, minlength=len(some)) == 0
         return sure
 
-    def _candidates(self, rows: Floats, cells: Ints, least: Floats, raise_to: int = 0) -> Candidates:
-        """Rows, points and scores (p,) of the points of cells (b, q) whose score reaches the row's ``least``.
+    def _scoring(self, rows: Floats) -> Callable[[Ints, int], Floats]:
+        """The function that computes the scores of some rows (b, d + 1) and of the points of a cell."""
+        cells = self._typed_cells(rows.dtype)
 
-        With ``raise_to``, ``least`` (b,) becomes the score of that rank in the cell before it is used.
-        """
-        points, parts = self._typed_cells(rows.dtype), [_NONE]
-        pairs, ends = grouped(cells.ravel(), len(points))
-        row_of, sizes = pairs // max(cells.shape[1], 1), np.diff(ends)
-        taken = buffer("taken", (sizes.max(), rows.shape[1]), rows.dtype)
-        for c in np.flatnonzero(sizes):
-            some, m = row_of[ends[c] : ends[c + 1]], points[c].shape[1]
-            of_cell = rows.take(some, axis=0, out=taken[: len(some)], mode="clip")
-            scores = np.matmul(of_cell, points[c], out=buffer("scores", (len(some), m), rows.dtype))
-            if m >= raise_to > 0:
-                least[some] = np.sort(scores, axis=1)[:, m - raise_to]
-            place = (scores >= least[some, None]).reshape(-1).nonzero()[0]
-            row = place // max(m, 1)
-            parts.append((some[row], place - row * m + self.bounds[c], scores.reshape(-1)[place]))
-        row, point, score = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return row, point, score.astype(rows.dtype, copy=False)
+        def score(some: Ints, c: int) -> Floats:
+            taken = buffer("taken", (len(some), rows.shape[1]), rows.dtype)
+            rows.take(some, axis=0, out=taken, mode="clip")
+            return np.matmul(
+                taken, cells[c], out=buffer("scores", (len(some), cells[c].shape[1]), rows.dtype)
+            )
+
+        return score
 
     def _typed_cells(self, dtype: Any) -> list[Floats]:
         """The points of each cell (d + 1, points), contiguous, with -h as the last coordinate."""
@@ -130,26 +121,17 @@ class CoarseSearch(_ThroughCells):
 
 
 def _set_best(found: Closest, row: Ints, point: Ints, score: Floats) -> None:
-    """Set the best of the candidates, which are given in any order; rows with about as many of them at once.
+    """Set the best of the candidates, which are given in any order.
 
-    Columns beyond the candidates of a row have a score of -inf and any point.
+    A row without enough candidates gets any points, with a score of -inf.
     """
     b, k = found.index.shape
     order = np.argsort(row.astype(np.min_scalar_type(b)), kind="stable")
-    # One more for rows without any: their scores overflow, and they are computed again.
-    point, score = np.append(point[order], 0), np.append(score[order], score.dtype.type(-np.inf))
-    count = np.bincount(row, minlength=b)
-    first, width, done = count.cumsum() - count, max(16, k + 1), -1
-    while done < count.max():
-        some = np.flatnonzero((count > done) & (count <= width))
-        place = first[some, None] + np.arange(width)
-        scores = np.take(score, place, mode="clip")
-        scores[np.arange(width) >= count[some, None]] = -np.inf
+    point = np.append(point[order], 0)
+    for some, first, scores in by_count(row, score[order], b, k + 1):
         set_largest(found, some, scores)
-        start = first[some]
         for column in (*found.index.T, found.next):
-            column[some] = np.take(point, start + column[some], mode="clip")
-        done, width = width, 2 * width
+            column[some] = np.take(point, first + column[some], mode="clip")
 
 
 class ListedSearch(_ThroughCells):

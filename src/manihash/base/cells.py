@@ -1,5 +1,6 @@
 """Coarse cells of base points: grouping points into cells, and searching the points of some cells."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from manihash.types import Floats, Ints
 
 # Lloyd iterations for the coarse cells.
 _CELL_ITERATIONS = 10
+
+# Rows, points and scores, one each per pair.
+Candidates = tuple[Ints, Ints, Floats]
 
 
 def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
@@ -76,17 +80,64 @@ def nearest_in_cells(
     B = numpy_backend.like(B, X)
     scores = numpy_backend.closeness(X, numpy_backend.like(cells, X))
     probed = numpy_backend.k_largest(scores, probes)[1]  # (b, p)
-    pairs, ends = grouped(probed.ravel(), len(cells))
-    row_of, best = pairs // probed.shape[1], np.empty(len(pairs), X.dtype)
-    half, found = numpy_backend.squared_norms(B) / 2, []
+    half, least = numpy_backend.squared_norms(B) / 2, np.full(len(X), -np.inf, X.dtype)
+
+    def score(some: Ints, c: int) -> Floats:
+        of_cell = slice(bounds[c], bounds[c + 1])
+        found = numpy_backend.product(X[some], B[of_cell])
+        found -= half[of_cell]
+        return found
+
+    nearest = candidates(score, probed[:, :1], bounds, least, k)
+    others = candidates(score, probed[:, 1:], bounds, least)
+    row, point, reached = (np.concatenate(both) for both in zip(nearest, others, strict=True))
+    order = np.argsort(row * len(B) + point)  # of equal scores, the first points are kept
+    best, index = np.empty((len(X), k), X.dtype), np.empty((len(X), k), np.intp)
+    for some, place, ragged in by_count(row, reached[order], len(X), k):
+        best[some], column = numpy_backend.k_largest(ragged, k)
+        index[some] = point[order][place[:, None] + column]
+    return np.maximum(numpy_backend.squared_norms(X)[:, None] - 2 * best, 0), index
+
+
+def candidates(
+    score: Callable[[Ints, int], Floats], cells: Ints, bounds: Ints, least: Floats, raise_to: int = 0
+) -> Candidates:
+    """Return rows, points and scores (p,) of the points of cells (b, q) whose score reaches ``least`` (b,).
+
+    ``score(rows, c)`` returns the scores of the points of cell c, which are those from bounds[c] to bounds[c
+    + 1]. With ``raise_to``, ``least`` becomes the score of that rank in the cell before it is used: a lower
+    bound for that many of the best scores.
+    """
+    parts: list[Candidates] = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, least.dtype))]
+    pairs, ends = grouped(cells.ravel(), len(bounds) - 1)
+    row_of = pairs // max(cells.shape[1], 1)
     for c in np.flatnonzero(np.diff(ends)):
-        part, points = slice(ends[c], ends[c + 1]), slice(bounds[c], bounds[c + 1])
-        scores = numpy_backend.product(X[row_of[part]], B[points])
-        scores -= half[points]
-        best[pairs[part]] = scores.max(axis=1)
-        found.append((row_of[part], bounds[c], scores))
-    least = kth_largest(best.reshape(probed.shape), k)
-    return merged(X, k, [above(*in_cell, least) for in_cell in found])
+        some, m = row_of[ends[c] : ends[c + 1]], bounds[c + 1] - bounds[c]
+        scores = score(some, int(c))
+        if m >= raise_to > 0:
+            least[some] = np.sort(scores, axis=1)[:, m - raise_to]
+        place = (scores >= least[some, None]).reshape(-1).nonzero()[0]
+        row = place // max(m, 1)
+        parts.append((some[row], place - row * m + bounds[c], scores.reshape(-1)[place]))
+    rows, points, reached = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, points, reached
+
+
+def by_count(row: Ints, score: Floats, b: int, k: int) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Yield rows with about as many candidates, where theirs start, and their scores (rows, width >= k).
+
+    ``score`` is in the order of the rows; ``row`` may be in any order. Columns beyond the candidates of a row
+    have a score of -inf.
+    """
+    score = np.append(score, score.dtype.type(-np.inf))
+    count = np.bincount(row, minlength=b)
+    first, width, done = count.cumsum() - count, max(16, k), -1
+    while done < count.max():
+        some = np.flatnonzero((count > done) & (count <= width))
+        ragged = np.take(score, first[some, None] + np.arange(width), mode="clip")
+        ragged[np.arange(width) >= count[some, None]] = -np.inf
+        yield some, first[some], ragged
+        done, width = width, 2 * width
 
 
 def check_ends(ends: Ints, c: int, total: int, name: str, least: int = 0) -> None:
@@ -95,39 +146,6 @@ def check_ends(ends: Ints, c: int, total: int, name: str, least: int = 0) -> Non
         raise ValueError(f"{name} of shape {ends.shape} does not divide {total} entries into {c} cells")
     if (ends[1:] < ends[:-1] + least).any():
         raise ValueError(f"{name} has a cell of fewer than {least} entries")
-
-
-def kth_largest(best: Floats, k: int) -> Floats:
-    """Return the k-th largest value of each row, (b,): a lower bound for the k best scores.
-
-    ``best`` holds the best score of each probed cell. With fewer than k cells there is no bound: -inf.
-    """
-    if best.shape[1] < k:
-        return np.full(len(best), -np.inf, best.dtype)
-    return np.partition(best, -k, axis=1)[:, -k]
-
-
-def above(row_of: Ints, first: int, scores: Floats, least: Floats) -> tuple[Ints, Ints, Floats]:
-    """Return rows, points and scores of a cell whose score reaches the row's lower bound ``least``."""
-    i, j = np.nonzero(scores >= least[row_of, None])
-    return row_of[i], j + first, scores[i, j]
-
-
-def merged(X: Floats, k: int, parts: list[tuple[Ints, Ints, Floats]]) -> tuple[Floats, Ints]:
-    """Return squared distances and indices (b, k) of the best of the candidates found in several cells."""
-    row, point, score = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.argsort(
-        row.astype(np.min_scalar_type(len(X))), kind="stable"
-    )  # points of a row stay in ascending order
-    row, point, score = row[order], point[order], score[order]
-    counts = np.bincount(row, minlength=len(X))
-    place = np.arange(len(row)) - np.repeat(counts.cumsum() - counts, counts)
-    scores = np.full((len(X), counts.max()), -np.inf, X.dtype)
-    points = np.zeros(scores.shape, np.intp)
-    scores[row, place], points[row, place] = score, point
-    best, index = numpy_backend.k_largest(scores, k)
-    squared = np.maximum(numpy_backend.squared_norms(X)[:, None] - 2 * best, 0)
-    return squared, np.take_along_axis(points, index, axis=1)
 
 
 def recall(finder: Any, X: Floats, B: Floats, k: int) -> float:
