@@ -130,6 +130,21 @@ def test_data_gist_writes_descriptors() -> None:
     assert np.load("gist.npy").shape == (3, 512)
 
 
+def test_data_gist_describes_the_files_of_a_folder(tmp_path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in "ba":
+        image.fromarray(np.full((20, 30, 3), ord(name), np.uint8)).save(folder / f"{name}.png")
+    run("data", "gist", str(folder), "-o", "gist.npy", "--names", "names.txt")
+    assert np.load("gist.npy").shape == (2, 512)
+    assert Path("names.txt").read_text("utf-8") == "a.png\nb.png\n"
+    assert (
+        "--names needs a folder"
+        in run("data", "gist", "gist.npy", "-o", "g.npy", "--names", "n", code=2).stderr
+    )
+
+
 def test_evaluate_compares_recipes_on_the_digits() -> None:
     options = ["--data=digits", "--recipe=imh-pca,imh-tsne", "--bits=8,16", "--set=n_neighbors=4"]
     document = json.loads(run("evaluate", *options, "--json").stdout)

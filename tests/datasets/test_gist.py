@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from manihash import DataFileError
 from manihash.datasets import gist, read
+from manihash.report.image_folder import image_paths, small_images
 
 
 def test_gray_gist_of_cifar10_equals_the_published_one_in_half_precision(data_folder: Path) -> None:
@@ -90,3 +92,28 @@ def test_an_array_that_is_not_images_is_refused(pixels: np.ndarray, message: str
 def test_a_color_descriptor_needs_three_planes() -> None:
     with pytest.raises(ValueError, match=r"expected \(n, h, w, 3\):"):
         gist(np.zeros((1, 32, 32)), color=True)
+
+
+def test_images_of_a_folder_have_the_descriptors_of_their_pixels(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    pixels = [rng.integers(0, 256, (48 + 16 * i, 64, 3), dtype=np.uint8) for i in range(3)]
+    for i, each in enumerate(pixels):
+        image.fromarray(each).save(tmp_path / f"{2 - i}.png")
+    (tmp_path / "notes.txt").write_text("no image")
+    paths = image_paths(tmp_path)
+    assert [path.name for path in paths] == ["0.png", "1.png", "2.png"]
+    for color in (False, True):
+        found = gist(small_images(paths), color=color)
+        expected = np.vstack([gist(each[None], color=color) for each in pixels[::-1]])
+        assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_a_file_that_is_not_an_image_is_named(tmp_path):
+    pytest.importorskip("PIL.Image")
+    (tmp_path / "a.png").write_bytes(b"not an image")
+    with pytest.raises(DataFileError, match=r"a\.png: the file is not an image that can be read"):
+        small_images(image_paths(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="holds no image"):
+        image_paths(tmp_path / "empty")

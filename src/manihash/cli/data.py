@@ -110,7 +110,8 @@ def gist(
         str,
         typer.Argument(
             metavar="IMAGES",
-            help="Images (n, h, w) or (n, h, w, 3) with pixels from 0 to 255: npy, npz, idx or HDF5.",
+            help="Folder of image files, or an array (n, h, w) or (n, h, w, 3) of pixels from 0 to 255: npy, "
+            "npz, idx or HDF5.",
         ),
     ],
     out: Annotated[
@@ -123,25 +124,48 @@ def gist(
             "--color", help="Describe the three colors (960 numbers) instead of their mean (512 numbers)."
         ),
     ] = False,
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            "--names",
+            metavar="FILE.txt",
+            help="Write the names of the files of a folder, one per line, for [bold]manihash index --ids[/].",
+            show_default=False,
+        ),
+    ] = None,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
     """Compute GIST descriptors of images, which can be used as vectors.
 
     Each image is resized to 32 x 32 pixels. A descriptor holds the mean
-    responses of oriented filters in each block of a 4 x 4 grid.
+    responses of oriented filters in each block of a 4 x 4 grid. The files of
+    a folder are described in the order of their names.
 
-    Example:
+    Examples:
 
+      manihash data gist photos/ -o vectors.npy --names names.txt
       manihash data gist images.npy -o gist.npy
     """
     from manihash import datasets
+    from manihash.files.atomic import atomic_write
+    from manihash.report.image_folder import image_paths, small_images
 
+    is_folder = Path(images).is_dir()
+    if names is not None and not is_folder:
+        raise typer.BadParameter(f"--names needs a folder of image files, got {images}")
     _inputs.check_output(out, images)
+    if names is not None:
+        _inputs.check_output(names, images)
+    paths = image_paths(images) if is_folder else []
     with progress_shown(quiet) as bar:
         bar.start("computing descriptors")
-        descriptors = datasets.gist(datasets.read(images), color=color)
+        pixels = small_images(paths) if is_folder else datasets.read(images)
+        descriptors = datasets.gist(pixels, color=color)
         datasets.write(out, descriptors)
+        if names is not None:
+            with atomic_write(names) as part:
+                part.write_text("".join(f"{path.name}\n" for path in paths), encoding="utf-8")
     n, width = descriptors.shape
     if as_json:
         print_json({"descriptors": str(out), "rows": n, "width": width})

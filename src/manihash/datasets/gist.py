@@ -75,12 +75,18 @@ def _planes(pixels: NDArray[Any], color: bool) -> Floats:
     planes = np.moveaxis(block, 3, 1) if block.ndim == 4 else block[:, None]
     if not color:
         planes = planes.mean(axis=1, keepdims=True)
-    height, width = planes.shape[2:]
-    scaled: Floats = np.matmul(np.matmul(_area_weights(height), planes), _area_weights(width).T)
+    scaled = area_scaled(planes)
     if not color:
         scaled -= scaled.min(axis=(2, 3), keepdims=True)
         top = scaled.max(axis=(2, 3), keepdims=True)
         scaled *= 255 / np.where(top > 0, top, 1)
+    return scaled
+
+
+def area_scaled(planes: Floats) -> Floats:
+    """Planes (..., 32, 32) of planes (..., h, w): each pixel is the mean of the area that it replaces."""
+    height, width = planes.shape[-2:]
+    scaled: Floats = np.matmul(np.matmul(_area_weights(height), planes), _area_weights(width).T)
     return scaled
 
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.report import pictures
+from manihash.report.image_folder import image_paths
 from manihash.report.pictures import Image
 from manihash.rows import rows_of
 from manihash.types import Floats
 
 SIDE = 96  # longest side of a thumbnail in pixels
-_ENDINGS = {".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 _SAMPLE = 2000  # rows from which the colors of strips are scaled
 _COLUMNS = 16  # of a strip, at most
 # Low values are blue, high ones orange; both ends are distinct with any color vision.
@@ -73,11 +73,7 @@ class FolderImages:
     """The images of a folder in the order of their names."""
 
     def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise FileNotFoundError(f"no folder at {folder}: give a folder with one image per row")
-        self.paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in _ENDINGS)
-        if not self.paths:
-            raise ValueError(f"{folder} holds no image ({', '.join(sorted(_ENDINGS))})")
+        self.paths = image_paths(folder)
 
     def __len__(self) -> int:
         return len(self.paths)
