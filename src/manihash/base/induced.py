@@ -22,6 +22,8 @@ from manihash.types import Codes, Floats, Ints, Mask
 
 # Rows times columns of a part that is mapped at once; more with cells, since more rows then share a cell.
 _PART_NUMBERS, _PART_NUMBERS_IN_CELLS = 2**21, 2**23
+# Values at neighbors that are summed at once: they fit into the cache of a core.
+_SUMMED_NUMBERS = 2**17
 
 
 class InducedMap(DecidedMap):
@@ -54,13 +56,11 @@ class InducedMap(DecidedMap):
 
     def bits(self, part: Any, row_numbers: Any) -> NDArray[np.uint8]:
         """The bits (b, r) of a part of X."""
-        found = [self._part_bits(part[a:z], row_numbers[a:z]) for a, z in self._parts(part)]
-        return (found[0] if len(found) == 1 else np.concatenate(found)).view(np.uint8)
+        return self._bits(part, row_numbers).view(np.uint8)
 
     def codes(self, part: Any, row_numbers: Any) -> Codes:
         """The packed codes of a part of X."""
-        found = [codes.pack(self._part_bits(part[a:z], row_numbers[a:z])) for a, z in self._parts(part)]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return codes.pack(self._bits(part, row_numbers))
 
     def values(self, part: Any, row_numbers: Any) -> Floats:
         """The values (b, r) of a part of X, in the type of the rows; computed in float64."""
@@ -73,56 +73,63 @@ class InducedMap(DecidedMap):
         step = max(64, numbers // d)
         return [(start, min(start + step, b)) for start in range(0, b, step)]
 
-    def _part_bits(self, X: Any, row_numbers: Any) -> Mask:
+    def _bits(self, X: Any, row_numbers: Any) -> Mask:
+        """The bits (b, r) as booleans; what is not certain is computed again in float64."""
         if len(X) == 1 and self._one_row is not None:
             signs = self._one_row.signs(X[0])
             if signs is not None:
                 return self.combine(signs[None])
+        positive = np.empty((len(X), self._signed.shape[1]), bool)
+        repeated = 0
+        for a, z in self._parts(X):
+            left, closest = self._decide(X[a:z], row_numbers[a:z], positive[a:z])
+            if len(left):
+                positive[a + left] = self._exact_values(X[a + left], closest) > 0
+            repeated += len(left)
+        self.count(repeated, len(X))
+        return self.combine(positive)
+
+    def _decide(self, X: Any, row_numbers: Any, positive: Mask) -> tuple[Ints, Closest]:
+        """Set which values (b, r) are positive; return the rows that are not certain, and their neighbors."""
         with np.errstate(all="ignore"):  # what overflows is not certain
             block = self.preparation.scaled(X, row_numbers)
             closest = self.search.closest(block, self.k)
-            repeated = ~closest.certain
-            self._settle(X, closest)
-            V, certain = self._signs(block, closest.scores, closest.index, closest.error)
-        V = V > 0
-        certain &= closest.certain
-        if not certain.all():
-            again = np.flatnonzero(~certain)
-            V[again] = self._exact_values(X[again], closest.take(again)) > 0
-        self.count(int(np.count_nonzero(repeated | ~certain)), len(X))
-        return self.combine(V)
-
-    def _settle(self, X: Any, closest: Closest) -> None:
-        """Settle in float64 which of two points is the last neighbor, where only that is open."""
-        if len(which := np.flatnonzero(closest.exchange)):
-            Z = self.search.place(self.preparation.exact(X[which]))
-            closest.settle(which, Z, self.search.points)
+            certain = self._signs(block, closest, positive)
+        left = np.flatnonzero(~(certain & closest.certain))
+        return left, closest.take(left)
 
     def _part_values(self, X: Any, row_numbers: Any) -> Floats:
         with np.errstate(all="ignore"):
             block = self.preparation.scaled(X, row_numbers)
             closest = self.search.closest(block, self.k)
-            self._settle(X, closest)
         return self.combine(self._exact_values(X, closest))
 
-    def _signs(self, block: ScaledBlock, scores: Floats, index: Ints, error: Floats) -> tuple[Floats, Mask]:
-        """V (b, r), in units of the largest |Y_B| of each column, and the rows whose signs are certain."""
-        d, dtype = self.search.points.d, self._signed.dtype
+    def _signs(self, block: ScaledBlock, closest: Closest, positive: Mask) -> Mask:
+        """Set which values (b, r) are positive; return the rows (b,) whose signs are certain."""
+        (b, r), dtype = positive.shape, self._signed.dtype
         factor = (self._exponent / block.scale).astype(dtype)
-        exponents = (scores - scores[:, :1]) * factor[:, None]
-        w = np.exp(exponents)
-        V = _sums(w, self._signed, index, buffer("values", (len(w), self._signed.shape[1]), dtype))
+        exponents = (closest.scores - closest.scores[:, :1]) * factor[:, None]
+        w = np.ascontiguousarray(np.exp(exponents))
         # Besides the error of the scores: that of the scale in the exponent, and that of w and of the sum.
-        relative = error * factor - exponents[:, -1] * sum_error(d, dtype) + sum_error(self.k, dtype)
+        relative = closest.error * factor + sum_error(self.k, dtype)
+        relative -= exponents[:, -1] * sum_error(self.search.points.d, dtype)
         relative = np.expm1(1.01 * relative)
-        size = np.abs(V, out=buffer("size", V.shape, dtype))
-        least = size[np.arange(len(V)), size.argmin(axis=1)]
-        certain = least > relative * w.sum(axis=1)
-        if not certain.all():
-            rest = np.flatnonzero(~certain)
-            sizes = _sums(w[rest], self._size, index[rest], np.empty((len(rest), V.shape[1]), dtype))
-            certain[rest] = (size[rest] > relative[rest, None] * sizes).all(axis=1)
-        return V, certain
+        least = relative * w.sum(axis=1)
+        certain = np.empty(b, bool)
+        step = max(16, _SUMMED_NUMBERS // (self.k * r))
+        for some in (slice(start, start + step) for start in range(0, b, step)):
+            index, w_some = closest.index[some], w[some]
+            V = _sums(w_some, self._signed, index)
+            np.greater(V, 0, out=positive[some])
+            np.abs(V, out=V)
+            decided = V[np.arange(len(V)), V.argmin(axis=1)] > least[some]
+            if not decided.all():
+                rest = np.flatnonzero(~decided)
+                size = V[rest]
+                sizes = _sums(w_some[rest], self._size, index[rest])
+                decided[rest] = (size > relative[some][rest, None] * sizes).all(axis=1)
+            certain[some] = decided
+        return certain
 
     def _exact_values(self, X: Any, closest: Closest) -> Floats:
         """Values (b, r) in float64, in a fixed order, of rows whose nearest points may not be certain."""
@@ -139,15 +146,16 @@ class InducedMap(DecidedMap):
 
     def _exact_index(self, Z: Floats, closest: Closest) -> Ints:
         """The k nearest points (b, k) in ascending order of their indices."""
+        if len(which := np.flatnonzero(closest.exchange)):
+            closest.settle(which, Z[which], self.search.points)
         index = np.sort(closest.index, axis=1)
         if len(rest := np.flatnonzero(~closest.certain)):
             index[rest] = np.sort(self.search.index(Z[rest], self.k), axis=1)
         return index
 
 
-def _sums(w: Floats, Y: Floats, index: Ints, out: Floats) -> Floats:
-    """Σ_i w_i Y[index_i], set in ``out`` (b, r)."""
+def _sums(w: Floats, Y: Floats, index: Ints) -> Floats:
+    """Σ_i w_i Y[index_i], (b, r), in memory of this thread that the next call overwrites."""
     (b, k), r = index.shape, Y.shape[1]
     near = np.take(Y, index, axis=0, out=buffer("near", (b, k, r), Y.dtype), mode="clip")
-    np.matmul(np.ascontiguousarray(w)[:, None], near, out=out[:, None])
-    return out
+    return np.matmul(w[:, None], near, out=buffer("values", (b, 1, r), Y.dtype))[:, 0]

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import codes
-from manihash.compute.largest import k_largest
+from manihash.compute.largest import k_largest, set_k_largest
+from manihash.compute.rounding import buffer
 from manihash.types import Floats, Ints
 
 __all__ = [
@@ -59,8 +60,8 @@ _SMALL_PRODUCT = 1_000_000
 _KERNEL_ROWS = 48
 # Up to 10,000 numbers OpenBLAS computes an inner product on one thread.
 _DOT_NUMBERS = 8_192
-# Scores in memory at once while the largest are selected.
-_HELD_SCORES = 2**22
+# Scores in memory at once, and those that are searched at once for the largest: they fit into a cache.
+_HELD_SCORES, _SEARCHED_SCORES = 2**22, 2**17
 
 
 def __getattr__(name: str) -> Any:
@@ -162,11 +163,14 @@ def k_closest(X: Floats, C: Floats, k: int) -> tuple[Floats, Ints]:
     """The k largest values of ``closeness`` in each row, (b, k), and their indices: the k nearest."""
     b, m, half = len(X), len(C), squared_norms(C) / 2
     best, index = np.empty((b, k), X.dtype), np.empty((b, k), np.intp)
-    step = max(64, _HELD_SCORES // m // 64 * 64)
-    for part in (slice(start, start + step) for start in range(0, b, step)):
-        scores = product(X[part], C)
-        scores -= half
-        best[part], index[part] = k_largest(scores, k)
+    held, searched = max(64, _HELD_SCORES // m // 64 * 64), max(16, _SEARCHED_SCORES // m)
+    for start in range(0, b, held):
+        part = slice(start, start + held)
+        rows, of_rows = X[part], (best[part], index[part])
+        scores = np.matmul(rows, C.T, out=buffer("scores", (len(rows), m), X.dtype))
+        for some in (slice(a, a + searched) for a in range(0, len(rows), searched)):
+            scores[some] -= half
+            set_k_largest(scores[some], *(of_row[some] for of_row in of_rows))
     return best, index
 
 

@@ -116,6 +116,14 @@ class LocalRows(Rows):
             yield f(reader(start, n)())
             return
         with single_blas_thread() as threads:
+            if threads == 1 and self._in_memory:  # nothing to read while another thread computes
+                for done in starts:
+                    yield f(reader(done, min(done + size, n))())
+                    if stage:
+                        advance(stage, min(done + size, n), n)
+                    if monotonic() > until:
+                        return
+                return
             if len(starts) == 1:
                 yield f(reader(start, n)())
                 return
@@ -138,6 +146,12 @@ class LocalRows(Rows):
                 finally:
                     for future in pending:
                         future.cancel()
+
+    @property
+    def _in_memory(self) -> bool:
+        return self._cache is not None or (
+            isinstance(self.X, np.ndarray) and not isinstance(self.X, np.memmap)
+        )
 
     def _rows_at_once(self) -> int:
         return self.blocks_at_once * numpy_backend.block_rows(self.width)
