@@ -195,6 +195,16 @@ def test_rows_are_drawn_where_codes_vary(name, tmp_path, monkeypatch):
     assert (bits.mean(axis=0) < 0.98).mean() > 0.7
 
 
+def test_drawn_rows_give_no_warning_about_codes(tmp_path, recwarn):
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(12, 512)), 5, axis=0) + 0.1 * rng.normal(size=(60, 512))
+    hasher = manihash.ITQ(n_bits=32, normalize=True, random_state=0).fit(X)
+    hasher.to_onnx(tmp_path / "e.onnx")
+    recwarn.clear()
+    compare_onnx(tmp_path / "e.onnx", hasher)
+    assert not [each for each in recwarn if issubclass(each.category, manihash.CollapsedCodesWarning)]
+
+
 def test_differences_are_counted(tmp_path):
     hasher = fitted("lsh")
     hasher.to_onnx(tmp_path / "e.onnx")
