@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from manihash import (
     AGH,
@@ -27,6 +28,7 @@ from manihash.codes import hamming
 from manihash.embeddings._descent import Start
 from manihash.files.lineage import accepts_codes_of
 from manihash.living.finders import inserted
+from manihash.living.update import _apart
 
 
 def clusters(n, seed, classes):
@@ -78,6 +80,22 @@ def _share_of_own_cluster(hasher, X=NEW, y=Y_NEW):
     codes, labels = hasher.encode(np.vstack([OLD, NEW])), np.concatenate([Y_OLD, Y_NEW])
     order = np.argsort(hamming(hasher.encode(X[:100]), codes), axis=1, kind="stable")[:, :20]
     return (labels[order] == y[:100, None]).mean()
+
+
+def test_a_new_cluster_starts_away_from_old_points_and_an_extended_one_among_them():
+    """Old points 0 to 19, new points 20 to 39: a cluster of their own, or neighbors of the old points."""
+    Y, among = np.random.default_rng(0).normal(size=(20, 8)), np.full((20, 8), 7.0)
+
+    def start(to_old):
+        P = np.block(
+            [[np.ones((20, 20)), np.full((20, 20), to_old)], [np.full((20, 20), to_old), np.ones((20, 20))]]
+        )
+        return _apart(sp.csr_array(P), Y, among, np.random.default_rng(0))
+
+    apart = start(0.01)
+    np.testing.assert_allclose(np.linalg.norm(apart, axis=1), np.median(np.linalg.norm(Y, axis=1)))
+    assert np.ptp(apart, axis=0).max() < 1e-6  # together
+    np.testing.assert_array_equal(start(0.5), among)
 
 
 def test_old_base_points_and_sigma_stay_and_rows_without_new_neighbors_keep_their_values():
