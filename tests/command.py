@@ -1,13 +1,13 @@
 """Helpers for the tests of the command: run it and read its messages."""
 
 import inspect
-import resource
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from manihash.cli._app import app
@@ -47,6 +47,7 @@ def stderr_line(result: Any) -> str:
 @contextmanager
 def full_disk(n_bytes: int) -> Iterator[None]:
     """Limit the size of files of this process, as if the disk were full."""
+    resource = pytest.importorskip("resource", reason="Windows has no limit of file sizes")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:

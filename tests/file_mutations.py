@@ -4,7 +4,6 @@
 before it reads the file, so that the parent process knows which case ended the process.
 """
 
-import resource
 import struct
 import sys
 from importlib.util import find_spec
@@ -186,6 +185,8 @@ def run_case(folder: Path, number: int) -> str | None:
 
 def main() -> None:
     """Run the cases of the command line with limited memory."""
+    import resource
+
     folder, start, stop = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     for path in folder.iterdir():  # what reading needs is imported before the memory is limited
         read_back(path)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -78,7 +77,7 @@ def test_an_internal_error_is_one_line_and_exit_code_1(folder: Path) -> None:
 
 def test_an_interrupted_fit_leaves_no_file(folder: Path) -> None:
     before = files()
-    screen, terminal = pty.openpty()
+    screen, terminal = pytest.importorskip("pty", reason="Windows has no such terminals").openpty()
     command = [SCRIPT, "fit", "X.npy", *SMALL, "--set=embedding__n_iter=10000000", "-o", "m.mhash"]
     fitting = subprocess.Popen(
         command,
