@@ -181,7 +181,7 @@ def _embedded(graph: BaseGraph, Y: Floats, B: Floats, embedding: Any, rows: Rows
         return part.fit_transform(np.vstack([graph.B, B]), **options)[m:]
 
 
-def _apart(P: sp.csr_array, Y: Floats, among: Floats, rng: np.random.Generator) -> Floats:
+def _apart(P: "sp.csr_array", Y: Floats, among: Floats, rng: np.random.Generator) -> Floats:
     """Return where new points start (b, r), given affinities P (m + b, m + b) and places among old points.
 
     Random directions are averaged over the graph of the new points: those of one cluster start together,
