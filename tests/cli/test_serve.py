@@ -77,7 +77,10 @@ def test_a_file_of_codes_is_served_without_an_index_file(folder):
         (["other.mhash", "codes.mhx"], "holds codes of another model"),
         (["missing.mhash", "codes.mhx"], "no model file at missing.mhash"),
         (["model12.mhash", "missing.mhx"], "no index file at missing.mhx"),
-        (["model12.mhash", "codes.mhx", "--vectors", "codes.npy"], "the model expects 4"),
+        (
+            ["model12.mhash", "codes.mhx", "--vectors", "codes.npy"],
+            "codes.npy has 2 features, but LSH is expecting 4 features",
+        ),
         (
             ["model12.mhash", "codes.mhx", "--vectors", "few.npy"],
             "got 10 vectors, but codes.mhx has ids from 0",
