@@ -120,10 +120,28 @@ def test_the_score_of_a_look_up_does_not_jump_between_two_radii():
     assert Purpose("lookup", 100, True).score(found) == pytest.approx(0.6)  # radius 2 at most, from tables
 
 
-def test_a_look_up_that_returns_more_rows_than_the_budget_scores_less():
-    found = measured([100] * 5, [1] * 5)
-    recall = 0.1  # of a random tenth of the rows; all of them are relevant
-    assert Purpose("lookup", 10, True).score(found) == pytest.approx(2 * recall / (1 + recall))
+def test_a_look_up_that_returns_more_rows_than_a_given_limit_scores_less():
+    found = measured([100] * 5, [1] * 5)  # all of them are relevant
+    assert Purpose("lookup", 10, True).score(found) == 1.0
+    assert Purpose("lookup", 10, True, is_limit=True).score(found) == pytest.approx(0.1)
+
+
+def test_of_recipes_that_are_as_good_the_one_with_better_first_answers_is_recommended():
+    rng = np.random.default_rng(0)
+    centers = 20 * rng.standard_normal((8, 24))
+    X = centers[rng.integers(0, 8, 1200)] + rng.standard_normal((1200, 24))
+    choice = choose(X, 16, goal="lookup", random_state=0)
+    as_good = [
+        row
+        for row in choice.table
+        if row["n_bits"] == choice.n_bits and not row["recipe"].startswith("faiss")
+    ]
+    best = max(row["score"] for row in choice.table if row["n_bits"] <= 16 and row["score"] is not None)
+    as_good = [row for row in as_good if row["score"] is not None and row["score"] >= 0.99 * best]
+    assert len(as_good) > 1
+    chosen = next(row for row in as_good if row["recipe"] == choice.recipe)
+    assert chosen["recall_at_10_rescored"] == max(row["recall_at_10_rescored"] for row in as_good)
+    assert any("radius 0 is the smallest" in text for text in choice.reasons)
 
 
 def test_a_look_up_without_labels_is_scored_by_both_stand_ins():

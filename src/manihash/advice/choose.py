@@ -152,7 +152,7 @@ def purpose_of(goal: str, max_candidates: int | None, sample: Sample, relevance:
         budget = float(relevance.truths.relevant.counts.mean())
     else:
         budget = max(100 * n / sample.n_rows, n / 100)
-    return Purpose(goal, budget, relevance.by_labels)
+    return Purpose(goal, budget, relevance.by_labels, max_candidates is not None)
 
 
 def _estimated_fit(measured: Measured, sample: Sample) -> float:
@@ -199,10 +199,8 @@ def recommend(
             "columns"
         )
     most = max(score for score, _ in allowed)
-    _, best = min(
-        ((score, m) for score, m in allowed if score >= _AS_GOOD * most),
-        key=lambda pair: (pair[1].candidate.n_bits, -pair[0]),
-    )
+    as_good = [m for score, m in allowed if score >= _AS_GOOD * most]
+    best = min(as_good, key=lambda m: (m.candidate.n_bits, -_first_answers(m)))
     table = [record(m, purpose, _estimated_fit(m, sample)) for m in found]
     table.sort(key=lambda row: (row["score"] is None, -(row["score"] or 0)))
     radius = purpose.radius(best)
@@ -220,6 +218,11 @@ def recommend(
         None if peer is None else peer.candidate.recipe,
         seed,
     )
+
+
+def _first_answers(measured: Measured) -> float:
+    """Recall@10 after rescoring, which decides among candidates of the same length that are as good."""
+    return 0.0 if measured.quality is None else measured.quality.recall_at_10_rescored
 
 
 def _better_peer(found: Sequence[Measured], most: float, purpose: Purpose, n_bytes: int) -> Measured | None:

@@ -114,8 +114,12 @@ def _radius_text(best: Measured, purpose: Purpose, sample: Sample) -> str:
     at = min(radius, len(lookup.returned) - 1)
     rows = lookup.returned[at] * sample.n_rows / len(sample.X)
     part = " of the first part" if best.candidate.recipe == "imh-hybrid" else ""
-    return (
+    text = (
         f"A look-up within radius {radius}{part} returns {rows:,.0f} of all {sample.n_rows:,} rows on "
         f"average, with {lookup.recall[at]:.0%} of the ten nearest rows; {lookup.empty[at]:.0%} of the "
         "queries get no answer."
     )
+    if purpose.goal != "duplicates" and lookup.returned[at] > purpose.budget:
+        budget = purpose.budget * sample.n_rows / len(sample.X)
+        text += f" That is more than the {budget:,.0f} rows allowed, but radius 0 is the smallest."
+    return text

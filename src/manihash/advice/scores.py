@@ -23,6 +23,7 @@ class Purpose:
     goal: str
     budget: float  # rows of the sample
     has_labels: bool
+    is_limit: bool = False  # whether the user gave the budget: codes that exceed it score less
 
     def radius(self, measured: Measured) -> int | None:
         """The largest radius at which a look-up returns at most ``budget`` rows on average, else 0."""
@@ -79,18 +80,17 @@ class Purpose:
         if lookup.nearest_precision is not None and lookup.nearest_recall is not None:
             kinds.append((lookup.nearest_precision, lookup.nearest_recall))
         values = [f1_at(self.budget, lookup.returned[part], p[part], r[part]) for p, r in kinds]
-        return float(np.prod(values) ** (1 / len(values)))
+        share = min(1.0, self.budget / lookup.returned[0]) if self.is_limit and lookup.returned[0] else 1.0
+        return float(share * np.prod(values) ** (1 / len(values)))
 
 
 def f1_at(budget: float, returned: Floats, precision: Floats, recall: Floats) -> float:
     """F1 of a look-up that returns some rows, from values (radii,) within each radius.
 
     Between two radii it is interpolated: whether the budget is just above or below the rows of a radius says
-    little about other rows. If radius 0 returns more rows, a random part of them is taken.
+    little about other rows. A bucket is returned whole: if radius 0 returns more rows, its F1 counts.
     """
-    share = min(1.0, budget / max(1e-9, float(returned[0])))
-    values = [float(np.interp(budget, returned, each)) for each in (precision, recall)]
-    return metrics.f1(values[0], values[1] * share)
+    return metrics.f1(*(float(np.interp(budget, returned, each)) for each in (precision, recall)))
 
 
 def from_tables(returned: Floats) -> int:
