@@ -31,6 +31,14 @@ def test_search_names_the_distance_of_hybrid_codes(options, ranked_by, codes):
     assert 0 in result["answers"][0]["ids"]
 
 
+def test_search_in_a_store_says_that_it_counts_all_bits_alike(codes):
+    run("export", "c.npy", "--to", "c.faiss")
+    found = run("search", "m.mhash", "x.npy", "--store", "c.faiss", "--radius", "2", "--json")
+    assert json.loads(found.stdout)["ranked_by"] == "hamming"
+    assert "a store counts all bits" in found.stderr
+    assert "a store counts" not in run("search", "m.mhash", "c.npy", "x.npy", "--radius", "2").stderr
+
+
 def test_fit_without_a_recipe_gives_hybrid_codes_that_can_be_searched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(300, 40))

@@ -77,7 +77,7 @@ def test_other_proportions_of_the_same_clusters_are_named():
     found = hasher.drift(clusters(500, 1, [0, 1, 2, 2, 2, 2]))
     assert found.drifted
     assert found.advice == "nothing"
-    assert "other proportions" in found.reason
+    assert "only their proportions differ" in found.reason
     centers = 3 * np.random.default_rng(99).normal(size=(6, 12))
     index = [i for i, _, _ in found.gained]
     nearest = ((hasher.base_points_[index][:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)

@@ -105,7 +105,7 @@ def about(
 
     Learn a model, encode vectors and search the codes:
 
-      manihash fit vectors.npy --recipe imh-tsne --bits 64 -o model.mhash
+      manihash fit vectors.npy --recipe imh-hybrid --bits 64 -o model.mhash
       manihash encode model.mhash vectors.npy -o codes.npy
       manihash search model.mhash codes.npy queries.npy -k 10
 

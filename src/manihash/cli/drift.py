@@ -107,8 +107,8 @@ def _plain(found: "Drift") -> dict[str, Any]:
 
 
 def _show(result: dict[str, Any], found: "Drift") -> None:
-    word = f"yes: p = {found.p_value:.2g}, below the level {found.level:g}"
-    calm = f"no: p = {found.p_value:.2g}, level {found.level:g}"
+    word = f"yes: p {_shown(found.p_value)}, below the level {found.level:g}"
+    calm = f"no: p {_shown(found.p_value)}, level {found.level:g}"
     print_result(
         key_values(
             {
@@ -121,7 +121,7 @@ def _show(result: dict[str, Any], found: "Drift") -> None:
     )
     table = Table("test", "p", box=None, header_style="bold")
     for name, p in found.tests.items():
-        table.add_row(_TESTS[name], f"{p:.2g}")
+        table.add_row(_TESTS[name], _shown(p).removeprefix("= "))
     print_result(table)
     if not found.drifted:
         return
@@ -138,6 +138,11 @@ def _show(result: dict[str, Any], found: "Drift") -> None:
 
 
 _FILES = ("drift.json", "drift.svg", "drift.png")
+
+
+def _shown(p: float) -> str:
+    """Return a p-value as text, with the sign before it; smaller ones say no more."""
+    return "< 1e-300" if p < 1e-300 else f"= {p:.2g}"
 
 
 def _write(out: Path, result: dict[str, Any], found: "Drift") -> None:

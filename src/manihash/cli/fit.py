@@ -61,7 +61,7 @@ def fit(
 
     Examples:
 
-      manihash fit vectors.npy --recipe imh-tsne --bits 64 -o model.mhash
+      manihash fit vectors.npy --recipe imh-hybrid --bits 64 -o model.mhash
       manihash fit --data mnist --set embedding__perplexity=30 -o mnist.mhash
       manihash fit vectors.npy --labels y.npy --recipe ksh -o model.mhash
       manihash fit vectors.npy --dask 4 -o model.mhash

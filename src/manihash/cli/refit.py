@@ -75,7 +75,7 @@ def _as_text(result: dict[str, Any], vectors: str) -> dict[str, str]:
         "refitted from": f"the model with id {result['parent']}",
         "learned from": f"{result['rows']:,} vectors in {result['seconds']:.2f} s",
         "bits that change": f"{result['changed_bits']:.2%} (about half after a new fit)",
-        "codes that change": f"{result['changed_codes']:.2%} have at least one other bit",
+        "codes that change": f"{result['changed_codes']:.2%} (at least one bit differs)",
         "old codes": "not accepted by the refitted model; encode all vectors again: "
         f"manihash encode {result['model']} {vectors} -o codes.npy",
     }

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from manihash.stores import Store
 
 _QUERIES_SHOWN = _RESULTS_SHOWN = _DEFAULT_K = 10
+_ALL_BITS = (
+    "a store counts all bits of these codes of two parts alike; an index file ranks by the weighted "
+    "distance, and its radius is that of the first part"
+)
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,8 @@ def _opened(
 
         with open_store(store) as opened:
             check_bits(opened.url, opened.n_bits, hasher.n_bits_)
+            if hasattr(hasher, "first_bits_"):
+                print_message("note", _ALL_BITS, "bold yellow")
             yield opened
         return
     yield open_index_of(hasher, str(codes), model, ids=ids)

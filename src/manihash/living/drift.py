@@ -235,5 +235,5 @@ def _advice(drifted: bool, outside: float, has_base: bool, farther: bool) -> tup
         )
     return (
         "nothing",
-        "the same regions are used in other proportions: codes stay valid, and bits less balanced",
+        "the model covers the new rows; only their proportions differ from those of the training rows",
     )
