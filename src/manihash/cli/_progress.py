@@ -81,21 +81,22 @@ class ProgressLines(logging.Handler):
 
 
 class _Messages(logging.Handler):
-    """Print messages of the library; a note is kept in ``notes`` instead, once, if there is such a list."""
+    """Print messages of the library, each note once; notes are kept in ``notes`` instead, if it is given."""
 
     def __init__(self, level: int, notes: list[str] | None = None) -> None:
         super().__init__(level)
-        self._notes = notes
+        self._kept, self._notes = notes is not None, [] if notes is None else notes
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._notes is not None:
-            if record.getMessage() not in self._notes:
-                self._notes.append(record.getMessage())
-            return
-        kind = "warning" if record.levelno >= logging.WARNING else "note"
-        print_message(kind, record.getMessage(), "bold yellow" if kind == "note" else "yellow")
-        if kind == "note" and re.search("taken as (a header|an index|features)", record.getMessage()):
-            print_message("hint", _TABLE_HINT, "yellow")
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            print_message("warning", text, "yellow")
+        elif text not in self._notes:
+            self._notes.append(text)
+            if not self._kept:
+                print_message("note", text, "bold yellow")
+                if re.search("taken as (a header|an index|features)", text):
+                    print_message("hint", _TABLE_HINT, "yellow")
 
 
 @contextmanager
