@@ -1,5 +1,7 @@
 """choose recommends what was measured best, without and with labels, and refuses invalid input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -7,7 +9,9 @@ from sklearn.datasets import load_digits
 from manihash import choose
 from manihash.advice import candidates
 from manihash.advice.candidates import Candidate, Measured
+from manihash.advice.choose import recommend
 from manihash.advice.quality import LookUpByRadius, Quality
+from manihash.advice.relevance import relevance_of
 from manihash.advice.sample import draw_sample
 from manihash.advice.scores import Purpose
 
@@ -126,22 +130,23 @@ def test_a_look_up_that_returns_more_rows_than_a_given_limit_scores_less():
     assert Purpose("lookup", 10, True, is_limit=True).score(found) == pytest.approx(0.1)
 
 
-def test_of_recipes_that_are_as_good_the_one_with_better_first_answers_is_recommended():
+def test_between_equal_scores_better_first_answers_decide():
+    X, y = clustered(400)
     rng = np.random.default_rng(0)
-    centers = 20 * rng.standard_normal((8, 24))
-    X = centers[rng.integers(0, 8, 1200)] + rng.standard_normal((1200, 24))
-    choice = choose(X, 16, goal="lookup", random_state=0)
-    as_good = [
-        row
-        for row in choice.table
-        if row["n_bits"] == choice.n_bits and not row["recipe"].startswith("faiss")
+    sample = draw_sample(X, y, 400, rng)
+    whole = measured([100] * 5, [1] * 5)
+    found = [
+        replace(
+            whole, candidate=Candidate(name, 4), quality=replace(whole.quality, recall_at_10_rescored=recall)
+        )
+        for name, recall in (("sign", 0.3), ("itq", 0.6), ("sph", 0.4))
     ]
-    best = max(row["score"] for row in choice.table if row["n_bits"] <= 16 and row["score"] is not None)
-    as_good = [row for row in as_good if row["score"] is not None and row["score"] >= 0.99 * best]
-    assert len(as_good) > 1
-    chosen = next(row for row in as_good if row["recipe"] == choice.recipe)
-    assert chosen["recall_at_10_rescored"] == max(row["recall_at_10_rescored"] for row in as_good)
-    assert any("radius 0 is the smallest" in text for text in choice.reasons)
+    purpose = Purpose("lookup", 10, True)
+    choice = recommend(found, purpose, 4, sample, relevance_of(sample, rng), None, 0)
+    assert choice.recipe == "itq"
+    assert any(
+        "more than the 11 rows allowed, but radius 0 is the smallest" in text for text in choice.reasons
+    )
 
 
 def test_a_look_up_without_labels_is_scored_by_both_stand_ins():

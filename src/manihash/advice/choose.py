@@ -199,8 +199,10 @@ def recommend(
             "columns"
         )
     most = max(score for score, _ in allowed)
-    as_good = [m for score, m in allowed if score >= _AS_GOOD * most]
-    best = min(as_good, key=lambda m: (m.candidate.n_bits, -_first_answers(m)))
+    _, best = min(
+        ((score, m) for score, m in allowed if score >= _AS_GOOD * most),
+        key=lambda pair: (pair[1].candidate.n_bits, -round(pair[0], 3), -_first_answers(pair[1])),
+    )
     table = [record(m, purpose, _estimated_fit(m, sample)) for m in found]
     table.sort(key=lambda row: (row["score"] is None, -(row["score"] or 0)))
     radius = purpose.radius(best)
@@ -221,7 +223,7 @@ def recommend(
 
 
 def _first_answers(measured: Measured) -> float:
-    """Recall@10 after rescoring, which decides among candidates of the same length that are as good."""
+    """Recall@10 after rescoring, which decides between equal scores."""
     return 0.0 if measured.quality is None else measured.quality.recall_at_10_rescored
 
 
