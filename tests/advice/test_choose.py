@@ -130,10 +130,24 @@ def test_a_look_up_that_returns_more_rows_than_a_given_limit_scores_less():
     assert Purpose("lookup", 10, True, is_limit=True).score(found) == pytest.approx(0.1)
 
 
-def test_between_equal_scores_better_first_answers_decide():
+def recommended(found):
+    """The recommendation among measured candidates of four bits, for 400 rows with labels."""
     X, y = clustered(400)
     rng = np.random.default_rng(0)
     sample = draw_sample(X, y, 400, rng)
+    return recommend(found, Purpose("lookup", 10, True), 4, sample, relevance_of(sample, rng), None, 0)
+
+
+def test_a_smaller_base_set_is_recommended_only_if_the_larger_one_is_left_out():
+    small, large = (
+        replace(measured([100] * 5, [share] * 5), candidate=Candidate(name, 4))
+        for name, share in (("imh-graph-small", 0.9), ("imh-graph", 0.8))
+    )
+    assert recommended([small, large]).recipe == "imh-graph"
+    assert recommended([small]).recipe == "imh-graph-small"
+
+
+def test_between_equal_scores_better_first_answers_decide():
     whole = measured([100] * 5, [1] * 5)
     found = [
         replace(
@@ -141,8 +155,7 @@ def test_between_equal_scores_better_first_answers_decide():
         )
         for name, recall in (("sign", 0.3), ("itq", 0.6), ("sph", 0.4))
     ]
-    purpose = Purpose("lookup", 10, True)
-    choice = recommend(found, purpose, 4, sample, relevance_of(sample, rng), None, 0)
+    choice = recommended(found)
     assert choice.recipe == "itq"
     assert any(
         "more than the 11 rows allowed, but radius 0 is the smallest" in text for text in choice.reasons

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from manihash import checks
-from manihash.advice.candidates import Candidate, Measured, candidates, measure, plant_copies
+from manihash.advice.candidates import FASTER, Candidate, Measured, candidates, measure, plant_copies
 from manihash.advice.choice import Choice
 from manihash.advice.reasons import reasons, record
 from manihash.advice.relevance import Relevance, relevance_of
@@ -198,6 +198,7 @@ def recommend(
             "no candidate could be measured within the limits: raise max_fit_seconds, or give rows of more "
             "columns"
         )
+    allowed = _without_smaller_bases(allowed)
     most = max(score for score, _ in allowed)
     _, best = min(
         ((score, m) for score, m in allowed if score >= _AS_GOOD * most),
@@ -220,6 +221,16 @@ def recommend(
         None if peer is None else peer.candidate.recipe,
         seed,
     )
+
+
+def _without_smaller_bases(allowed: list[tuple[float, Measured]]) -> list[tuple[float, Measured]]:
+    """The candidates without those that are a faster form of another one of the same length.
+
+    On a sample both have a small base set. On all rows, that of the slower form is larger and better.
+    """
+    present = [m.candidate for _, m in allowed]
+    faster = [Candidate(FASTER[c.recipe], c.n_bits) for c in present if c.recipe in FASTER]
+    return [(score, m) for score, m in allowed if m.candidate not in faster]
 
 
 def _first_answers(measured: Measured) -> float:
