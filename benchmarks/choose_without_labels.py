@@ -187,8 +187,9 @@ def main() -> None:
         if options.only in name:
             part["sets"][name] = measured(*make())
             print(name, part["sets"][name]["statistics"], flush=True)
-        part["left out"] = {goal: left_out(part["sets"], goal) for goal in GOALS}
-        record("choose", "without labels", part)
+        if len(part["sets"]) > 1:
+            part["left out"] = {goal: left_out(part["sets"], goal) for goal in GOALS}
+            record("choose", "without labels", part)
     print(json.dumps(part["left out"], indent=1))
 
 
