@@ -1,4 +1,4 @@
-"""Open index files and files of codes; the commands index, search, dedup and stats share it."""
+"""Open and check indexes, stores and files of codes; the commands index, search, dedup and stats share it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash import HammingIndex, Hasher
+    from manihash.stores import Store
 
 
 def is_index(path: str) -> bool:
@@ -94,13 +95,23 @@ def open_index_of(
     `ids` is a file of the ids of a file of codes; an index file has its own.
     """
     index = open_index(path, mmap=mmap) if is_index(path) else build_index(path, hasher.n_bits_, ids)
-    check_bits(path, index.n_bits, hasher.n_bits_)
+    _check_bits(path, index.n_bits, hasher.n_bits_)
     check_model(path, index, hasher, model)
     use_layout(path, index, hasher)
     return index
 
 
-def check_bits(name: str, stored: int, n_bits: int) -> None:
+def check_store(store: "Store", hasher: "Hasher") -> None:
+    """Raise if a store holds codes of another length than the model's; say what it loses of two parts."""
+    _check_bits(store.url, store.n_bits, hasher.n_bits_)
+    if hasattr(hasher, "first_bits_"):
+        text = (
+            "a store counts all bits of these codes of two parts alike; an index file ranks by the weighted "
+        )
+        print_message("note", text + "distance, and its radius is that of the first part", "yellow")
+
+
+def _check_bits(name: str, stored: int, n_bits: int) -> None:
     """Raise if codes in a file or database have another length than those of the model."""
     if stored != n_bits:
         raise ValueError(

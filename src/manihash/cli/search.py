@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import check_bits, open_index_of
+from manihash.cli._indexes import check_store, open_index_of
 from manihash.cli._output import print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from manihash.stores import Store
 
 _QUERIES_SHOWN = _RESULTS_SHOWN = _DEFAULT_K = 10
-_ALL_BITS = (
-    "a store counts all bits of these codes of two parts alike; an index file ranks by the weighted "
-    "distance, and its radius is that of the first part"
-)
 
 
 @dataclass(frozen=True)
@@ -216,9 +212,7 @@ def _opened(
         from manihash.stores import open_store
 
         with open_store(store) as opened:
-            check_bits(opened.url, opened.n_bits, hasher.n_bits_)
-            if hasattr(hasher, "first_bits_"):
-                print_message("note", _ALL_BITS, "bold yellow")
+            check_store(opened, hasher)
             yield opened
         return
     yield open_index_of(hasher, str(codes), model, ids=ids)
