@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from manihash.hashers.lsh import LSH
     from manihash.hashers.mahalanobis import MahalanobisLSH
     from manihash.hashers.pcah import PCAH
+    from manihash.hashers.product import ProductQuantizer
     from manihash.hashers.recipes import recipe, recipe_names
     from manihash.hashers.rmmh import RMMH
     from manihash.hashers.sh import SH
@@ -105,6 +106,7 @@ _HOMES = {
     "LSH": "manihash.hashers.lsh",
     "PCAH": "manihash.hashers.pcah",
     "ITQ": "manihash.hashers.itq",
+    "ProductQuantizer": "manihash.hashers.product",
     "SH": "manihash.hashers.sh",
     "SignQuantizer": "manihash.hashers.sign",
     "BRE": "manihash.hashers.bre",

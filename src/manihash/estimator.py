@@ -175,7 +175,8 @@ class RowEstimator(BaseEstimator):
         if self._is_small(X):
             return getattr(self._row_map(self._type_of(X)), result)(X, range(len(X)))
         rows, f = self._mapping(X, result)
-        width = codes.n_bytes(self._n_features_out) if result == "codes" else self._n_features_out
+        width = self._n_values if result == "values" else self._n_features_out
+        width = codes.n_bytes(width) if result == "codes" else width
         with logged_repeats(None if rows.lazy else getattr(f, "row_map", None), len(rows)):
             return rows.map_blocks(f, width, rows.dtype if result == "values" else np.uint8, stage)
 
@@ -212,7 +213,8 @@ class RowEstimator(BaseEstimator):
             owner = next(kind for kind in type(self).__mro__ if {"_embed", "_make_map"} & vars(kind).keys())
             if "_make_map" in vars(owner) and "_embed" not in vars(self):
                 return self._make_map(preparation)
-            return EmbeddedMap(copy(self)._embed, preparation)
+            model = copy(self)
+            return EmbeddedMap(model._embed, model._bits_of, preparation)
 
         return kept_map(self, dtype, make)
 
@@ -223,10 +225,22 @@ class RowEstimator(BaseEstimator):
         """Real values (b, r) of a block of prepared rows (b, d)."""
         raise TypeError(f"{type(self).__name__} does not implement _embed")
 
+    def _bits_of(self, Y: Any) -> Any:
+        """Whether each bit (b, r) of rows with real values Y (b, v) is 1: their sign, by default."""
+        return Y > 0
+
+    @property
+    def _n_values(self) -> int:
+        """The number of real values of a row: one per bit, by default."""
+        return int(self._n_features_out)
+
     def _map_tensor(self, X: Any, result: Result) -> Any:
         """A block of prepared rows, a tensor on a GPU, mapped to values, bits or codes."""
         Y = self._embed(X)
-        return Y if result == "values" else Y > 0 if result == "bits" else backend(X).pack(Y > 0)
+        if result == "values":
+            return Y
+        bits = self._bits_of(Y)
+        return bits if result == "bits" else backend(X).pack(bits)
 
     def _by_kernel(self, rows: TorchRows, exact: TorchRows, result: Result) -> Rows:
         """The rows, to be mapped by one fused kernel of a GPU if a subclass has one; otherwise ``exact``."""

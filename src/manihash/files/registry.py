@@ -25,6 +25,7 @@ MODELS = {
     "LSH": "manihash.hashers.lsh:LSH",
     "MahalanobisLSH": "manihash.hashers.mahalanobis:MahalanobisLSH",
     "PCAH": "manihash.hashers.pcah:PCAH",
+    "ProductQuantizer": "manihash.hashers.product:ProductQuantizer",
     "RMMH": "manihash.hashers.rmmh:RMMH",
     "SH": "manihash.hashers.sh:SH",
     "SKLSH": "manihash.hashers.sklsh:SKLSH",

@@ -34,6 +34,7 @@ from manihash.hashers.ldahash import LDAHash
 from manihash.hashers.lsh import LSH
 from manihash.hashers.mahalanobis import MahalanobisLSH
 from manihash.hashers.pcah import PCAH
+from manihash.hashers.product import ProductQuantizer
 from manihash.hashers.rmmh import RMMH
 from manihash.hashers.sh import SH
 from manihash.hashers.sign import SignQuantizer
@@ -192,6 +193,8 @@ RECIPES: dict[str, Recipe] = {
     "lsh": _unit("LSH", "signs of random projections", LSH),
     "pcah": _unit("PCAH", "signs of the principal components", PCAH),
     "itq": _unit("ITQ", "principal components, rotated so that the sign loses less", ITQ),
+    "pq": _unit("PQ", "nearest centers of groups of columns", partial(ProductQuantizer, rotation=False)),
+    "opq": _unit("OPQ", "nearest centers of groups of rotated principal components", ProductQuantizer),
     "sh": _unit("SH", "spectral hashing: smooth waves along the principal components", SH),
     "agh": _unit("AGH", "anchor graph hashing: the smoothest eigenvectors of a graph over base points", _agh),
     "agh2": _unit(

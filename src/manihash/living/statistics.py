@@ -98,7 +98,7 @@ class Observed:
 
         def block(X: Floats) -> tuple[Any, ...]:
             xp, Y = backend(X), hasher._embed(X)
-            ones = xp.to_float64(Y > 0).sum(axis=0)
+            ones = xp.to_float64(hasher._bits_of(Y)).sum(axis=0)
             if graph is None:
                 length = xp.squared_norms(xp.to_float64(Y))
                 return length, np.empty((len(X), 0), np.intp), np.empty((len(X), 0)), ones

@@ -40,10 +40,18 @@ class RowMap(Protocol):
 
 
 class EmbeddedMap:
-    """The map of a method that computes real values of prepared rows, ``embed``; BLAS has one thread."""
+    """The map of a method that computes real values of prepared rows; BLAS has one thread.
 
-    def __init__(self, embed: Callable[[Floats], Floats], preparation: Preparation) -> None:
-        self.embed, self.preparation = embed, preparation
+    ``embed`` returns the values (b, v) of rows (b, d), and ``bits_of`` which bits (b, r) of them are 1.
+    """
+
+    def __init__(
+        self,
+        embed: Callable[[Floats], Floats],
+        bits_of: Callable[[Floats], Any],
+        preparation: Preparation,
+    ) -> None:
+        self.embed, self.bits_of, self.preparation = embed, bits_of, preparation
 
     def values(self, part: Any, row_numbers: Any) -> Floats:
         """As ``RowMap.values``."""
@@ -52,7 +60,7 @@ class EmbeddedMap:
 
     def bits(self, part: Any, row_numbers: Any) -> NDArray[np.uint8]:
         """As ``RowMap.bits``."""
-        return (self.values(part, row_numbers) > 0).view(np.uint8)
+        return np.asarray(self.bits_of(self.values(part, row_numbers))).view(np.uint8)
 
     def codes(self, part: Any, row_numbers: Any) -> Codes:
         """As ``RowMap.codes``."""
