@@ -57,6 +57,8 @@ SMALL = [
         manihash.ITQ(n_bits=1, n_iter=2),
         manihash.LSH(n_bits=2),
         manihash.PCAH(n_bits=1),
+        manihash.ProductQuantizer(n_bits=2, bits_per_field=1, max_iter=2, normalize=True),
+        manihash.ProductQuantizer(n_bits=2, bits_per_field=2, rotation=False, max_iter=2),
         manihash.SH(n_bits=2),
         manihash.STH(n_bits=1, n_neighbors=3),
         manihash.SignQuantizer(n_bits=2),

@@ -66,7 +66,7 @@ def write_raw(path, document, arrays=None, **metadata):
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_a_loaded_recipe_has_the_same_codes_and_options(digits, name, tmp_path):
-    hasher = recipe(name, n_bits=9, random_state=3)
+    hasher = recipe(name, n_bits=16 if name in ("pq", "opq") else 9, random_state=3)
     options = {"base__size": 40, "embedding__n_iter": 5}
     hasher.set_params(**{key: value for key, value in options.items() if key in hasher.get_params()})
     hasher.fit(digits, load_digits().target)

@@ -9,15 +9,10 @@ import numpy as np
 from manihash.base.cells import by_count, candidates, grouped
 from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
 from manihash.compute import numpy as numpy_backend
-from manihash.compute.rounding import buffer, sum_error
+from manihash.compute.rounding import buffer, split_error, split_product
 from manihash.compute.threads import single_blas_thread
 from manihash.rows.raw import ScaledBlock, as_block
 from manihash.types import Floats, Ints, Mask
-
-# Columns that are added before they are added to the others: the error of a sum grows with their number.
-_COLUMNS = 128
-# Rows that are projected at once: they stay in the cache of a core.
-_PROJECTED_ROWS = 1024
 
 
 class _ThroughCells(ABC):
@@ -185,25 +180,11 @@ class ReducedSearch:
 
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``."""
-        rows = self._project(block.rows)
-        d, dtype = block.rows.shape[1], rows.dtype
-        error = block.length * (sum_error(min(d, _COLUMNS) + -(-d // _COLUMNS), dtype) * self._length)
+        rows = split_product(block.rows, self._typed[block.rows.dtype])
+        error = block.length * (split_error(block.rows.shape[1], rows.dtype) * self._length)
         error = error + block.error * self._length
         length = np.sqrt(numpy_backend.squared_norms(rows))
         return self.inner.closest(ScaledBlock(rows, block.scale, length, error), k)
-
-    def _project(self, X: Floats) -> Floats:
-        """The components (b, p) of rows, in memory that the next call overwrites."""
-        D = self._typed[X.dtype]
-        rows = buffer("projected", (len(X), len(D)), X.dtype)
-        for first in range(0, len(X), _PROJECTED_ROWS):
-            some, out = X[first : first + _PROJECTED_ROWS], rows[first : first + _PROJECTED_ROWS]
-            np.matmul(some[:, :_COLUMNS], D[:, :_COLUMNS].T, out=out)
-            more = buffer("columns", out.shape, X.dtype)
-            for column in range(_COLUMNS, X.shape[1], _COLUMNS):
-                part = slice(column, column + _COLUMNS)
-                out += np.matmul(some[:, part], D[:, part].T, out=more)
-        return rows
 
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``, of rows that ``place`` returned."""

@@ -26,6 +26,11 @@ _FEW_NUMBERS = 8_192
 # Numbers in the largest array that is used again.
 _KEPT_NUMBERS = 2**23
 
+# Columns that are added before they are added to the others: the error of a sum grows with their number.
+_COLUMNS = 128
+# Rows that are projected at once: they stay in the cache of a core.
+_PROJECTED_ROWS = 1024
+
 _buffers = threading.local()
 
 
@@ -41,6 +46,27 @@ def sum_error(n: int, dtype: Any) -> float:
 def underflow_error(n: int, dtype: Any) -> float:
     """The largest absolute error of a sum of n products if products underflow, even to zero."""
     return (n + _OTHER_OPERATIONS) * float(np.finfo(dtype).tiny)
+
+
+def split_error(d: int, dtype: Any) -> float:
+    """As ``sum_error``, of the sums of d products in ``split_product``."""
+    return sum_error(min(d, _COLUMNS) + -(-d // _COLUMNS), dtype)
+
+
+def split_product(X: Floats, D: Floats) -> Floats:
+    """X (b, d) times the transpose of D (p, d), in memory that the next call overwrites.
+
+    Sums over many columns are split, so that their error stays small.
+    """
+    rows = buffer("projected", (len(X), len(D)), X.dtype)
+    for first in range(0, len(X), _PROJECTED_ROWS):
+        some, out = X[first : first + _PROJECTED_ROWS], rows[first : first + _PROJECTED_ROWS]
+        np.matmul(some[:, :_COLUMNS], D[:, :_COLUMNS].T, out=out)
+        more = buffer("columns", out.shape, X.dtype)
+        for column in range(_COLUMNS, X.shape[1], _COLUMNS):
+            part = slice(column, column + _COLUMNS)
+            out += np.matmul(some[:, part], D[:, part].T, out=more)
+    return rows
 
 
 def paired_products(X: Floats, C: Floats, index: Ints) -> Floats:

@@ -18,6 +18,8 @@ from manihash.types import Codes, Floats
 LIMIT = 1e-5
 # Rows are drawn until there are this many bits, and rows are compared in batches of this size.
 _BITS, _LEAST_ROWS, _MOST_ROWS, _BATCH = 1_000_000, 1_000, 20_000, 1_024
+# Combinations of centers that stand for the points of a product quantizer.
+_DRAWN_POINTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def _parts(hasher: Any) -> list[Any]:
 
 def _near_part(part: Any, n: int, rng: np.random.Generator) -> Floats:
     """Rows (n, d) where a hasher without parts was fitted."""
-    points = _points(part)
+    points = _points(part, rng)
     if points is None:
         center, spread = _center(part)
         X = center + spread * rng.standard_normal((n, part.n_features_in_))
@@ -166,8 +168,15 @@ def _near_part(part: Any, n: int, rng: np.random.Generator) -> Floats:
     return X if part.origin_ is None else X + part.origin_
 
 
-def _points(part: Any) -> Floats | None:
-    """The points (m, d) that a model holds, in float64; None if it holds none."""
+def _points(part: Any, rng: np.random.Generator) -> Floats | None:
+    """The points (m, d) that a model holds, in float64; None if it holds none.
+
+    Those of a product quantizer are combinations of its centers, drawn at random.
+    """
+    if (books := getattr(part, "codebooks_", None)) is not None:
+        drawn = rng.integers(books.shape[1], size=(_DRAWN_POINTS, len(books)))
+        Z = books[np.arange(len(books)), drawn].reshape(len(drawn), -1) + part.offset_
+        return Z[:, : part.n_features_in_] if part.projection_ is None else Z @ part.projection_.T
     for name in ("base_points_", "points_", "centers_"):
         points = getattr(part, name, None)
         if points is not None:

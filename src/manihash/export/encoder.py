@@ -7,7 +7,7 @@ import numpy as np
 
 from manihash import __version__, checks, codes
 from manihash.estimator import check_is_fitted
-from manihash.export.formulas import values
+from manihash.export.formulas import values_and_bits
 from manihash.export.graph import Graph, Value
 from manihash.files.atomic import atomic_write
 from manihash.hashers._hasher import Hasher
@@ -18,10 +18,10 @@ def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = 
     """Write a fitted hasher as an ONNX file, which other programs run without manihash.
 
     The graph maps ``rows``, float32 of shape (batch, d), to ``codes``, uint8 of shape
-    (batch, ceil(n_bits / 8)), and ``values``, the real values before the sign, of shape (batch, n_bits). It
-    scales and shifts rows as ``encode`` does. It uses standard operators of opset 18 and accepts any
-    number of rows. It does not check rows: the code of a row with NaN or infinity has no meaning.
-    ``Hasher.to_onnx`` does the same.
+    (batch, ceil(n_bits / 8)), and ``values``, the real values that ``embed`` returns, of shape
+    (batch, n_bits), or (batch, p) for a product quantizer. It scales and shifts rows as ``encode`` does. It
+    uses standard operators of opset 18 and accepts any number of rows. It does not check rows: the code of a
+    row with NaN or infinity has no meaning. ``Hasher.to_onnx`` does the same.
 
     The metadata of the file are ``manihash_version``, ``class``, ``recipe``, ``n_bits``, ``n_features``,
     ``model_id``, ``precision``, and for codes of two parts ``first_bits`` and ``weight``.
@@ -63,10 +63,10 @@ def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = 
     double = checks.flag(double, "double")
     g = Graph()
     rows = Value("rows", np.dtype(np.float32))
-    Y = values(g, rows, hasher, double)
-    packed = _packed(g, g.op("Greater", Y, g.like(0, Y), dtype=np.bool_), hasher.n_bits_)
+    Y, bits = values_and_bits(g, rows, hasher, double)
+    packed = _packed(g, bits, hasher.n_bits_)
     shown = g.cast(Y, np.float64 if double else np.float32)
-    outputs = {"codes": (packed, codes.n_bytes(hasher.n_bits_)), "values": (shown, hasher.n_bits_)}
+    outputs = {"codes": (packed, codes.n_bytes(hasher.n_bits_)), "values": (shown, hasher._n_values)}
     model = g.model(rows, hasher.n_features_in_, outputs, _facts(hasher, double))
     with atomic_write(path) as part:
         part.write_bytes(model.SerializeToString())

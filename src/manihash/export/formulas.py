@@ -1,4 +1,4 @@
-"""What each hasher computes, as operators of an ONNX graph: rows in, real values out.
+"""What each hasher computes, as operators of an ONNX graph: rows in, real values and bits out.
 
 A formula belongs to one implementation of ``_embed``: a subclass that inherits it has the same formula, and
 one that overrides it has none.
@@ -9,35 +9,48 @@ from typing import Any
 
 import numpy as np
 
-from manihash.export.graph import Graph, Value, affine, squared_distances, squared_norms
+from manihash.export.graph import Graph, Value, affine, closeness, squared_distances, squared_norms
 from manihash.export.neighbors import induced
+from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel_hasher import KernelHasher
 from manihash.hashers._linear import LinearHasher
 from manihash.hashers.agh import AGH
 from manihash.hashers.e2lsh import E2LSH
 from manihash.hashers.hybrid import Hybrid
 from manihash.hashers.imh import IMH
+from manihash.hashers.product import ProductQuantizer
 from manihash.hashers.sh import SH
 from manihash.hashers.sign import SignQuantizer
 from manihash.hashers.sklsh import SKLSH
 from manihash.hashers.sph import SpH
 from manihash.hashers.supervised_imh import SupervisedIMH
+from manihash.types import Floats
 
 SUPPORTED = (
-    "IMH, SupervisedIMH, AGH, Hybrid, SH, SpH, SKLSH, E2LSH, SignQuantizer, the linear hashers (LSH, PCAH, "
-    "ITQ, MahalanobisLSH, STH, BRE, SSH, LDAHash, CGH) and the kernel hashers (KLSH, KSH, RMMH) with a "
-    "kernel that is not a function"
+    "IMH, SupervisedIMH, AGH, Hybrid, ProductQuantizer, SH, SpH, SKLSH, E2LSH, SignQuantizer, the linear "
+    "hashers (LSH, PCAH, ITQ, MahalanobisLSH, STH, BRE, SSH, LDAHash, CGH) and the kernel hashers (KLSH, "
+    "KSH, RMMH) with a kernel that is not a function"
 )
 
 
-def values(g: Graph, rows: Value, hasher: Any, double: bool) -> Value:
-    """The real values (b, r) of rows as they come (b, d), in float64 if ``double`` or the model needs it."""
+def values_and_bits(g: Graph, rows: Value, hasher: Any, double: bool) -> tuple[Value, Value]:
+    """The real values (b, v) and bits (b, r) of rows as they come (b, d).
+
+    They are computed in float64 if ``double`` or the model needs it.
+    """
     double = double or hasher.in_float64_
     if type(hasher)._embed is Hybrid._embed:  # each part prepares its rows itself
         return _hybrid(g, rows, hasher, double)
     if (formula := _FORMULAS.get(type(hasher)._embed)) is None:
         raise _unsupported(type(hasher).__name__)
-    return formula(g, _prepared(g, rows, hasher, double), hasher)
+    Y = formula(g, _prepared(g, rows, hasher, double), hasher)
+    if type(hasher)._bits_of is ProductQuantizer._bits_of:
+        return Y, _bits_of_fields(
+            g, _nearest_centers(g, Y, hasher.codebooks_), hasher.n_bits_, hasher._field_bits
+        )
+    if type(hasher)._bits_of is not Hasher._bits_of:
+        raise _unsupported(type(hasher).__name__)
+    return Y, g.op("Greater", Y, g.like(0, Y), dtype=np.bool_)
 
 
 def _unsupported(what: str) -> ValueError:
@@ -58,6 +71,31 @@ def _prepared(g: Graph, rows: Value, hasher: Any, double: bool) -> Value:
 
 def _linear(g: Graph, X: Value, hasher: Any) -> Value:
     return affine(g, X, hasher.projection_, -hasher.offset_)
+
+
+def _product_quantizer(g: Graph, X: Value, hasher: Any) -> Value:
+    if hasher.projection_ is not None:
+        return affine(g, X, hasher.projection_, -hasher.offset_)
+    missing = len(hasher.offset_) - hasher.n_features_in_
+    filled = g.op("Pad", X, g.ints(0, 0, 0, missing)) if missing else X
+    return g.op("Sub", filled, g.like(hasher.offset_, X))
+
+
+def _nearest_centers(g: Graph, Z: Value, books: Floats) -> Value:
+    """The numbers (b, f) of the nearest centers of coordinates (b, p); the lowest if several are."""
+    w, found = books.shape[2], []
+    for j, book in enumerate(books):
+        field = g.op("Slice", Z, g.ints(j * w), g.ints((j + 1) * w), g.ints(1))
+        found.append(g.op("ArgMax", closeness(g, field, book), dtype=np.int64, axis=1, keepdims=1))
+    return g.op("Concat", *found, axis=1)
+
+
+def _bits_of_fields(g: Graph, numbers: Value, n_bits: int, bits: int) -> Value:
+    """Whether the bits (b, n_bits) of numbers (b, f) are 1; the highest bit of a number comes first."""
+    powers = g.ints(*(2**place for place in range(bits - 1, -1, -1)))
+    quotients = g.op("Div", g.op("Unsqueeze", numbers, g.ints(2)), powers)
+    ones = g.op("Reshape", g.op("Mod", quotients, g.ints(2)), g.ints(0, n_bits))
+    return g.cast(ones, np.bool_)
 
 
 def _kernel(g: Graph, X: Value, hasher: Any) -> Value:
@@ -83,10 +121,11 @@ def _agh(g: Graph, X: Value, hasher: Any) -> Value:
     return g.op("Concat", Y, second, axis=1)
 
 
-def _hybrid(g: Graph, rows: Value, hasher: Any, double: bool) -> Value:
-    parts = [values(g, rows, part, double) for part in (hasher.first_, hasher.second_)]
-    dtype = np.result_type(*(part.dtype for part in parts))
-    return g.op("Concat", *(g.cast(part, dtype) for part in parts), axis=1)
+def _hybrid(g: Graph, rows: Value, hasher: Any, double: bool) -> tuple[Value, Value]:
+    parts = [values_and_bits(g, rows, part, double) for part in (hasher.first_, hasher.second_)]
+    dtype = np.result_type(*(Y.dtype for Y, _ in parts))
+    Y = g.op("Concat", *(g.cast(Y, dtype) for Y, _ in parts), axis=1)
+    return Y, g.op("Concat", *(bits for _, bits in parts), axis=1)
 
 
 def _sh(g: Graph, X: Value, hasher: Any) -> Value:
@@ -125,6 +164,7 @@ _FORMULAS: dict[Callable[..., Any], Callable[[Graph, Value, Any], Value]] = {
     AGH._embed: _agh,
     LinearHasher._embed: _linear,
     KernelHasher._embed: _kernel,
+    ProductQuantizer._embed: _product_quantizer,
     SH._embed: _sh,
     SpH._embed: _sph,
     SKLSH._embed: _sklsh,

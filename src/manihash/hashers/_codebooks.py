@@ -16,18 +16,27 @@ from manihash.types import Codes, Floats, Ints
 
 # Lloyd iterations from the random start, before the first rotation.
 _FIRST_STEPS = 3
+# Smaller variances, relative to the largest, count as this one.
+_LEAST_VARIANCE = 1e-9
 
 
-def learn_codebooks(Z: Floats, fields: int, centers: int, max_iter: int, rng: np.random.Generator) -> Floats:
-    """Return codebooks (f, c, w) of coordinates (n, p), by k-means in each field from rows at random."""
-    w, found = Z.shape[1] // fields, []
+def learn_codebooks(
+    Z: Floats, fields: int, centers: int, max_iter: int, rng: np.random.Generator
+) -> tuple[Floats, int]:
+    """Return codebooks (f, c, w) of coordinates (n, p) and the most iterations that a field took.
+
+    They are found by k-means in each field, which starts from rows at random.
+    """
+    w, found, most = Z.shape[1] // fields, [], 0
     for j, T in enumerate(_fields(Z, w)):
         advance("codebooks", j, fields)
         rows = LocalRows(T)
         start = T[rng.choice(len(T), centers, replace=False)]
-        found.append(lloyd(rows, start, max_iter, among_all(rows))[0])
+        book, _, _, taken = lloyd(rows, start, max_iter, among_all(rows))
+        found.append(book)
+        most = max(most, taken)
     advance("codebooks", fields, fields)
-    return np.stack(found)
+    return np.stack(found), most
 
 
 def learn_rotation(
@@ -61,9 +70,11 @@ def learn_rotation(
 
 
 def start_rotation(Z: Floats, fields: int) -> Floats:
-    """Return a permutation (p, p) that gives each field columns of Z with about the same product of variances."""
-    p = Z.shape[1]
-    logs = np.log(np.maximum(Z.var(axis=0, dtype=np.float64), np.finfo(np.float64).tiny))
+    """Return a permutation (p, p): fields get columns of Z with about equal products of their variances."""
+    p, variances = Z.shape[1], Z.var(axis=0, dtype=np.float64)
+    # Relative to the smallest: all logarithms are positive, and each column makes a product larger.
+    logs = np.log(np.maximum(variances, _LEAST_VARIANCE * variances.max()))
+    logs -= logs.min()
     chosen: list[list[int]] = [[] for _ in range(fields)]
     for column in np.argsort(-logs, kind="stable"):
         free = [j for j in range(fields) if len(chosen[j]) < p // fields]
@@ -109,17 +120,22 @@ def bits_of_fields(labels: Any, bits: int) -> Any:
 
 def fields_of_codes(codes: Codes, fields: int, bits: int) -> Ints:
     """The numbers (n, f) in packed codes (n, b)."""
-    numbers = codes if bits == 8 else np.stack([codes >> 4, codes & 15], axis=2).reshape(len(codes), -1)
-    return numbers[:, :fields].astype(np.intp)
+    numbers = codes[:, :, None] >> _shifts(bits) & np.uint8(2**bits - 1)
+    return numbers.reshape(len(codes), -1)[:, :fields].astype(np.intp)
 
 
 def codes_of_fields(labels: Ints, bits: int) -> Codes:
     """Numbers (n, f) below 2^bits, packed: (n, ceil(f * bits / 8))."""
-    numbers = labels.astype(np.uint8)
+    numbers, shifts = labels.astype(np.uint8), _shifts(bits)
     if bits == 8:
         return numbers
-    padded = np.pad(numbers, ((0, 0), (0, numbers.shape[1] % 2)))
-    return padded[:, ::2] << 4 | padded[:, 1::2]
+    padded = np.pad(numbers, ((0, 0), (0, -numbers.shape[1] % len(shifts))))
+    return np.bitwise_or.reduce(padded.reshape(len(padded), -1, len(shifts)) << shifts, axis=2)
+
+
+def _shifts(bits: int) -> NDArray[np.uint8]:
+    """The places of the fields in a byte, the first field highest."""
+    return np.arange(8 - bits, -1, -bits, dtype=np.uint8)
 
 
 def distance_tables(Z: Floats, books: Floats) -> NDArray[np.float32]:

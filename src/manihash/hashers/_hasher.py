@@ -1,4 +1,4 @@
-"""The base class of all hashers: real values Y, then their sign."""
+"""The base class of all hashers: real values Y, then their signs or nearest centers."""
 
 import os
 from collections.abc import Iterator
@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import checks
+from manihash.code_layout import layout_of, layout_options
+from manihash.codes import hamming
 from manihash.hashers._living import LivingEstimator
 from manihash.hashers.collapse import check_encoded, check_fitted, watched
 from manihash.rows import Rows
@@ -25,7 +27,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
     y_j(x) > 0, otherwise 0. A subclass implements two methods: ``_fit(rows, y, rng)``, which sets the
     fitted attributes, and ``_embed(X)``, which returns the real values of a block of rows. This class
     validates the input, visits the rows in blocks, scales them to unit length if ``normalize`` is set,
-    takes the sign, packs the bits and writes model files.
+    takes the sign, packs the bits and writes model files. A subclass whose bits are not signs implements
+    ``_bits_of(Y)``, which returns the bits of real values (``ProductQuantizer``).
 
     The code of a row does not depend on the batch that contains it. All methods accept numpy arrays, scipy
     sparse matrices, memory maps, dask arrays and torch tensors; for a dask array, ``encode``, ``transform``
@@ -100,6 +103,12 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         """The length of the codes, after ``_fit``."""
         return int(self.n_bits)
 
+    def _code_distances(self, queries: Codes, codes: Codes) -> NDArray[Any]:
+        """Distances (q, n) by which packed codes are ranked, up to a factor; fitted models have them."""
+        options = layout_options(self)
+        layout = layout_of(self.n_bits_, **options) if options else None
+        return hamming(queries, codes) if layout is None else layout.levels(queries, codes)
+
     def _most_bits(self, n: int, d: int) -> int | None:
         """The most bits that this method can learn from n rows of d columns; None if there is no limit."""
         return None
@@ -110,7 +119,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         return tags
 
     def embed(self, X: Any) -> Floats:
-        """Compute the real values of rows, before the sign.
+        """Compute the real values of rows, before they become bits.
 
         Parameters
         ----------
@@ -120,7 +129,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         Returns
         -------
         ndarray of shape (n, n_bits)
-            Real values; bit j of a row is 1 where column j is positive.
+            Real values; bit j of a row is 1 where column j is positive. ``ProductQuantizer`` returns
+            coordinates (n, p), which have no such relation to the bits.
         """
         return self._map(X, "values", "embed")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manihash.code_layout import layout_of, layout_options
-from manihash.codes import hamming, pack, words
+from manihash.code_layout import layout_options
+from manihash.codes import pack, words
 from manihash.compute.largest import k_largest
 from manihash.types import Codes, Floats, Ids, Ints
 
@@ -169,10 +169,9 @@ def _neighbors(X: Floats, queries: Ids) -> tuple[Ints, Ints]:
 
 def _distances(hasher: "Hasher", codes: Codes, queries: Ids) -> Floats:
     """Distances (q, s) of the codes of queries to all codes, ties in random order; infinite to themselves."""
-    options = layout_options(hasher)
-    layout = layout_of(hasher.n_bits_, **options) if options else None
-    exact = hamming(codes[queries], codes) if layout is None else layout.levels(codes[queries], codes)
-    distance = exact + np.random.default_rng(2).uniform(0, 0.5, exact.shape)
+    exact = hasher._code_distances(codes[queries], codes)
+    whole = exact.dtype.kind in "iu"  # real numbers are hardly ever equal
+    distance = exact + np.random.default_rng(2).uniform(0, 0.5 if whole else 0, exact.shape)
     distance[np.arange(len(queries)), queries] = np.inf
     return np.asarray(distance)
 

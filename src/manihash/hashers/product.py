@@ -11,6 +11,7 @@ from manihash.base.principal import principal_directions
 from manihash.codes import check_codes
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
+from manihash.hashers._codebook_map import CodebookMap
 from manihash.hashers._codebooks import (
     bits_of_fields,
     distance_tables,
@@ -23,13 +24,16 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear import mean_of
 from manihash.progress import note
 from manihash.rows import Rows
+from manihash.rows.mapping import RowMap
+from manihash.rows.raw import Preparation
 from manihash.scikit import check_is_fitted
-from manihash.types import Floats
+from manihash.types import Codes, Floats
 
 # Rows that centers and rotation are learned from: 256 for each of 256 centers.
 _TRAINING_ROWS = 2**16
-# Columns of at least this many dimensions per field are kept.
-_LEAST_WIDTH = 4
+# Components per field, if there are so many columns. With four, the reconstruction error of 16 fields of
+# CIFAR-10's GIST is 3 % larger, with 16 it is the same.
+_LEAST_WIDTH = 8
 
 
 class ProductQuantizer(Hasher):
@@ -53,13 +57,14 @@ class ProductQuantizer(Hasher):
     ----------
     n_bits : int, default=64
         Length of the codes, a multiple of ``bits_per_field``.
-    bits_per_field : {8, 4}, default=8
-        Bits of a field: 256 or 16 centers.
+    bits_per_field : {8, 4, 2, 1}, default=8
+        Bits of a field: 8 for 256 centers, 4 for 16 centers. Fewer bits are possible, and less precise.
     rotation : bool, default=True
         Learn a rotation of the principal components.
     n_components : int, default=64
-        Number p of principal components, rounded up to a multiple of the number of fields, and at least four
-        per field. It is at most the number of columns, rounded down. Not used without rotation.
+        Number p of principal components, rounded up to a multiple of the number of fields, and at least
+        eight per field. It is at most the number of columns, rounded down to such a multiple. Not used
+        without rotation.
     max_iter : int, default=20
         Number of rounds, each of one iteration of k-means and one rotation, and of the k-means iterations
         that follow.
@@ -76,6 +81,8 @@ class ProductQuantizer(Hasher):
         The vector b, which is subtracted from Pᵀx: the mean of the coordinates.
     codebooks_ : ndarray of shape (f, c, w) and dtype float32
         The c = 2^``bits_per_field`` centers of each of f fields of w = p / f coordinates.
+    n_iter_ : int
+        Number of rounds with a rotation, or of k-means iterations without.
     n_bits_ : int
         Length of the codes.
     n_features_in_ : int
@@ -200,13 +207,14 @@ class ProductQuantizer(Hasher):
 
     def _check(self) -> None:
         super()._check()
-        if self.bits_per_field not in (4, 8):
-            raise ValueError(f"bits_per_field must be 8 or 4, not {self.bits_per_field!r}")
+        if checks.positive_int(self.bits_per_field, "bits_per_field") not in (1, 2, 4, 8):
+            raise ValueError(f"bits_per_field must be 8, 4, 2 or 1, not {self.bits_per_field!r}")
         if self.n_bits % self.bits_per_field:
-            least = self.n_bits // self.bits_per_field * self.bits_per_field
+            fewer = self.n_bits // self.bits_per_field * self.bits_per_field
+            possible = [length for length in (fewer, fewer + self.bits_per_field) if length]
             raise ValueError(
                 f"n_bits={self.n_bits} is not a multiple of bits_per_field={self.bits_per_field}: use "
-                f"n_bits={max(least, self.bits_per_field)} or {least + self.bits_per_field}"
+                f"n_bits={' or '.join(map(str, possible))}"
             )
         checks.flag(self.rotation, "rotation")
         checks.positive_int(self.n_components, "n_components")
@@ -225,6 +233,7 @@ class ProductQuantizer(Hasher):
             P = principal_directions(rows, p, rng)
             Z = self._coordinates(rows, P, mean @ P.T.astype(np.float64))
             self._check_variance(Z, 1)
+            self.n_iter_ = self.max_iter
             R, self.codebooks_ = learn_rotation(Z, fields, centers, self.max_iter, rng)
             self.projection_: Floats | None = P.T.astype(np.float64) @ R
             self.offset_ = mean @ self.projection_
@@ -233,7 +242,7 @@ class ProductQuantizer(Hasher):
             self.offset_ = np.pad(mean, (0, -rows.width % fields))
             Z = self._coordinates(rows, None, self.offset_)
             self._check_variance(Z, fields)
-            self.codebooks_ = learn_codebooks(Z, fields, centers, self.max_iter, rng)
+            self.codebooks_, self.n_iter_ = learn_codebooks(Z, fields, centers, self.max_iter, rng)
 
     def _components(self, d: int, fields: int) -> int:
         """Return the number p of principal components."""
@@ -247,10 +256,10 @@ class ProductQuantizer(Hasher):
                 f"columns than fields: n_features = {d}. Use at most n_bits={d * self.bits_per_field}"
             )
         if n < centers:
-            fewer = "bits_per_field=4 needs 16" if centers > 16 else "use another method, such as LSH"
+            fewer = "bits_per_field=4, which needs 16 rows" if centers > 16 else "another method, such as LSH"
             raise ValueError(
-                f"a field of {self.bits_per_field} bits has {centers} centers and needs at least as many rows, "
-                f"got n_samples = {n}: give more rows ({fewer})"
+                f"a field of {self.bits_per_field} bits has {centers} centers and needs at least as many "
+                f"rows, got n_samples = {n}: give more rows, or use {fewer}"
             )
 
     def _check_variance(self, Z: Floats, fields: int) -> None:
@@ -282,6 +291,12 @@ class ProductQuantizer(Hasher):
             return _padded(X, len(self.offset_)) - xp.like(self.offset_, X)
         product = numpy_backend.rowwise_product if xp is numpy_backend else xp.product
         return product(X, xp.like(self.projection_.T, X)) - xp.like(self.offset_, X)
+
+    def _make_map(self, preparation: Preparation) -> RowMap:
+        return CodebookMap(self.projection_, self.offset_, self.codebooks_, preparation)
+
+    def _code_distances(self, queries: Codes, codes: Codes) -> NDArray[Any]:
+        return numpy_backend.squared_distances(self.reconstruct(queries), self.reconstruct(codes))
 
     def _bits_of(self, Y: Any) -> Any:
         return bits_of_fields(nearest_centers(Y, self.codebooks_), self._field_bits)

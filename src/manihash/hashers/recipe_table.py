@@ -193,8 +193,6 @@ RECIPES: dict[str, Recipe] = {
     "lsh": _unit("LSH", "signs of random projections", LSH),
     "pcah": _unit("PCAH", "signs of the principal components", PCAH),
     "itq": _unit("ITQ", "principal components, rotated so that the sign loses less", ITQ),
-    "pq": _unit("PQ", "nearest centers of groups of columns", partial(ProductQuantizer, rotation=False)),
-    "opq": _unit("OPQ", "nearest centers of groups of rotated principal components", ProductQuantizer),
     "sh": _unit("SH", "spectral hashing: smooth waves along the principal components", SH),
     "agh": _unit("AGH", "anchor graph hashing: the smoothest eigenvectors of a graph over base points", _agh),
     "agh2": _unit(
@@ -220,4 +218,6 @@ RECIPES: dict[str, Recipe] = {
         _supervised,
     ),
     "sign": _unit("Sign", "the sign of each coordinate, or of a random rotation: no training", SignQuantizer),
+    "pq": _unit("PQ", "nearest centers of groups of columns", partial(ProductQuantizer, rotation=False)),
+    "opq": _unit("OPQ", "nearest centers of groups of rotated principal components", ProductQuantizer),
 }

@@ -152,6 +152,10 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         imh-tsne with labels in the embedding of the base set: needs some labels.
     sign : SignQuantizer(normalize=True)
         the sign of each coordinate, or of a random rotation: no training.
+    pq : ProductQuantizer(normalize=True, rotation=False)
+        nearest centers of groups of columns.
+    opq : ProductQuantizer(normalize=True)
+        nearest centers of groups of rotated principal components.
 
     The options that ``params`` accepts, for each class above. ``help(IMH)``, for example, describes those of
     IMH.
@@ -169,6 +173,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     LSH: center, normalize
     MahalanobisLSH: center, metric, normalize, regularization
     PCAH: normalize
+    ProductQuantizer: bits_per_field, max_iter, n_components, normalize, rotation
     RMMH: C, gamma, kernel, n_train, normalize
     SH: normalize
     SKLSH: gamma, normalize
