@@ -226,7 +226,6 @@ def malformed_test(folder: Path, queries: np.ndarray) -> dict[str, Any]:
 
 def kill_test(folder: Path, queries: np.ndarray) -> dict[str, Any]:
     """Kill a server at random moments while rows are added, and look for the rows it has acknowledged."""
-    from manihash.search.durable import load_with_changes
 
     requests = [request_bytes("/v1/rows", orjson.dumps({"vectors": [q]})) for q in queries[:50].tolist()]
     acknowledged: set[int] = set()
@@ -243,7 +242,7 @@ def kill_test(folder: Path, queries: np.ndarray) -> dict[str, Any]:
         timer.start()
         drive(started.port, requests, 16, check=check)
         started.process.wait()
-        present = set(load_with_changes(folder / "codes.mhx").ids.tolist())
+        present = set(HammingIndex.load(folder / "codes.mhx").ids.tolist())
         lost += len(acknowledged - present)
     result = {"kills": KILLS, "acknowledged_rows": len(acknowledged), "lost_rows": lost}
     print(result, flush=True)

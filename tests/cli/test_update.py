@@ -9,6 +9,8 @@ from command import run, stderr_line
 
 import manihash.advice.stored_codes as stored_codes
 from manihash import HammingIndex, load
+from manihash.search.durable import DurableIndex
+from manihash.search.journal import ADD, REMOVE, Change, journal_of
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_an_interrupted_update_is_completed_by_the_same_command(
     command = [*UPDATE, *LOOSE, "--codes", "codes.mhx", "--store", "codes.faiss"]
     with monkeypatch.context() as patch:
         stop = _stop_after if step in ("block", "model") else _stop_before
-        place = {"model": (stored_codes, "check_origin"), "codes": (HammingIndex, "save")}
+        place = {"model": (stored_codes, "check_origin"), "codes": (DurableIndex, "save")}
         target, name = place.get(step, (stored_codes, "put_codes"))
         patch.setattr(target, name, stop(getattr(target, name)))
         run(*command, code=130)
@@ -161,3 +163,49 @@ def test_rows_are_added_to_and_removed_from_an_index_file() -> None:
     )
     assert Path("codes.mhx").read_bytes() == content
     assert "change an index file" in stderr_line(run("index", "codes.npy", "--add", "some.npy", code=2))
+
+
+def journal(path: str, *changes: Change) -> None:
+    """Write changes to the journal of an index file, as a server that is killed then."""
+    durable = DurableIndex(path)
+    durable.commit(changes)
+    durable.close()
+    assert journal_of(path).exists()
+
+
+@pytest.mark.usefixtures("living")
+def test_commands_keep_the_changes_of_a_server_that_was_killed() -> None:
+    codes = np.load("codes.npy")
+    np.save("some.npy", codes[:5])
+    np.save("old_ids.npy", np.arange(400))
+    changes = [Change(ADD, None, codes[:2]), Change(REMOVE, np.array([401]))]
+    journal("codes.mhx", *changes)
+    run("index", "codes.mhx", "--add", "some.npy", "-o", "more.mhx")
+    assert HammingIndex.load("more.mhx").ids.tolist() == [*range(401), *range(402, 407)]
+    made = json.loads(run("index", "codes.mhx", "--add", "some.npy", "--json").stdout)
+    assert (made["rows"], made["added"]) == (406, 5)
+    assert not journal_of("codes.mhx").exists()
+    journal("codes.mhx", Change(REMOVE, np.array([402])))
+    run(*UPDATE, *LOOSE, "--codes", "codes.mhx")
+    index = HammingIndex.load("codes.mhx")
+    assert index.ids.tolist() == [*range(401), *range(403, 407)]
+    np.testing.assert_array_equal(index.codes[:400], expected())
+    run("search", "model2.mhash", "codes.mhx", "new.npy")
+
+
+@pytest.mark.usefixtures("living")
+def test_commands_do_not_write_to_an_index_that_a_server_changes() -> None:
+    np.save("some.npy", np.load("codes.npy")[:5])
+    durable = DurableIndex("codes.mhx")
+    durable.commit([Change(ADD, None, np.load("codes.npy")[:1])])
+    for command in (
+        ["index", "codes.mhx", "--add", "some.npy"],
+        ["index", "codes.npy", "--model", "model.mhash", "-o", "codes.mhx"],
+        [*UPDATE, "--codes", "codes.mhx"],
+    ):
+        assert "another process writes to the index" in stderr_line(run(*command, code=2))
+    durable.close()
+    assert len(HammingIndex.load("codes.mhx")) == 401
+    message = stderr_line(run("index", "codes.npy", "--bits=16", "-o", "codes.mhx", code=2))
+    assert "1 changes of codes.mhx that are not in the index" in message
+    assert len(HammingIndex.load("codes.mhx")) == 401

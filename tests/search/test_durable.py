@@ -1,6 +1,7 @@
 """Changes of an index survive the end of the process at any moment."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manihash import HammingIndex
-from manihash.search import durable as module
-from manihash.search.durable import DurableIndex, KnownIdError, UnknownIdError, load_with_changes
+from manihash import DamagedIndexError, HammingIndex
+from manihash.search import files
+from manihash.search import saved_rows as module
+from manihash.search.durable import DurableIndex, KnownIdError, UnknownIdError
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Journal, journal_of, read_journal
 
 N_BITS = 20
@@ -28,6 +30,11 @@ def codes_of(n, seed=0):
 def state(index):
     """The code of each id."""
     return dict(zip(index.ids.tolist(), map(bytes, index.codes), strict=True))
+
+
+def file_alone(path):
+    """The index of a file without its journal."""
+    return HammingIndex.load(shutil.copy(path, path.with_name("copy.mhx")))
 
 
 @pytest.fixture
@@ -57,8 +64,8 @@ def test_changes_are_made_in_their_order_and_found_again(path):
     assert sorted(expected) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12]
     assert expected[4] == bytes(codes_of(2, 2)[1])
     with_changes.close()
-    assert state(HammingIndex.load(path)) != expected
-    assert state(load_with_changes(path)) == expected
+    assert state(file_alone(path)) != expected
+    assert state(HammingIndex.load(path)) == expected
     again = DurableIndex(path)
     assert state(again.index) == expected
     assert again.commit([add(1)])[0].tolist() == [13]
@@ -81,7 +88,7 @@ def test_an_invalid_change_is_refused_and_the_others_are_made(path):
     assert 20 in expected
     assert 0 not in expected
     with_changes.close()
-    assert state(load_with_changes(path)) == expected
+    assert state(HammingIndex.load(path)) == expected
 
 
 def test_compaction_moves_the_changes_into_the_file(path):
@@ -92,38 +99,43 @@ def test_compaction_moves_the_changes_into_the_file(path):
     expected = state(with_changes.index)
     assert with_changes.compact()
     assert with_changes.journal.empty
-    assert state(HammingIndex.load(path)) == state(with_changes.index) == expected
+    assert state(file_alone(path)) == state(with_changes.index) == expected
     assert HammingIndex.load(path).first_bits == 8
     assert path.stat().st_mode & 0o777 == 0o640
     with_changes.commit([add(1)])
     with_changes.close()
-    assert sorted(set(state(load_with_changes(path))) - set(expected)) == [13]
+    assert sorted(set(state(HammingIndex.load(path))) - set(expected)) == [13]
 
 
 class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize("step", ["save", "append_compacted", "replace", "start"])
-@pytest.mark.parametrize("after", [False, True])
-def test_a_crash_during_compaction_loses_nothing(path, monkeypatch, step, after):
-    owner = {"save": HammingIndex, "replace": os}.get(step, Journal)
+def killed_at(step, after, patch):
+    """Let a step of a write raise ``Killed`` before or after its work."""
+    owner = {"write": files, "replace": os}.get(step, Journal)
     original = getattr(owner, step)
-    with_changes = DurableIndex(path)
-    with_changes.commit([add(3), remove([1]), update([2])])
-    expected = state(with_changes.index)
 
     def killed(*args, **kwargs):
         if after:
             original(*args, **kwargs)
         raise Killed
 
+    patch.setattr(owner, step, killed)
+
+
+@pytest.mark.parametrize("step", ["write", "append_compacted", "replace", "start"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_during_compaction_loses_nothing(path, monkeypatch, step, after):
+    with_changes = DurableIndex(path)
+    with_changes.commit([add(3), remove([1]), update([2])])
+    expected = state(with_changes.index)
     with monkeypatch.context() as patch:
-        patch.setattr(owner, step, killed)
+        killed_at(step, after, patch)
         with pytest.raises(Killed):
             with_changes.compact()
     with_changes.close()
-    assert state(load_with_changes(path)) == expected
+    assert state(HammingIndex.load(path)) == expected
     again = DurableIndex(path)
     assert state(again.index) == expected
     again.commit([add(1)])
@@ -145,24 +157,208 @@ def test_a_journal_cut_at_any_byte_gives_the_changes_before(path):
     for size in range(len(content) + 1):
         journal.write_bytes(content[:size])
         n = sum(size >= known for known in sizes) - 1
-        assert state(load_with_changes(path)) == states[max(0, n)], size
+        assert state(HammingIndex.load(path)) == states[max(0, n)], size
     journal.write_bytes(content[: sizes[2] + 5])
     again = DurableIndex(path)
     again.commit([add(1, [50])])
     again.close()
-    assert set(state(load_with_changes(path))) == {*states[2], 50}
+    assert set(state(HammingIndex.load(path))) == {*states[2], 50}
 
 
-def test_a_changed_byte_ends_the_journal(path):
+def journaled(path, *commits):
+    """The sizes of the journal of an index and its states, before and after each commit."""
+    with_changes = DurableIndex(path)
+    sizes, states = [with_changes.journal.size], [state(with_changes.index)]
+    for changes in commits:
+        with_changes.commit(changes)
+        sizes.append(with_changes.journal.size)
+        states.append(state(with_changes.index))
+    with_changes.close()
+    return sizes, states
+
+
+def test_a_flipped_bit_is_an_error_if_records_follow_and_keeps_the_file(path):
+    sizes, states = journaled(path, [add(2), remove([0])], [update([1, 2])], [add(1)], [remove([3])])
+    content = journal_of(path).read_bytes()
+    for bit in range(8 * sizes[0], 8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        journal_of(path).write_bytes(damaged)
+        if bit // 8 >= sizes[3]:  # the last record: it may never have been acknowledged
+            assert state(HammingIndex.load(path)) == states[3]
+            continue
+        for opened in (HammingIndex.load, DurableIndex, HammingIndex(codes_of(1), N_BITS).save):
+            with pytest.raises(DamagedIndexError, match="acknowledged changes would be lost"):
+                opened(path)
+        assert journal_of(path).read_bytes() == damaged
+
+
+def test_an_incomplete_record_may_have_any_bytes(path, caplog):
+    """After a power failure, blocks of the last write may be missing: its changes are one record."""
+    sizes, states = journaled(path, [add(1)], [add(2), remove([0]), update([1])])
+    content = journal_of(path).read_bytes()
+    for start in range(sizes[1], sizes[2]):
+        damaged = bytearray(content)
+        damaged[start : start + 16] = bytes(len(damaged[start : start + 16]))
+        if damaged == content:
+            continue
+        journal_of(path).write_bytes(damaged)
+        assert state(HammingIndex.load(path)) == states[1]
+    DurableIndex(path).close()
+    assert "not a complete record" in caplog.text
+    assert journal_of(path).stat().st_size == sizes[1]
+
+
+@pytest.mark.parametrize("ids", [None, [f"{i}.jpg" for i in range(10)]])
+def test_a_journal_whose_creation_was_interrupted_is_empty(path, ids):
+    HammingIndex(codes_of(10), N_BITS, ids=ids).save(path)
+    with_changes = DurableIndex(path)
+    content = journal_of(path).read_bytes()
+    with_changes.close()
+    for size in range(len(content) + 1):
+        journal_of(path).write_bytes(content[:size])
+        assert len(HammingIndex.load(path)) == 10
+        DurableIndex(path).close()
+        assert not journal_of(path).exists()
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_journal_of_the_first_format_is_read_and_replaced(path, is_old):
+    journaled(path, [add(2)], [remove([0])])
+    content = journal_of(path).read_bytes()
+    number = b"1" if is_old else b"9"
+    journal_of(path).write_bytes(content.replace(b"journal 3", b"journal " + number))
+    if not is_old:
+        with pytest.raises(ValueError, match="upgrade manihash"):
+            DurableIndex(path)
+        return
+    assert len(HammingIndex.load(path)) == 11
+    again = DurableIndex(path)
+    again.commit([add(1), remove([1])])
+    again.close()
+    assert journal_of(path).read_bytes().startswith(b"manihash-journal 3")
+    assert len(HammingIndex.load(path)) == 11
+
+
+def test_a_journal_of_codes_of_another_length_is_an_error(path):
+    journaled(path, [add(2)])
+    checksum = files.read(path, mmap=True).sha256
+    HammingIndex(codes_of(10)[:, :2], 16).save(path.with_name("other.mhx"))
+    other = files.read(path.with_name("other.mhx"), mmap=True).sha256
+    content = journal_of(path).read_bytes().replace(checksum.encode(), other.encode())
+    journal_of(path.with_name("other.mhx")).write_bytes(content)
+    with pytest.raises(DamagedIndexError, match="not one of codes of 16 bits"):
+        HammingIndex.load(path.with_name("other.mhx"))
+
+
+def test_ids_that_overflow_are_refused_before_they_are_in_the_journal(path):
+    with_changes = DurableIndex(path)
+    largest = 2**63 - 1
+    assert with_changes.commit([add(1, [largest])])[0].tolist() == [largest]
+    results = with_changes.commit([add(1), add(1, [20]), add(3)])
+    assert [type(result) for result in results] == [ValueError, np.ndarray, ValueError]
+    assert "no free ids are left" in str(results[0])
+    expected = state(with_changes.index)
+    assert sorted(expected) == [*range(10), 20, largest]
+    with_changes.close()
+    assert state(HammingIndex.load(path)) == expected
+    again = DurableIndex(path)
+    again.compact()
+    again.close()
+    assert state(file_alone(path)) == expected
+
+
+def test_nothing_is_acknowledged_after_a_change_that_could_not_be_made(path, monkeypatch):
+    with_changes = DurableIndex(path)
+
+    def fails(*args):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HammingIndex, "add", fails)
+        with pytest.raises(MemoryError):
+            with_changes.commit([add(1)])
+    with pytest.raises(OSError, match="restart the server"):
+        with_changes.commit([add(1)])
+    with_changes.close()
+    assert len(HammingIndex.load(path)) == 11
+
+
+def test_a_change_that_is_too_large_for_a_record_is_refused(path, monkeypatch):
+    monkeypatch.setattr("manihash.search.journal._MOST_BYTES", 100)
+    with_changes = DurableIndex(path)
+    with pytest.raises(ValueError, match="change fewer rows at once"):
+        with_changes.commit([add(20)])
+    assert with_changes.commit([add(1), add(0)])[1].tolist() == []
+    with_changes.close()
+    assert len(HammingIndex.load(path)) == 11
+
+
+def test_save_writes_the_changes_of_the_journal_into_the_file(path):
+    journaled(path, [add(2)], [remove([0])])
+    index = HammingIndex.load(path)
+    index.remove([1])
+    index.save(path)
+    assert not journal_of(path).exists()
+    assert sorted(state(HammingIndex.load(path))) == [*range(2, 12)]
+    index.remove([2])
+    index.save(path)
+    assert len(HammingIndex.load(path)) == 9
+
+
+def test_save_refuses_to_lose_changes_of_the_journal(path):
+    early = HammingIndex.load(path)
+    journaled(path, [add(2)])
+    later = HammingIndex.load(path)
+    journaled(path, [remove([0])])
+    for index in (early, later, HammingIndex(codes_of(5), N_BITS)):
+        with pytest.raises(ValueError, match=r"changes of .* that are not in the index to write"):
+            index.save(path)
+        assert len(HammingIndex.load(path)) == 11
+    early.save(path.with_name("other.mhx"))
+
+
+def test_save_refuses_while_another_process_writes(path):
+    with_changes = DurableIndex(path)
+    with pytest.raises(BlockingIOError, match="another process writes to the index"):
+        HammingIndex.load(path).save(path)
+    with_changes.close()
+    HammingIndex.load(path).save(path)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("step", ["write", "append_compacted", "replace", "start"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_during_save_loses_nothing(path, monkeypatch, step, after):
+    _, states = journaled(path, [add(3)], [remove([1]), update([2])])
+    index = HammingIndex.load(path)
+    index.remove([9])
+    with monkeypatch.context() as patch:
+        killed_at(step, after, patch)
+        with pytest.raises(Killed):
+            index.save(path)
+    found = state(HammingIndex.load(path))
+    assert found in (states[-1], state(index))
+    DurableIndex(path).close()
+    assert state(HammingIndex.load(path)) == found
+
+
+def test_an_index_is_opened_with_all_changes_while_its_journal_is_emptied(path, monkeypatch):
     with_changes = DurableIndex(path)
     with_changes.commit([add(1)])
-    size = journal_of(path).stat().st_size
-    with_changes.commit([add(1)])
-    with_changes.close()
-    content = bytearray(journal_of(path).read_bytes())
-    content[size + 12] ^= 1
-    journal_of(path).write_bytes(content)
-    assert len(load_with_changes(path)) == 11
+    original, calls = read_journal, []
+
+    def compacted_meanwhile(*args):
+        calls.append(args)
+        if len(calls) == 1:
+            with monkeypatch.context() as patch:
+                patch.setattr(module, "read_journal", original)
+                with_changes.compact()
+                with_changes.close()
+        return original(*args)
+
+    monkeypatch.setattr(module, "read_journal", compacted_meanwhile)
+    assert len(HammingIndex.load(path)) == 11
 
 
 @given(st.lists(st.tuples(st.sampled_from("aur"), st.lists(st.integers(0, 14), min_size=1, unique=True))))
@@ -187,7 +383,7 @@ def test_any_changes_give_the_rows_of_a_dictionary(tmp_path_factory, steps):
             expected |= dict(zip(ids, map(bytes, change.codes), strict=True))
     assert state(with_changes.index) == expected
     with_changes.close()
-    assert state(load_with_changes(path)) == expected
+    assert state(HammingIndex.load(path)) == expected
     again = DurableIndex(path)
     again.compact()
     again.close()
@@ -211,19 +407,20 @@ def test_a_link_to_an_index_has_the_journal_of_the_file(path):
     with_changes.commit([add(1)])
     with_changes.close()
     assert link.is_symlink()
-    assert len(load_with_changes(path)) == len(load_with_changes(link)) == 12
+    assert len(HammingIndex.load(path)) == len(HammingIndex.load(link)) == 12
 
 
 def test_a_file_that_was_replaced_is_not_overwritten(path):
     with_changes = DurableIndex(path)
     with_changes.commit([add(1)])
-    HammingIndex(codes_of(5, 7), N_BITS).save(path)
+    HammingIndex(codes_of(5, 7), N_BITS).save(path.with_name("other.mhx"))
+    os.replace(path.with_name("other.mhx"), path)
     with pytest.raises(OSError, match="was replaced by another program"):
         with_changes.compact()
     with_changes.close()
-    assert len(HammingIndex.load(path)) == 5
+    assert len(file_alone(path)) == 5
     with pytest.raises(ValueError, match="holds changes of another index file"):
-        load_with_changes(path)
+        HammingIndex.load(path)
     with pytest.raises(ValueError, match="holds changes of another index file"):
         DurableIndex(path)
 
@@ -244,7 +441,7 @@ def test_an_index_that_is_replaced_while_it_is_read_is_read_again(path, monkeypa
         return original(*args)
 
     monkeypatch.setattr(module, "read_journal", compacted_meanwhile)
-    found = load_with_changes(path)
+    found = HammingIndex.load(path)
     with_changes.close()
     assert len(calls) == 2
     assert state(found) == expected | {0: bytes(codes_of(1, 2)[0])}
@@ -261,7 +458,7 @@ def test_a_full_disk_refuses_the_change_and_keeps_the_others(path):
     assert state(with_changes.index) == expected
     assert with_changes.commit([add(1, [40])])[0].tolist() == [40]
     with_changes.close()
-    assert set(state(load_with_changes(path))) == {*expected, 40}
+    assert set(state(HammingIndex.load(path))) == {*expected, 40}
 
 
 def test_nothing_is_acknowledged_after_a_failed_fsync(path, monkeypatch):
@@ -278,13 +475,13 @@ def test_nothing_is_acknowledged_after_a_failed_fsync(path, monkeypatch):
         with_changes.commit([add(1)])
     assert len(with_changes.index) == 10
     with_changes.close()
-    assert len(load_with_changes(path)) == 10
+    assert len(HammingIndex.load(path)) == 10
 
 
 def test_another_file_is_no_journal(path):
     journal_of(path).write_text("something else")
     with pytest.raises(ValueError, match="is not a journal"):
-        load_with_changes(path)
+        HammingIndex.load(path)
 
 
 def test_all_rows_can_be_removed(path):
@@ -322,4 +519,4 @@ def test_every_acknowledged_row_is_there_after_kill_9(path, seed):
         lines = process.stdout.read().split("\n")[:-1]
         process.wait()
         acknowledged |= {int(word) for line in lines for word in line.split()}
-    assert acknowledged <= set(state(load_with_changes(path)))
+    assert acknowledged <= set(state(HammingIndex.load(path)))

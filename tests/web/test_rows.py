@@ -16,7 +16,6 @@ from web.conftest import index_of  # noqa: E402
 from web.serving import serving  # noqa: E402
 
 from manihash import LSH, HammingIndex  # noqa: E402
-from manihash.search.durable import load_with_changes  # noqa: E402
 
 N_KILLS = int(os.environ.get("MANIHASH_KILLS", "3"))
 
@@ -57,7 +56,7 @@ def test_rows_are_added_updated_and_deleted(writable, file, rows, hasher):
         "ids": [100, 103],
         "rows": 103,
     }
-    assert sorted(load_with_changes(file).ids.tolist()) == [-5, *range(100), 101, 102]
+    assert sorted(HammingIndex.load(file).ids.tolist()) == [-5, *range(100), 101, 102]
     assert writable.get("/v1/info").json()["writable"]
 
 
@@ -84,7 +83,7 @@ def test_a_bad_change_is_refused_and_changes_nothing(
     answer = writable.request(method, path, json=body)
     assert answer.status_code == status, answer.text
     assert message in answer.json()["error"]
-    assert len(load_with_changes(file)) == len(writable.service.index) == 100
+    assert len(HammingIndex.load(file)) == len(writable.service.index) == 100
 
 
 def test_rows_are_not_changed_unless_the_server_is_writable(client, rows):
@@ -116,7 +115,7 @@ def test_a_change_that_cannot_be_stored_is_not_acknowledged(writable, file, rows
         patch.setattr(os, "fsync", fails)
         answer = writable.post("/v1/rows", json={"vectors": rows[:1].tolist()})
     assert answer.status_code == 507
-    assert len(writable.service.index) == len(load_with_changes(file)) == 100
+    assert len(writable.service.index) == len(HammingIndex.load(file)) == 100
     assert nearest(writable, rows[:1])[0]
 
 
@@ -134,7 +133,7 @@ def test_concurrent_clients_add_rows_and_all_are_kept(writable, file, rows):
     for thread in threads:
         thread.join()
     assert sorted(ids) == list(range(100, 220))
-    assert len(load_with_changes(file)) == 220
+    assert len(HammingIndex.load(file)) == 220
 
 
 @pytest.fixture
@@ -176,7 +175,7 @@ def test_every_acknowledged_row_survives_kill_9(files, rows):
             ended.set()
             for thread in threads:
                 thread.join()
-        assert acknowledged <= set(load_with_changes(files[1]).ids.tolist())
+        assert acknowledged <= set(HammingIndex.load(files[1]).ids.tolist())
 
 
 def test_two_servers_do_not_write_to_one_index(files):

@@ -14,7 +14,7 @@ from PIL import Image  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
 
 from manihash import LSH, HammingIndex, Rescore  # noqa: E402
-from manihash.search.durable import DurableIndex, load_with_changes  # noqa: E402
+from manihash.search.durable import DurableIndex  # noqa: E402
 from manihash.web.api.application import search_application  # noqa: E402
 from manihash.web.api.messages import Limits  # noqa: E402
 from manihash.web.api.service import Attachments, Service  # noqa: E402
@@ -112,5 +112,5 @@ def test_rows_are_changed_by_strings_and_survive_a_restart(hasher, index, rows, 
         assert post(client, "/v1/rows", {"vectors": two[:1], "ids": ["b"]}, "PUT").status_code == 200
         assert post(client, "/v1/rows/delete", {"ids": [NAMES[0]]}).json()["rows"] == 401
         assert post(client, "/v1/rows/delete", {"ids": [NAMES[0]]}).status_code == 404
-        assert set(load_with_changes(file).ids) == {*NAMES[1:], "a", "b"}
+        assert set(HammingIndex.load(file).ids) == {*NAMES[1:], "a", "b"}
     assert set(HammingIndex.load(file).ids) == {*NAMES[1:], "a", "b"}

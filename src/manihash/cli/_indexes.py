@@ -1,5 +1,9 @@
 """Open and check indexes, stores and files of codes; the commands index, search, dedup and stats share it."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +27,9 @@ def open_index(path: str, bits: int | None = None, *, mmap: bool = True) -> "Ham
     """Return the index of an index file, by default as a memory map, or a new index of a file of codes."""
     if not is_index(path):
         return build_index(path, bits, None)
-    from manihash.search.durable import load_with_changes
+    from manihash import HammingIndex
 
-    index = load_with_changes(path, mmap=mmap)
+    index = HammingIndex.load(path, mmap=mmap)
     if bits is not None and bits != index.n_bits:
         raise ValueError(f"got --bits {bits}, but {path} holds codes of {index.n_bits} bits: omit --bits")
     return index
@@ -39,11 +43,31 @@ def build_index(codes: str, bits: int | None, ids: str | None) -> "HammingIndex"
     return HammingIndex(rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids))
 
 
-def changed_index(
-    path: str, bits: int | None, add: str | None, ids: str | None, remove: str | None, model: Path | None
-) -> "tuple[HammingIndex, dict[str, int]]":
-    """Return the index of a file with rows removed and codes added, and their numbers; the file stays."""
-    index = open_index(path, bits)
+@contextmanager
+def rewritten_index(path: str, out: Path, bits: int | None = None) -> "Iterator[HammingIndex]":
+    """Yield the index of a file, and write it to ``out`` at the end of the block.
+
+    If both are one file, no other process can change it meanwhile.
+    """
+    from manihash.search.durable import DurableIndex
+
+    if os.path.realpath(path) != os.path.realpath(out):
+        index = open_index(path, bits)
+        yield index
+        index.save(out)
+        return
+    durable = DurableIndex(path, partial(open_index, path, bits))
+    try:
+        yield durable.index
+        durable.save()
+    finally:
+        durable.close()
+
+
+def change_rows(
+    path: str, index: "HammingIndex", add: str | None, ids: str | None, remove: str | None, model: Path | None
+) -> "dict[str, int]":
+    """Remove rows of the index of a file, add codes to it, and return their numbers."""
     before = len(index)
     if model is not None:
         hasher = _inputs.load_hasher(model)
@@ -59,7 +83,7 @@ def changed_index(
         index.add(_inputs.read_codes(add), None if ids is None else _inputs.read_ids(ids).reshape(-1))
     elif ids is not None:
         raise ValueError("got --ids without --add: --remove takes the file of ids itself")
-    return index, {"added": len(index) - before + changes["removed"], **changes}
+    return {"added": len(index) - before + changes["removed"], **changes}
 
 
 def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import build_index, changed_index, is_index, open_index, use_layout
+from manihash.cli._indexes import build_index, change_rows, is_index, open_index, rewritten_index, use_layout
 from manihash.cli._output import key_values, print_json, print_result, written_file
 from manihash.cli._progress import progress_shown
 
@@ -75,9 +75,10 @@ def index(
     existing file is replaced only when the new one is complete.
 
     With --add and --remove, CODES is an index file. It is changed in place, or
-    written to -o. Give the model of the added codes with --model: it must be the
-    model of the index, or one that was updated from it. A file of codes does not
-    say which model made them.
+    written to -o; changes in the journal of a server that was killed are kept,
+    and a running server with --writable must be stopped first. Give the model of
+    the added codes with --model: it must be the model of the index, or one that
+    was updated from it. A file of codes does not say which model made them.
 
     Examples:
 
@@ -95,8 +96,8 @@ def index(
         if add is not None or remove is not None:
             bar.start(f"changing {codes}")
             file = _changed_output(codes, out, verify, add, remove, ids, model)
-            opened, changes = changed_index(codes, bits, add, ids, remove, model)
-            opened.save(file)
+            with rewritten_index(codes, file, bits) as opened:
+                changes = change_rows(codes, opened, add, ids, remove, model)
         elif verify:
             bar.start(f"verifying {codes}")
             file, opened = Path(codes), _verified(codes, out, bits, ids, model)

@@ -126,11 +126,12 @@ def serve(
       curl localhost:8080/v1/info
     """
     from manihash.checks import positive_int, positive_number
+    from manihash.files.atomic import identity_of
     from manihash.search.durable import DurableIndex
     from manihash.web.api.application import search_application
     from manihash.web.api.messages import Limits
     from manihash.web.api.service import Service
-    from manihash.web.api.watcher import Watcher, identity_of
+    from manihash.web.api.watcher import Watcher
     from manihash.web.server import run
 
     limits = Limits(

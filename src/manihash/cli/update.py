@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import is_index
+from manihash.cli._indexes import is_index, rewritten_index
 from manihash.cli._output import key_values, print_json, print_result, written_file
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manihash import Hasher
+    from manihash import HammingIndex, Hasher
 
 
 def update(
@@ -132,10 +132,8 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
     """Replace the codes that change in a file of codes or an index file, and return their number."""
     import numpy as np
 
-    from manihash import HammingIndex
-    from manihash.advice.stored_codes import check_origin, new_codes, update_index
+    from manihash.advice.stored_codes import check_origin, new_codes
     from manihash.files.atomic import atomic_write
-    from manihash.search.string_ids import shown_id
 
     if not is_index(codes):
         stored = _inputs.read_codes(codes)
@@ -147,7 +145,19 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
             with atomic_write(codes) as part, open(part, "wb") as file:
                 np.save(file, whole)
         return len(rows)
-    index, numbers = HammingIndex.load(codes), _row_ids(ids, len(X))
+    with rewritten_index(codes, Path(codes)) as index:
+        return _replace_in_index(codes, index, before, after, X, _row_ids(ids, len(X)))
+
+
+def _replace_in_index(
+    codes: str, index: "HammingIndex", before: "Hasher", after: "Hasher", X: Any, numbers: "NDArray[Any]"
+) -> int:
+    """Replace the codes that change in the index of a file, and return their number."""
+    import numpy as np
+
+    from manihash.advice.stored_codes import check_origin, update_index
+    from manihash.search.string_ids import shown_id
+
     accepted = {None, before.lineage_["id"], after.lineage_["id"], *before.lineage_["compatible"]}
     if index.made_by not in accepted:
         raise ValueError(f"{codes} holds codes of another model (id {index.made_by}): give its own model")
@@ -158,9 +168,7 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
             "are missing): give the ids of the old vectors with --ids"
         )
     check_origin(index.codes[np.searchsorted(index.ids, numbers)], X, before, after, codes)
-    replaced = update_index(index, after, X, numbers)
-    index.save(codes)
-    return replaced
+    return update_index(index, after, X, numbers)
 
 
 def _replace_in_store(store: str, before: "Hasher", after: "Hasher", X: Any, ids: str | None) -> int:

@@ -129,6 +129,15 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """What changes if a file is replaced; None if there is no file."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns, info.st_size
+
+
 def _mode_of(target: Path) -> int | None:
     """The permissions of an existing file, None if there is no file."""
     try:

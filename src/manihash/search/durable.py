@@ -1,30 +1,20 @@
 """An index file that is changed while it is in use: changes go to a journal first, and survive a crash."""
 
+import logging
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from manihash.codes import check_codes
-from manihash.files.atomic import sync_folder
-from manihash.search import files
-from manihash.search.ids import check_ids, next_id_after
+from manihash.files.atomic import identity_of
+from manihash.search.buckets import MAX_ROWS
+from manihash.search.ids import check_ids, next_id_after, next_ids
 from manihash.search.index import HammingIndex
-from manihash.search.journal import (
-    ADD,
-    REMOVE,
-    UPDATE,
-    Change,
-    Journal,
-    journal_of,
-    read_journal,
-)
+from manihash.search.journal import ADD, REMOVE, Change, Journal, journal_of, read_journal
 from manihash.search.string_ids import shown_id
 from manihash.types import Ids
 
-_ATTEMPTS = 5
+_log = logging.getLogger(__name__)
 
 
 class UnknownIdError(ValueError):
@@ -33,52 +23,6 @@ class UnknownIdError(ValueError):
 
 class KnownIdError(ValueError):
     """Raised for an id that is already in the index."""
-
-
-def load_with_changes(path: str | os.PathLike[str], *, mmap: bool = True) -> HammingIndex:
-    """Open an index file with the changes of its journal, which another process may be writing.
-
-    Parameters
-    ----------
-    path : str or path-like
-        File that ``HammingIndex.save`` wrote.
-    mmap : bool, default=True
-        Map the file into memory instead of reading it.
-
-    Returns
-    -------
-    HammingIndex
-        The index with all changes.
-    """
-    for _ in range(_ATTEMPTS):
-        index = HammingIndex.load(path, mmap=mmap)
-        content = read_journal(journal_of(path), index.n_bits)
-        if content is None:
-            return index
-        changes = content.since(checksum_of(index))
-        if changes is not None:
-            for change in changes:
-                apply(index, change)
-            return index  # otherwise the file was replaced while it was read
-    raise ValueError(
-        f"{journal_of(path)} holds changes of another index file than {path}: put that file back, or delete "
-        "the journal if its changes are not needed"
-    )
-
-
-def checksum_of(index: HammingIndex) -> str:
-    """The checksum of the file that an index was loaded from."""
-    return "" if index._file is None else index._file.sha256
-
-
-def apply(index: HammingIndex, change: Change) -> None:
-    """Change an index in memory."""
-    if change.kind == REMOVE:
-        index.remove(change.ids)  # type: ignore[arg-type]
-    elif change.kind == UPDATE:
-        index.update(change.codes, change.ids)  # type: ignore[arg-type]
-    else:
-        index.add(change.codes, change.ids)  # type: ignore[arg-type]
 
 
 class DurableIndex:
@@ -90,7 +34,7 @@ class DurableIndex:
         The index file.
     load : callable, default=None
         Returns the index of the file with the changes of its journal, such as one that checks to which model
-        it belongs. By default `load_with_changes`.
+        it belongs. By default ``HammingIndex.load`` reads the file into memory.
 
     Attributes
     ----------
@@ -100,23 +44,31 @@ class DurableIndex:
 
     def __init__(self, path: str | os.PathLike[str], load: Callable[[], HammingIndex] | None = None) -> None:
         self.path = Path(os.path.realpath(path))
-        self._load = (lambda: load_with_changes(self.path, mmap=False)) if load is None else load
+        self._load = (lambda: HammingIndex.load(self.path, mmap=False)) if load is None else load
         self.journal = Journal(journal_of(path))
         try:
-            self.index = self._load()
-            self._file = _identity(self.path)
-            self._resume(checksum_of(self.index))
+            self.index, self._file = self._load(), identity_of(self.path)
+            self._resume()
         except BaseException:
             self.journal.close()
             raise
 
-    def _resume(self, checksum: str) -> None:
+    def _resume(self) -> None:
         """Continue the journal of the index file; start a new one if its changes are in the file."""
+        checksum = "" if self.index._file is None else self.index._file.sha256
         content = read_journal(self.journal.path, self.index.n_bits)
         if content is None or not content.since(checksum):
             self.journal.start(checksum, self.index.id_type)
-        else:
-            self.journal.resume(content.size)
+            return
+        if self.journal.size > content.size:
+            _log.warning(
+                "%s: the last %d bytes are not a complete record and are removed: it was not acknowledged",
+                self.journal.path,
+                self.journal.size - content.size,
+            )
+        self.journal.resume(content.size)
+        if not content.is_current:
+            self.compact()
 
     def commit(self, changes: Sequence[Change]) -> list[Ids | Exception]:
         """Make changes, in their order; they are durable when this returns.
@@ -134,23 +86,35 @@ class DurableIndex:
         results: list[Ids | Exception] = []
         valid: list[Change] = []
         present: dict[int | str, bool] = {}  # of ids that earlier changes concern
-        next_id = self.index.next_id
+        next_id, n_rows = self.index.next_id, len(self.index)
         for change in changes:
             try:
                 checked = self._checked(change, present, next_id)
+                if change.kind == ADD and n_rows + len(checked) > MAX_ROWS:
+                    raise ValueError(f"an index holds at most {MAX_ROWS:,} rows. Nothing was changed")
             except ValueError as error:
                 results.append(error)
                 continue
             ids: Ids = checked.ids  # type: ignore[assignment]
             present.update(dict.fromkeys(ids.tolist(), change.kind != REMOVE))
             next_id = next_id_after(ids, next_id)
-            valid.append(checked)
+            n_rows += len(ids) if change.kind == ADD else 0
             results.append(ids)
+            if len(ids):
+                valid.append(checked)
         if valid:
             self.journal.append(valid)
-            for change in valid:
-                apply(self.index, change)
+            self._apply(valid)
         return results
+
+    def _apply(self, changes: list[Change]) -> None:
+        """Make changes that are in the journal. If that fails, no further ones are acknowledged."""
+        try:
+            for change in changes:
+                self.index._apply(change)
+        except BaseException:
+            self.journal.failed = True
+            raise
 
     def _checked(self, change: Change, present: dict[int | str, bool], next_id: int) -> Change:
         """The change with ids and checked codes; raise unless it can be made after the earlier ones."""
@@ -158,8 +122,7 @@ class DurableIndex:
         if change.ids is None and self.index.id_type is str:
             raise ValueError("the ids of this index are strings: give one id per row")
         if change.ids is None:
-            n = 0 if codes is None else len(codes)
-            return Change(change.kind, np.arange(next_id, next_id + n), codes)
+            return Change(change.kind, next_ids(next_id, 0 if codes is None else len(codes)), codes)
         ids = check_ids(change.ids, id_type=self.index.id_type)
         known = self.index.contains(ids)
         for i, identity in enumerate(ids.tolist()):
@@ -180,28 +143,16 @@ class DurableIndex:
         """
         if self.journal.empty:
             return False
-        if _identity(self.path) != self._file:
+        if identity_of(self.path) != self._file:
             raise OSError(f"{self.path} was replaced by another program: its journal is kept")
-        new = self.path.with_name(f".{self.path.name}.compacted")
-        try:
-            self.index.save(new)
-            shutil.copymode(self.path, new)
-            checksum = files.read(new, mmap=True).sha256
-            self.journal.append_compacted(checksum)
-            os.replace(new, self.path)
-        finally:
-            new.unlink(missing_ok=True)
-        sync_folder(self.path.parent)
-        self.journal.start(checksum, self.index.id_type)
-        self.index, self._file = self._load(), _identity(self.path)
+        self.save()
         return True
+
+    def save(self) -> None:
+        """Write the index in place of the file, and empty the journal."""
+        self.index._write(self.path, self.journal)
+        self.index, self._file = self._load(), identity_of(self.path)
 
     def close(self) -> None:
         """Close the journal; call ``compact`` before, so that the index file has all changes."""
         self.journal.close()
-
-
-def _identity(path: Path) -> tuple[int, int, int]:
-    """What changes if a file is replaced."""
-    info = os.stat(path)
-    return info.st_ino, info.st_mtime_ns, info.st_size

@@ -11,6 +11,7 @@ SHA-256 of the arrays and the SHA-256 of the header. Opening a file reads the he
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,12 @@ def write(
     next_id: int,
     made_by: str | None = None,
     layout: CodeLayout | None = None,
-) -> None:
-    """Write buckets as an index file, atomically."""
+    announce: Callable[[str], None] | None = None,
+) -> str:
+    """Write buckets as an index file, atomically; return its checksum.
+
+    ``announce`` is called with the checksum when the new file is complete, before it replaces the old one.
+    """
     offsets = buckets.offsets.dense()
     strings = buckets.ids if isinstance(buckets.ids, StringIds) else None
     given = {
@@ -117,6 +122,9 @@ def write(
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
             file.write(array.data)
+        if announce is not None:
+            announce(metadata["sha256"])
+    return metadata["sha256"]
 
 
 def read(path: str | os.PathLike[str], *, mmap: bool) -> IndexFile:

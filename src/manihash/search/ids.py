@@ -82,6 +82,13 @@ def next_id_after(ids: Ids, next_id: int) -> int:
     return next_id if are_strings(ids) else max(next_id, 1 + int(ids.max(initial=-1)))
 
 
+def next_ids(next_id: int, n: int) -> Ids:
+    """The n unused integers from ``next_id`` on; raise if there are not as many."""
+    if next_id + n > LARGEST_ID:
+        raise ValueError(f"no free ids are left after {next_id - 1}: give the ids of new rows")
+    return np.arange(next_id, next_id + n)
+
+
 def _as_array(ids: Any) -> NDArray[Any]:
     """Ids as an array, strings as objects; raise for a mixture of types, which numpy turns into strings."""
     first = ids[0] if isinstance(ids, list | tuple) and ids else None

@@ -2,9 +2,14 @@
 
 A journal is a file beside an index file, ``codes.mhx.journal``. Its first line names the format. Its second
 line is the checksum of the index file to which the changes belong. Records follow: the length and the CRC-32
-of the content, then the content: a kind, a number of rows, their ids and their codes. Format 1 has ids of
-eight bytes; format 2 has strings: their lengths, two bytes each, and their bytes in UTF-8. Records are only
-appended. A record that is not complete was never acknowledged, so reading stops there.
+of the content, then the content. A record holds the changes that were written together, each with a kind, a
+number of rows, their ids and their codes. Formats 1 and 3 have ids of eight bytes; formats 2 and 4 have
+strings: their lengths, two bytes each, and their bytes in UTF-8. Formats 1 and 2, of earlier versions, have
+one change per record.
+
+Records are only appended, each after the one before it is on the disk. So the last record alone can be
+incomplete: it was never acknowledged, and reading stops there. A record that cannot be read but has others
+behind it was damaged later, which is an error.
 
 When the changes are written into a new index file, the journal first gets a record with the checksum of that
 file. A process that is killed before or after the file is put in place therefore leaves a readable pair.
@@ -14,24 +19,36 @@ import errno
 import os
 import struct
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from manihash.codes import n_bytes
-from manihash.files.atomic import sync_folder
+from manihash.files.atomic import is_stream, sync_folder
 from manihash.files.locks import lock_at_once
+from manihash.search.errors import DamagedIndexError
 from manihash.search.string_ids import are_strings, string_array
-from manihash.types import Codes, Ids
+from manihash.types import Codes, Ids, Ints
 
 ADD, UPDATE, REMOVE, COMPACTED = 1, 2, 3, 4
-_FORMAT, _FORMAT_OF_STRINGS = b"manihash-journal 1\n", b"manihash-journal 2\n"
+_FORMATS = [f"manihash-journal {i}\n".encode() for i in range(1, 5)]
+_FORMAT, _FORMAT_OF_STRINGS = _FORMATS[2:]  # of new journals
 _CHECKSUM = 64  # hexadecimal digits
 _HEAD = len(_FORMAT) + _CHECKSUM + 1
 _FRAME = struct.Struct("<II")  # length and CRC-32 of the content
 _CONTENT = struct.Struct("<BI")  # kind and number of rows
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_SCANNED = 2**20  # places that are looked at together, in the search for a record behind a damaged one
+_MOST_BYTES = 2**31  # of a record
+
+# Returns the n ids at a position of a record, and the position behind them.
+_ReadIds = Callable[[bytes, int, int], tuple[Ids, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +71,13 @@ def journal_of(index: str | os.PathLike[str]) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class JournalContent:
-    """What a journal file holds, up to the first record that is not complete."""
+    """What a journal file holds, up to the end of its last complete record."""
 
     base: str  # checksum of the index file that the changes belong to
     changes: list[Change]
     compacted: list[tuple[str, int]]  # checksums of new index files, and how many changes they contain
     size: int  # bytes up to the end of the last complete record
+    is_current: bool  # whether new records have the format of the others
 
     def since(self, checksum: str) -> list[Change] | None:
         """The changes since an index file with this checksum was written; None if it is another file."""
@@ -69,69 +87,150 @@ class JournalContent:
 
 
 def read_journal(path: Path, n_bits: int) -> JournalContent | None:
-    """What a journal holds; None if there is none, or if its creation was interrupted."""
+    """What a journal holds; None if there is none, or if its creation was interrupted.
+
+    Raises
+    ------
+    DamagedIndexError
+        If a record cannot be read although it was acknowledged.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
-    if not content.startswith((_FORMAT, _FORMAT_OF_STRINGS)):
-        if _FORMAT.startswith(content):
+    first_line = content[: len(_FORMAT)]
+    if first_line not in _FORMATS:
+        if any(known.startswith(content) for known in _FORMATS):
             return None
         raise ValueError(f"{path} is not a journal of an index: move it away, or upgrade manihash")
     if len(content) < _HEAD:
         return None
+    records = _Records(content, n_bytes(n_bits), has_strings=_FORMATS.index(first_line) % 2 == 1)
     base = content[len(_FORMAT) : _HEAD - 1].decode("ascii", "replace")
-    read_ids = _strings_of if content.startswith(_FORMAT_OF_STRINGS) else _integers_of
     changes: list[Change] = []
     compacted: list[tuple[str, int]] = []
     start = _HEAD
-    while (record := _record_at(content, start)) is not None:
-        kind, n = _CONTENT.unpack_from(record)
-        values = record[_CONTENT.size :]
-        if kind == COMPACTED:
-            compacted.append((values.decode("ascii"), len(changes)))
+    while (inside := records.at(start)) is not None:
+        try:
+            found = records.parsed(inside)
+        except (ValueError, struct.error) as error:
+            raise DamagedIndexError(
+                f"{path} has a record at byte {start:,} that is not one of codes of {n_bits} bits: put back "
+                "the index file that it belongs to, or upgrade manihash"
+            ) from error
+        if isinstance(found, str):
+            compacted.append((found, len(changes)))
         else:
-            ids, rest = read_ids(values, n)
-            changes.append(_change(kind, ids, rest, n_bytes(n_bits)))
-        start += _FRAME.size + len(record)
-    return JournalContent(base, changes, compacted, start)
+            changes += found
+        start += _FRAME.size + len(inside)
+    if (behind := records.first_after(start)) is not None:
+        raise DamagedIndexError(
+            f"{path} is damaged: the record at byte {start:,} cannot be read, but the one at byte {behind:,} "
+            f"can, so that acknowledged changes would be lost. The file was not changed: restore it from a "
+            f"copy. To open the index without its changes from there on, keep a copy and run: "
+            f"truncate -s {start} {path}"
+        )
+    return JournalContent(base, changes, compacted, start, first_line in (_FORMAT, _FORMAT_OF_STRINGS))
 
 
-def _record_at(content: bytes, start: int) -> bytes | None:
-    """The content of the record at a position; None if it is not complete."""
-    if start + _FRAME.size > len(content):
+class _Records:
+    """The records in the bytes of a journal with codes of ``width`` bytes."""
+
+    def __init__(self, content: bytes, width: int, *, has_strings: bool) -> None:
+        self._content, self._width = content, width
+        self._read_ids: _ReadIds = _strings_at if has_strings else _integers_at
+        self._least_bytes = 3 if has_strings else 8  # of an id
+
+    def at(self, start: int) -> bytes | None:
+        """The content of the record at a position; None if it is not complete."""
+        first = start + _FRAME.size
+        if first > len(self._content):
+            return None
+        length, checksum = _FRAME.unpack_from(self._content, start)
+        inside = self._content[first : first + length]
+        complete = len(inside) == length >= _CONTENT.size and zlib.crc32(inside) == checksum
+        return inside if complete else None
+
+    def first_after(self, start: int) -> int | None:
+        """Position of the first complete record behind a position; None if there is none."""
+        last = len(self._content) - _FRAME.size - _CONTENT.size
+        for first in range(start + 1, last + 1, _SCANNED):
+            for place in self._possible(first, min(first + _SCANNED, last + 1)):
+                if self.at(place) is not None:
+                    return place
         return None
-    length, checksum = _FRAME.unpack_from(content, start)
-    record = content[start + _FRAME.size : start + _FRAME.size + length]
-    complete = len(record) == length >= _CONTENT.size and zlib.crc32(record) == checksum
-    return record if complete else None
+
+    def _possible(self, start: int, stop: int) -> list[int]:
+        """Positions from start to stop whose bytes can be the start of a record."""
+
+        def numbers(offset: int, dtype: str) -> Ints:  # of all positions, which overlap
+            values: NDArray[Any] = np.ndarray(
+                stop - start, dtype, self._content, start + offset, strides=(1,)
+            )
+            return values.astype(np.int64)
+
+        length, kind, rows = numbers(0, "<u4"), numbers(_FRAME.size, "u1"), numbers(_FRAME.size + 1, "<u4")
+        fits = np.arange(start, stop) + _FRAME.size + length <= len(self._content)
+        fits &= (kind >= ADD) & (kind <= COMPACTED)
+        fits &= length >= _CONTENT.size + self._least_bytes * rows
+        places: list[int] = (start + np.flatnonzero(fits)).tolist()
+        return places
+
+    def parsed(self, inside: bytes) -> list[Change] | str:
+        """What the content of a record holds; raise unless it is exactly that."""
+        if inside[:1] == bytes([COMPACTED]):
+            if len(inside) != _CONTENT.size + _CHECKSUM:
+                raise ValueError("not a checksum")
+            return inside[_CONTENT.size :].decode("ascii")
+        changes, start = [], 0
+        while start < len(inside):
+            kind, n = _CONTENT.unpack_from(inside, start)
+            if kind not in (ADD, UPDATE, REMOVE):
+                raise ValueError("not a change")
+            ids, start = self._read_ids(inside, start + _CONTENT.size, n)
+            codes = None
+            if kind != REMOVE:
+                flat = np.frombuffer(inside, np.uint8, n * self._width, start)
+                codes, start = flat.reshape(n, self._width), start + flat.size
+            changes.append(Change(kind, ids, codes))
+        return changes
 
 
-def _integers_of(values: bytes, n: int) -> tuple[Ids, bytes]:
-    """The n ids at the start of the content of a record, and the rest of it."""
-    return np.frombuffer(values, "<i8", n).astype(np.int64), values[8 * n :]
+def _integers_at(inside: bytes, start: int, n: int) -> tuple[Ids, int]:
+    """The n ids at a position of a record, and the position behind them."""
+    return np.frombuffer(inside, "<i8", n, start).astype(np.int64), start + 8 * n
 
 
-def _strings_of(values: bytes, n: int) -> tuple[Ids, bytes]:
-    """The n ids, which are strings, at the start of the content of a record, and the rest of it."""
-    ends = 2 * n + np.cumsum(np.frombuffer(values, "<u2", n), dtype=np.int64)
-    starts = [2 * n, *ends[:-1].tolist()]
-    ids = string_array(values[a:b].decode() for a, b in zip(starts, ends.tolist(), strict=False))
-    return ids, values[ends[-1] if n else 0 :]
+def _strings_at(inside: bytes, start: int, n: int) -> tuple[Ids, int]:
+    """The n ids, which are strings, at a position of a record, and the position behind them."""
+    lengths = np.frombuffer(inside, "<u2", n, start)
+    ends = (start + 2 * n + np.cumsum(lengths, dtype=np.int64)).tolist()
+    starts = [start + 2 * n, *ends]
+    if starts[-1] > len(inside):
+        raise ValueError("the ids are longer than the record")
+    return string_array(inside[a:b].decode() for a, b in zip(starts, ends, strict=False)), starts[-1]
 
 
-def _change(kind: int, ids: Ids, values: bytes, width: int) -> Change:
-    n = len(ids)
-    codes = None if kind == REMOVE else np.frombuffer(values, np.uint8, n * width).reshape(n, width)
-    return Change(kind, ids, codes)
+def merged(changes: list[Change]) -> Iterator[Change]:
+    """The same changes in fewer steps: neighbors of one kind are one, which is much faster for many rows."""
+    for kind, same in groupby(changes, lambda change: change.kind):
+        some = list(same)
+        ids = np.concatenate([change.ids for change in some])
+        if kind == REMOVE:
+            yield Change(kind, ids)
+            continue
+        codes = np.concatenate([change.codes for change in some])
+        if kind == UPDATE:  # rows can be updated several times: the last code counts
+            last = np.array(list({identity: i for i, identity in enumerate(ids.tolist())}.values()), np.intp)
+            ids, codes = ids[last], codes[last]
+        yield Change(kind, ids, codes)
 
 
-def _framed(kind: int, n: int, values: bytes) -> bytes:
-    record = _CONTENT.pack(kind, n) + values
-    return _FRAME.pack(len(record), zlib.crc32(record)) + record
+def _framed(content: bytes) -> bytes:
+    return _FRAME.pack(len(content), zlib.crc32(content)) + content
 
 
-def _record_of(change: Change) -> bytes:
+def _content_of(change: Change) -> bytes:
     ids: Ids = change.ids  # type: ignore[assignment]
     codes = b"" if change.codes is None else np.ascontiguousarray(change.codes, np.uint8).tobytes()
     if are_strings(ids):
@@ -139,7 +238,38 @@ def _record_of(change: Change) -> bytes:
         values = np.array([len(value) for value in encoded], "<u2").tobytes() + b"".join(encoded)
     else:
         values = ids.astype("<i8").tobytes()
-    return _framed(change.kind, len(ids), values + codes)
+    return _CONTENT.pack(change.kind, len(ids)) + values + codes
+
+
+def _open(path: Path) -> int:
+    """A handle of a file that is created if it does not exist."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise type(error)(
+            error.errno, f"cannot open {path}, the journal of an index to change: {reason}"
+        ) from error
+
+
+@contextmanager
+def locked_journal(index: str | os.PathLike[str]) -> Iterator["Journal | None"]:
+    """The journal of an index file that this process may replace; None for a pipe, which has none."""
+    path = journal_of(index)
+    journal = None
+    try:
+        if not is_stream(Path(index)):
+            journal = Journal(path)
+    except BlockingIOError:
+        raise
+    except OSError:  # no file can be created there, as who writes the index file will report
+        if path.exists():
+            raise
+    try:
+        yield journal
+    finally:
+        if journal is not None:
+            journal.close()
 
 
 class Journal:
@@ -153,12 +283,24 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path, self.failed = path, False
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-        if not lock_at_once(self._handle):
-            os.close(self._handle)
-            raise BlockingIOError(f"another process writes to the index of {path}: stop it first")
-        sync_folder(path.parent)
+        while True:
+            self._handle = _open(path)
+            if not lock_at_once(self._handle):
+                os.close(self._handle)
+                raise BlockingIOError(
+                    f"another process writes to the index of {path}: stop it, or try again when it has ended"
+                )
+            if self._has_its_name():
+                break
+            os.close(self._handle)  # the last writer has removed the file: create another one
         self.size = os.fstat(self._handle).st_size
+
+    def _has_its_name(self) -> bool:
+        """Whether the open file is the one at the path."""
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     def start(self, base: str, id_type: type = int) -> None:
         """Empty the journal, for the changes of the index file with this checksum and ids of this type."""
@@ -166,6 +308,7 @@ class Journal:
         self.size = 0
         try:
             self._write((_FORMAT_OF_STRINGS if id_type is str else _FORMAT) + base.encode() + b"\n")
+            sync_folder(self.path.parent)
         except OSError:
             self.failed = True
             raise
@@ -177,19 +320,28 @@ class Journal:
 
     def append(self, changes: list[Change]) -> None:
         """Append changes; they are durable when this returns. After an error, none of them is there."""
-        self._write(b"".join(map(_record_of, changes)))
+        content = b"".join(map(_content_of, changes))
+        if len(content) > _MOST_BYTES:
+            raise ValueError(
+                f"the changes have {len(content):,} bytes, more than a journal stores at once "
+                f"({_MOST_BYTES:,}): change fewer rows at once"
+            )
+        self._write(_framed(content))
 
     def append_compacted(self, checksum: str) -> None:
         """Append that the changes so far are in the index file with this checksum."""
-        self._write(_framed(COMPACTED, 0, checksum.encode()))
+        self._write(_framed(_CONTENT.pack(COMPACTED, 0) + checksum.encode()))
 
     def close(self) -> None:
-        """Close the file, which ends the lock."""
+        """Close the file, which ends the lock; remove it if there are no changes in it."""
+        if self.empty and not self.failed:
+            with suppress(OSError):
+                os.unlink(self.path)
         os.close(self._handle)
 
     @property
     def empty(self) -> bool:
-        """Whether no record was written since ``start``."""
+        """Whether there is no record."""
         return self.size <= _HEAD
 
     def _write(self, content: bytes) -> None:
@@ -198,7 +350,7 @@ class Journal:
         try:
             written = 0
             while written < len(content):
-                written += os.pwrite(self._handle, content[written:], self.size + written)
+                written += os.pwrite(self._handle, memoryview(content)[written:], self.size + written)
             os.fsync(self._handle)
         except OSError as error:
             # After a failed fsync nobody knows what the disk holds. A full disk is known before it.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from manihash.codes import check_codes, n_bytes
 from manihash.compute.threads import ForkSafeLock
 from manihash.search.buckets import Buckets, aligned
-from manihash.search.ids import LARGEST_ID, check_ids, next_id_after
+from manihash.search.ids import check_ids, next_id_after, next_ids
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import Segment
 from manihash.search.snapshot import Change, ChangeLog, Snapshot, rows_after
@@ -102,14 +102,10 @@ class RowSet:
         with self._writing:
             old = self._snapshot
             if given is None:
-                next_id = old.next_id + len(new)
-                if next_id > LARGEST_ID:
-                    raise ValueError(f"no free ids are left after {old.next_id - 1}: pass ids")
-                given = np.arange(old.next_id, next_id)
+                given = next_ids(old.next_id, len(new))
             else:
                 self._check_presence(given, expected=False)
-                next_id = next_id_after(given, old.next_id)
-            self._insert(new, given, old.base, next_id)
+            self._insert(new, given, old.base, next_id_after(given, old.next_id))
         return given
 
     def remove(self, ids: ArrayLike) -> None:

@@ -1,13 +1,35 @@
 """The rows of an index that can be saved to a file, with the layout of their codes."""
 
 import os
-from typing import Self
+from typing import Any, Self
 
 from manihash.code_layout import CodeLayout, layout_of
+from manihash.files.atomic import identity_of, sync_folder
 from manihash.search import files
 from manihash.search.buckets import Buckets
+from manihash.search.errors import DamagedIndexError
+from manihash.search.journal import (
+    REMOVE,
+    UPDATE,
+    Change,
+    Journal,
+    journal_of,
+    locked_journal,
+    merged,
+    read_journal,
+)
 from manihash.search.parts import IndexParts
 from manihash.search.row_set import RowSet
+
+_ATTEMPTS = 5
+
+
+def foreign_journal(path: str | os.PathLike[str]) -> str:
+    """The message for an index file whose journal belongs to another file."""
+    return (
+        f"{journal_of(path)} holds changes of another index file than {path}: put that file back or, if its "
+        "changes, which were acknowledged, are not needed any more, move the journal away"
+    )
 
 
 class SavedRows(RowSet):
@@ -19,6 +41,7 @@ class SavedRows(RowSet):
         super().__init__(buckets, n_bits, next_id)
         self.made_by: str | None = None
         self._file: files.IndexFile | None = None
+        self._n_journaled = 0  # changes of the journal of the file that were made
         self._parts = self._with_layout(layout)
 
     def _with_layout(self, layout: CodeLayout | None) -> IndexParts | None:
@@ -52,15 +75,64 @@ class SavedRows(RowSet):
         Parameters
         ----------
         path : str or path-like
-            File to write; an existing file is replaced when the new one is complete.
+            File to write; an existing file is replaced when the new one is complete. The changes in the
+            journal of a server that was killed must be in this index, as they are if ``load`` has opened the
+            file since then: the journal is emptied.
+
+        Raises
+        ------
+        BlockingIOError
+            If another process, such as ``manihash serve --writable``, writes to the same index.
+        ValueError
+            If the file to replace has a journal with changes that are not in this index.
+        """
+        with locked_journal(path) as journal:
+            if journal is not None and not journal.empty:
+                self._check_journaled(path, journal)
+            self._write(path, journal)
+
+    def _write(self, path: str | os.PathLike[str], journal: Journal | None) -> None:
+        """Write the index to a file whose journal this process has locked, and empty the journal.
+
+        A crash at any moment leaves the old file with the journal, or the new file.
         """
         snapshot, parts = self._snapshot, self._parts
         layout = None if parts is None else parts.layout
-        files.write(path, snapshot.merged(), self.n_bits, snapshot.next_id, self.made_by, layout)
+        changed = journal is not None and not journal.empty
+        checksum = files.write(
+            path,
+            snapshot.merged(),
+            self.n_bits,
+            snapshot.next_id,
+            self.made_by,
+            layout,
+            journal.append_compacted if journal is not None and changed else None,
+        )
+        if journal is not None and changed:
+            sync_folder(journal.path.parent)
+            journal.start(checksum, self.id_type)
+
+    def _check_journaled(self, path: str | os.PathLike[str], journal: Journal) -> None:
+        """Raise if the journal of a file has changes that this index does not have."""
+        try:
+            checksum, n_bits = (old := files.read(path, mmap=True)).sha256, old.n_bits
+        except (DamagedIndexError, FileNotFoundError):
+            checksum, n_bits = "", self.n_bits
+        content = read_journal(journal.path, n_bits)
+        changes = [] if content is None else content.since(checksum)
+        if changes is None:
+            raise ValueError(foreign_journal(path))
+        if changes and (
+            self._file is None or (self._file.sha256, self._n_journaled) != (checksum, len(changes))
+        ):
+            raise ValueError(
+                f"{journal.path} has {len(changes):,} changes of {path} that are not in the index to write "
+                f"there: open {path} again, which reads them, or write to another file"
+            )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = True) -> Self:
-        """Open an index file.
+        """Open an index file, with the changes in the journal of its server if there are any.
 
         Header, sizes and offsets are checked; ``verify`` checks every byte. Do not modify a file in place
         while it is mapped; ``save`` to the same path is safe, because it replaces the file.
@@ -77,11 +149,39 @@ class SavedRows(RowSet):
         HammingIndex
             The index.
         """
-        file = files.read(path, mmap=mmap)
+        damage = None
+        for _ in range(_ATTEMPTS):  # another process may replace the file, and then empty the journal
+            before = identity_of(path)
+            file = files.read(path, mmap=mmap)
+            try:
+                content = read_journal(journal_of(path), file.n_bits)
+            except DamagedIndexError as error:
+                damage = error
+                continue
+            changes = [] if content is None else content.since(file.sha256)
+            if changes is not None and identity_of(path) == before:
+                return cls._of_file(file, changes)
+        raise ValueError(foreign_journal(path)) if damage is None else damage
+
+    @classmethod
+    def _of_file(cls, file: files.IndexFile, changes: list[Change]) -> Self:
+        """The index of a file after changes."""
         index = cls.__new__(cls)
         SavedRows.__init__(index, file.buckets, file.n_bits, file.next_id, file.layout)
-        index.made_by, index._file = file.made_by, file
+        index.made_by, index._file, index._n_journaled = file.made_by, file, len(changes)
+        for change in merged(changes):
+            index._apply(change)
         return index
+
+    def _apply(self, change: Change) -> None:
+        """Make a change that has ids."""
+        ids: Any = change.ids
+        if change.kind == REMOVE:
+            self.remove(ids)
+        elif change.kind == UPDATE:
+            self.update(change.codes, ids)  # type: ignore[arg-type]
+        else:
+            self.add(change.codes, ids)  # type: ignore[arg-type]
 
     def verify(self) -> None:
         """Check every byte of the file that was loaded; raise ``DamagedIndexError`` if it is damaged."""

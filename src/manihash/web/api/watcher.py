@@ -9,6 +9,7 @@ import numpy as np
 
 from manihash import HammingIndex
 from manihash.codes import n_bytes
+from manihash.files.atomic import identity_of
 from manihash.web.api.service import Service
 
 _log = logging.getLogger("manihash.web")
@@ -65,12 +66,3 @@ class Watcher:
             self.n_replaced += 1
             _log.warning("a new index file is in use, with %d rows", len(index))
         self._seen = found
-
-
-def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
-    """What changes if a file is replaced; None if there is no file."""
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_ino, info.st_mtime_ns, info.st_size
