@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from manihash.codes import hamming, pack
-from manihash.search import HammingIndex, row_set
+from manihash.search import HammingIndex, row_set, segments
 
 faiss = pytest.importorskip("faiss")
 
@@ -66,11 +66,15 @@ def test_the_index_agrees_with_brute_force_and_faiss(monkeypatch):
     for seed in range(CASES):
         rng = np.random.default_rng(seed)
         monkeypatch.setattr(row_set, "_RECENT", int(rng.choice([0, 1, 16])))
+        monkeypatch.setattr(segments, "_REMOVED", int(rng.choice([0, 1, 100])))
+        monkeypatch.setattr(segments, "_FEW_MORE", int(rng.choice([1, 16])))
         n_bits, n = int(rng.integers(1, 140)), int(rng.integers(1, 80))
         codes = random_codes(rng, n, n_bits)
         ids = rng.choice(1000, n, replace=False) - 500 if rng.random() < 0.5 else np.arange(n)
         index, rows = HammingIndex(codes, n_bits, ids), dict(zip(ids.tolist(), codes, strict=True))
         for _ in range(int(rng.integers(0, 4))):
             change(rng, index, rows, n_bits)
+            if rng.random() < 0.5:  # what this query prepares is used by the next one
+                check_queries(rng, index, rows, n_bits)
         assert index.ids.tolist() == sorted(rows), seed
         check_queries(rng, index, rows, n_bits)

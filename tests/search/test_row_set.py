@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from manihash.codes import pack
-from manihash.search import HammingIndex, row_set
+from manihash.search import HammingIndex, Rescore, row_set
+from manihash.search.buckets import Buckets
 
 N_BITS = 13
 # Few distinct codes, as learned codes have.
@@ -208,3 +209,36 @@ def test_codes_are_in_the_order_of_the_ids_after_changes():
     expected = [kept[i] for i in range(300) if i % 7]
     assert index.codes.tolist() == expected
     assert index.distinct_codes == len({tuple(code) for code in expected})
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("first_bits", [None, 6])
+def test_removed_rows_are_in_no_ranking(seed, first_bits):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 5)).astype(np.float32)
+    codes = pack(rng.random((40, 20)) < 0.5)[rng.integers(40, size=300)]
+    index = HammingIndex(codes, 20, first_bits=first_bits)
+    kept = np.ones(300, bool)
+    for n in (1, 20, 3):
+        gone = rng.choice(np.flatnonzero(kept), n, replace=False)
+        kept[gone] = False
+        index.remove(gone)
+        fresh = HammingIndex(codes[kept], 20, np.flatnonzero(kept), first_bits=first_bits)
+        queries, values = codes[[*gone[:2], 7]], rng.normal(size=(len(gone[:2]) + 1, 20))
+        for options in ({}, {"asymmetric": values}, {"rescore": Rescore(X[: len(queries)], X, 15)}):
+            for k in (1, 4, 70, 290):
+                for found, expected in zip(
+                    index.search(queries, k, **options), fresh.search(queries, k, **options), strict=True
+                ):
+                    np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_are_filtered_once_for_many_removals(monkeypatch):
+    codes = pack(np.random.default_rng(0).random((2500, 32)) < 0.5)
+    filtered, calls = Buckets.filtered, []
+    monkeypatch.setattr(Buckets, "filtered", lambda *args: calls.append(args) or filtered(*args))
+    index = HammingIndex(codes, 32)
+    for i in range(500):
+        index.remove([i])
+        assert index.search(codes[i : i + 1], 1)[1][0, 0] != i
+    assert len(calls) == 2

@@ -37,6 +37,20 @@ class Queries(Protocol):
         """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
 
 
+class SomeQueries:
+    """Some of the queries of another object."""
+
+    def __init__(self, queries: Queries, which: Ints) -> None:
+        self._queries, self._which = queries, which
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
+        """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
+        return self._queries.nearest(self._which[which], codes, m)
+
+
 def nearest_rows(queries: Queries, buckets: Buckets, k: int) -> tuple[Ints, Ints]:
     """Levels and ranks (q, k) of the k rows nearest to each query; k is at most the number of rows.
 

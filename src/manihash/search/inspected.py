@@ -51,7 +51,7 @@ class InspectedRows(SavedRows):
             return by_first.finder(base.buckets.codes).plan(radius, n_queries)
         if by_first is not None:
             raise ValueError('part="first" is a look-up within a radius: pass radius, or omit part')
-        codes = base.live_buckets().codes
+        codes = base.searched_buckets()[0].codes
         compared = codes if parts is None or parts.layout.copies is None else parts.copied(codes)
         return plan_nearest(compared, self._snapshot.scanner, positive_int(k, "k"), n_queries)
 

@@ -1,6 +1,7 @@
 """Segments: rows that do not change, the mask of those removed since, and the answers to queries."""
 
 from collections.abc import Sequence
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -8,42 +9,67 @@ from numpy.typing import NDArray
 
 from manihash.compute.threads import ForkSafeLock
 from manihash.search.buckets import Buckets
-from manihash.search.expansion import QUERY_BITS, Queries, nearest_rows, ordered_rows, rows_of_matches
+from manihash.search.expansion import (
+    QUERY_BITS,
+    Queries,
+    SomeQueries,
+    nearest_rows,
+    ordered_rows,
+    rows_of_matches,
+)
 from manihash.search.parts import FirstPartLookUp
 from manihash.search.routes import CodeFinder
 from manihash.search.scanners import Matches
 from manihash.search.string_ids import StringIds
 from manihash.types import Codes, Ids, Ints, Mask
 
+# Nearest rows are searched among rows of which this many times the square root of their number were removed.
+_REMOVED = 4
+# Rows requested beside twice as many as before, if some of those that were found have been removed.
+_FEW_MORE = 16
+
 # lims (q + 1,), distances and ids: those of query i are at lims[i] to lims[i + 1], nearest first, ties by id.
 RowsWithin = tuple[Ints, NDArray[Any], Ids]
 
 
 class Segment:
-    """Rows in buckets that do not change; ``live`` (size,) is False for rows removed since then."""
+    """Rows in buckets that do not change; ``live`` (size,) is False for rows removed since then.
+
+    The nearest rows are searched in buckets in which a few rows may have been removed: to filter all rows
+    takes much longer than a query, so it is done once for many removals.
+    """
 
     def __init__(self, buckets: Buckets, finder: CodeFinder, live: Mask | None = None) -> None:
         self.buckets, self.finder, self.live = buckets, finder, live
+        self._n_rows = len(buckets) if live is None else int(np.count_nonzero(live))
         self._lock = ForkSafeLock()
-        self._live_buckets: Buckets | None = None
+        self._searched = (buckets, 0)  # and the number of their rows that were removed
 
     def without(self, ranks: Ints) -> "Segment":
-        """A segment of the same buckets and finder without the rows of some ranks."""
+        """A segment of the same buckets and finder without the rows of some ranks, which are live."""
         live = np.ones(self.buckets.size, np.bool_) if self.live is None else self.live.copy()
         live[ranks] = False
-        return Segment(self.buckets, self.finder, live)
+        smaller = Segment(self.buckets, self.finder, live)
+        searched, n_removed = self._searched
+        smaller._searched = searched, n_removed + len(ranks)
+        return smaller
 
     def __len__(self) -> int:
-        return len(self.buckets) if self.live is None else int(np.count_nonzero(self.live))
+        return self._n_rows
 
     def live_buckets(self) -> Buckets:
         """Buckets of the rows that were not removed."""
-        if self.live is None:
-            return self.buckets
-        with self._lock:
-            if self._live_buckets is None:
-                self._live_buckets = self.buckets.filtered(self.live)
-            return self._live_buckets
+        if self.live is not None and self._searched[1]:
+            with self._lock:
+                if self._searched[1]:
+                    self._searched = self.buckets.filtered(self.live), 0
+        return self._searched[0]
+
+    def searched_buckets(self) -> tuple[Buckets, int]:
+        """Buckets of all rows that were not removed, and of a few others; the number of the others."""
+        if self._searched[1] > _REMOVED * isqrt(self.buckets.size):
+            self.live_buckets()
+        return self._searched
 
     @property
     def next_id(self) -> int:
@@ -67,13 +93,36 @@ class Segment:
 
     def nearest(self, queries: Queries, k: int, mask: Mask | None) -> tuple[Ints, Ids]:
         """Levels and ids (q, min(k, rows)) of the nearest rows that the mask (size,) selects."""
-        buckets = self.live_buckets() if mask is None else self.live_buckets().filtered(mask)
-        q, k = len(queries), min(k, len(buckets))
+        buckets, n_removed = self.searched_buckets() if mask is None else (self.buckets.filtered(mask), 0)
+        q, k = len(queries), min(k, len(buckets) - n_removed)
         if not k or not q:
             none = np.empty((q, k), np.int64)
             return none, buckets.ids_of(none)
         level, rank = nearest_rows(queries, buckets, k)
+        if n_removed and self.live is not None:
+            self._replace_removed(queries, buckets, n_removed, (level, rank), self.live)
         return level, buckets.ids_of(rank)
+
+    @staticmethod
+    def _replace_removed(
+        queries: Queries, buckets: Buckets, n_removed: int, found: tuple[Ints, Ints], live: Mask
+    ) -> None:
+        """Replace the levels and ranks (q, k) of queries that found rows which are not live.
+
+        More rows are requested for them, at most as many more as were removed.
+        """
+        level, rank = found
+        k = m = level.shape[1]
+        again = np.flatnonzero(~live[rank].all(axis=1))
+        while len(again):
+            m = min(2 * m + _FEW_MORE, k + n_removed)
+            levels, ranks = nearest_rows(SomeQueries(queries, again), buckets, m)
+            kept = live[ranks]
+            first = np.argsort(~kept, axis=1, kind="stable")[:, :k]
+            enough = kept.sum(axis=1) >= k
+            level[again[enough]] = np.take_along_axis(levels, first, axis=1)[enough]
+            rank[again[enough]] = np.take_along_axis(ranks, first, axis=1)[enough]
+            again = again[~enough]
 
     def within(
         self, queries: Codes, radius: int, mask: Mask | None, look_up: FirstPartLookUp | None = None

@@ -22,16 +22,26 @@ def whole_buckets(
     The last bucket is not cut, so a shortlist may have more rows. It has fewer if the masks select fewer.
     """
     some = [
-        segment.live_buckets() if mask is None else segment.live_buckets().filtered(mask)
+        segment.searched_buckets() if mask is None else (segment.buckets.filtered(mask), 0)
         for segment, mask in zip(segments, masks, strict=True)
     ]
-    held = [buckets for buckets in some if len(buckets)]
+    held = [
+        (segment.live, buckets, n_removed)
+        for segment, (buckets, n_removed) in zip(segments, some, strict=True)
+        if len(buckets) > n_removed
+    ]
     block = max(1, _REQUESTED // size)
     for start in range(0, len(queries), block):
         which = np.arange(start, min(start + block, len(queries)))
-        found = [(b, *queries.nearest(which, b.codes, min(size, len(b.codes)))) for b in held]
-        if len(found) == 1:
+        # Each row that was removed can take the place of one code.
+        found = [
+            (b, *queries.nearest(which, b.codes, min(size + n_removed, len(b.codes))))
+            for _, b, n_removed in held
+        ]
+        if len(found) == 1 and not held[0][2]:
             yield from _of_one_segment(*found[0], size)
+        elif len(found) == 1:
+            yield from _of_live_rows(*found[0], size, held[0][0])
         elif found:
             yield from _of_several(segments, masks, found, size)
         else:
@@ -43,6 +53,20 @@ def _of_one_segment(buckets: Buckets, level: Ints, position: Ints, size: int) ->
     before = np.cumsum(buckets.counts(position), axis=1) - buckets.counts(position)
     for codes, rows in zip(position, before, strict=True):
         yield buckets.ids_of(buckets.expand(codes[rows < size])[1])
+
+
+def _of_live_rows(
+    buckets: Buckets, level: Ints, position: Ints, size: int, live: Mask | None
+) -> Iterator[Ids]:
+    """As ``_of_one_segment`` if some rows of the buckets are not live."""
+    assert live is not None
+    for codes, levels in zip(position, level, strict=True):
+        which, rank = buckets.expand(codes)
+        which, rank = which[live[rank]], rank[live[rank]]
+        code, first, count = np.unique(which, return_index=True, return_counts=True)
+        order = np.lexsort((rank[first], levels[code]))
+        taken = order[np.cumsum(count[order]) - count[order] < size]
+        yield buckets.ids_of(np.concatenate([rank[first[i] : first[i] + count[i]] for i in taken]))
 
 
 def _of_several(
@@ -70,7 +94,11 @@ def _of_several(
         np.concatenate(numbers, axis=1), np.concatenate([f[1] for f in found], axis=1), strict=True
     ):
         nearest = sorted(
-            {(level, rows[c][0], c) for c, level in zip(candidates.tolist(), levels.tolist(), strict=True)}
+            {
+                (level, rows[c][0], c)
+                for c, level in zip(candidates.tolist(), levels.tolist(), strict=True)
+                if len(rows[c])
+            }
         )
         taken, total = [], 0
         for _, _, c in nearest:
