@@ -10,7 +10,7 @@ import pytest
 from command import flip_bit, run, stderr_line
 from numpy.typing import NDArray
 
-from manihash import HammingIndex, Rescore, load
+from manihash import LSH, HammingIndex, Rescore, load
 from manihash.codes import hamming, pack, unpack
 from manihash.files.lineage import new_lineage
 
@@ -66,6 +66,20 @@ def test_an_index_rejects_another_model_than_that_of_its_codes() -> None:
     assert "build the index again with --model other.mhash" in message
     run("index", "codes.npy", "--model=other.mhash", "-o", "known.mhx")
     run("search", "other.mhash", "known.mhx", "Q.npy")
+
+
+def test_an_index_saved_from_python_rejects_another_model_if_it_records_its_own() -> None:
+    hasher, codes = load("model.mhash"), np.load("codes.npy")
+    HammingIndex(codes, 12, made_by=hasher).save("python.mhx")
+    assert HammingIndex.load("python.mhx").made_by == hasher.lineage_["id"]
+    run("fit", "X.npy", "--recipe=lsh", "--bits=12", "--seed=1", "-o", "other.mhash")
+    assert run("search", "model.mhash", "python.mhx", "Q.npy").stderr == ""
+    assert "another model" in stderr_line(run("search", "other.mhash", "python.mhx", "Q.npy", code=2))
+    HammingIndex(codes, 12).save("unknown.mhx")
+    assert "does not say which model" in stderr_line(run("search", "other.mhash", "unknown.mhx", "Q.npy"))
+    for wrong in (LSH(), 5):
+        with pytest.raises(ValueError, match="must be a fitted hasher or its id"):
+            HammingIndex(codes, 12, made_by=wrong)
 
 
 def test_an_index_that_records_the_checksum_of_the_model_file_is_accepted() -> None:

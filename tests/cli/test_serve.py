@@ -1,6 +1,7 @@
 """manihash serve: what it refuses at the start, and that it serves."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -144,3 +145,17 @@ def test_search_reads_the_changes_that_a_killed_server_left(folder):
     np.save("query.npy", X[:1])
     result = run("search", "model12.mhash", "codes.mhx", "query.npy", "--radius", "0", "--json")
     assert {0, 50} <= set(json.loads(result.stdout)["answers"][0]["ids"])
+
+
+def test_a_writable_server_records_its_model_before_it_adds_rows(folder):
+    from manihash import HammingIndex, load
+
+    HammingIndex(np.load("codes.npy"), 12).save("unknown.mhx")
+    with serving("model12.mhash", "unknown.mhx", "--writable") as server:
+        body = {"vectors": np.load("vectors.npy")[:1].tolist()}
+        assert httpx.post(f"{server.url}/v1/rows", json=body).json()["ids"] == [50]
+        server.stop(signal.SIGKILL)
+    index = HammingIndex.load("unknown.mhx")
+    assert len(index) == 51
+    assert index.made_by == load("model12.mhash").lineage_["id"]
+    assert "another model" in stderr_line(run("serve", "other.mhash", "unknown.mhx", code=2))

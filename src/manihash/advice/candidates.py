@@ -91,7 +91,7 @@ def measure(
     options = layout_options(hasher)
     layout = layout_of(candidate.n_bits, **({"first_bits": None, "weight": 0.5} | options))
     quality = quality_of_codes(queries, codes, truths, candidate.n_bits, layout)
-    index = HammingIndex(codes, candidate.n_bits, **options)
+    index = HammingIndex(codes, candidate.n_bits, **options, made_by=hasher)
     index.search(queries[:1], k=min(10, len(codes)))
     start = perf_counter()
     index.search(queries, k=min(10, len(codes)))

@@ -150,7 +150,14 @@ def check_model(path: str, index: "HammingIndex", hasher: "Hasher", model: Path)
     from manihash.files.lineage import accepts_codes_of
 
     made_by = index.made_by
-    if made_by is None or made_by == hasher.lineage_["id"]:
+    if made_by == hasher.lineage_["id"]:
+        return
+    if made_by is None:
+        if is_index(path):
+            text = (
+                f"{path} does not say which model made its codes, so that {model} cannot be checked: build it"
+            )
+            print_message("note", f"{text} with --model, or with HammingIndex(..., made_by=hasher)", "yellow")
         return
     if accepts_codes_of(hasher.lineage_, made_by):
         text = f"{path} holds codes of a model that {model} was updated from: the few rows that the update "

@@ -89,6 +89,8 @@ def index(
       manihash index codes.mhx --verify
       manihash search model.mhash codes.mhx queries.npy -k 10
     """
+    from manihash.files.lineage import model_id
+
     _inputs.check_inputs(codes, ids, add, remove, model=model)
     start, earlier = perf_counter(), out is not None and out.exists()
     changes: dict[str, int] = {}
@@ -108,7 +110,7 @@ def index(
             if model is not None:
                 hasher = _inputs.load_hasher(model)
                 use_layout(codes, opened, hasher)
-                opened.made_by = hasher.lineage_["id"]
+                opened.made_by = model_id(hasher)
             opened.save(file)
         result = {
             "index": str(file),

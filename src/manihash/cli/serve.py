@@ -15,6 +15,7 @@ from manihash.cli._output import print_message
 
 if TYPE_CHECKING:
     from manihash import HammingIndex, Hasher
+    from manihash.search.durable import DurableIndex
     from manihash.web.api.keys import ApiKeys
     from manihash.web.api.service import Attachments
 
@@ -152,6 +153,8 @@ def serve(
     attached = files.read(hasher, partial(open_index_of, hasher, codes, model))
     load = partial(_opened, codes, ids, hasher, model, attached)
     durable = DurableIndex(codes, load) if writable else None
+    if durable is not None:
+        _record_model(durable, hasher)
     service = Service(hasher, load() if durable is None else durable.index, limits, attached)
     watcher = None if writable else Watcher(service, codes, load, seen)
     app = search_application(
@@ -204,6 +207,15 @@ def _opened(
         index.verify()
     _attached.check(attached, index, path)
     return index
+
+
+def _record_model(durable: "DurableIndex", hasher: "Hasher") -> None:
+    """Write into the index file that this model makes its codes, before requests add some."""
+    from manihash.files.lineage import model_id
+
+    if durable.index.made_by != model_id(hasher):
+        durable.index.made_by = model_id(hasher)
+        durable.save()
 
 
 def _check_writable(codes: str, key_file: Path | None, host: str) -> None:

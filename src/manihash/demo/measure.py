@@ -194,7 +194,7 @@ def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence
     hasher = _hasher(setup, shown.method, shown.n_bits).fit(data.X_train)
     parts = layout_options(hasher)
     held, asked = hasher.encode(data.X_train), hasher.encode(data.X_test)
-    index = HammingIndex(held, shown.n_bits, **parts)
+    index = HammingIndex(held, shown.n_bits, **parts, made_by=hasher)
     depth = min(max(DEPTHS), setup.truth.counts.min())
     return Demo(
         setup,

@@ -73,6 +73,18 @@ def accepts_codes_of(lineage: Lineage, made_by: str) -> bool:
     return made_by == lineage["id"] or made_by in lineage["compatible"]
 
 
+def model_id(model: Any) -> str | None:
+    """Return the id of a fitted model; an id and None are returned as they are."""
+    if model is None or isinstance(model, str):
+        return model
+    if not hasattr(model, "lineage_"):
+        raise ValueError(
+            f"made_by must be a fitted hasher or its id, got {type(model).__name__}: call fit() before, or "
+            'pass hasher.lineage_["id"]'
+        )
+    return checked_lineage(model.lineage_)["id"]
+
+
 def content_id(model: Any) -> str:
     """Return a hash of the class and the fitted values of a model, in hexadecimal."""
     digest = hashlib.sha256()

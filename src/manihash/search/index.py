@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from manihash.checks import positive_int
 from manihash.code_layout import layout_of
 from manihash.codes import check_codes
+from manihash.files.lineage import model_id
 from manihash.search.buckets import build
 from manihash.search.ids import Filter, check_ids, filter_masks, selected_rows
 from manihash.search.inspected import InspectedRows
@@ -49,6 +50,9 @@ class HammingIndex(InspectedRows):
         by the first part. None for codes of one part.
     weight : float, default=0.5
         Weight of the second part, at least 0. Multiples of 1/4 are searched fastest.
+    made_by : fitted hasher, str or None, default=None
+        The model that made the codes, or its id. ``save`` stores the id, and ``manihash search`` and
+        ``manihash serve`` then refuse any other model.
 
     Attributes
     ----------
@@ -59,8 +63,7 @@ class HammingIndex(InspectedRows):
     weight : float or None
         Weight of the second part; None if codes have one part.
     made_by : str or None
-        Id of the model that made the codes, ``hasher.lineage_["id"]``, if the caller sets it; ``save`` stores
-        it.
+        Id of the model that made the codes, ``hasher.lineage_["id"]``, if it is known; ``save`` stores it.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class HammingIndex(InspectedRows):
         *,
         first_bits: int | None = None,
         weight: float = 0.5,
+        made_by: Any = None,
     ) -> None:
         if positive_int(n_bits, "n_bits") > _MAX_BITS:
             raise ValueError(f"n_bits={n_bits} exceeds the limit of an index, {_MAX_BITS}: use shorter codes")
@@ -103,6 +107,7 @@ class HammingIndex(InspectedRows):
             order = np.argsort(given)
             given, database = given[order], database[order]
         super().__init__(build(database, given), int(n_bits), layout=layout)
+        self.made_by = model_id(made_by)
 
     def __repr__(self) -> str:
         snapshot = self._snapshot

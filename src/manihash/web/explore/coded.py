@@ -48,7 +48,7 @@ class CodedRows:
         self.codes = hasher.encode(rows.X)
         self.n_bits = int(hasher.n_bits_)
         self.layout = layout_options(hasher)
-        self.index = HammingIndex(self.codes, self.n_bits, **self.layout)
+        self.index = HammingIndex(self.codes, self.n_bits, **self.layout, made_by=hasher)
         self._lock = Lock()
         self._duplicates: dict[float, VerifiedDuplicates] = {}
 
