@@ -131,6 +131,7 @@ def prepared(subject: Subject, bar: "ProgressBar") -> Iterator["Exploration"]:
 @contextmanager
 def _rows(subject: Subject) -> Iterator["ExploredRows"]:
     """The rows with their labels and what is shown of them."""
+    from manihash.files.lines import read_lines
     from manihash.web.explore.rows import explored_rows
 
     if subject.vectors is None:
@@ -144,7 +145,7 @@ def _rows(subject: Subject) -> Iterator["ExploredRows"]:
             labels=labels,
             known=None if labels is None else _labels.known(labels),
             pictures=read_pictures(subject.images, subject.image_dir),
-            texts=None if subject.texts is None else _lines(subject.texts),
+            texts=None if subject.texts is None else read_lines(subject.texts),
         )
 
 
@@ -168,14 +169,6 @@ def read_pictures(images: str | None, folder: Path | None) -> "Thumbnails | None
     if folder is not None:
         return FolderImages(folder)
     return None if images is None else ArrayImages(_tables.read(images))
-
-
-def _lines(path: Path) -> list[str]:
-    """The lines of a text file."""
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
 
 
 def _model_name(model: Path | None, recipe: str) -> str:

@@ -53,10 +53,9 @@ def _holds_text(path: str) -> bool:
 
 def _text_fields(path: str, n_rows: int) -> list[str]:
     """Return the labels of a text or CSV file, and its header if it has one; blank last lines are ignored."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from error
+    from manihash.files.lines import read_lines
+
+    lines = read_lines(path)
     while len(lines) > n_rows and not lines[-1].strip():
         lines.pop()
     if path.lower().endswith(".txt"):

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.files.errors import DataFileError
 from manihash.files.formats import read, split_key
+from manihash.files.lines import read_lines
 from manihash.files.npy import read_npy, read_npz
 from manihash.files.parquet import EXTRA, arrow
 from manihash.files.stored import parser_errors
@@ -32,7 +32,7 @@ def _strings(file: Path, key: str | None) -> NDArray[Any] | None:
     """The strings of a file; None if it holds numbers."""
     suffix = file.suffix.lower()
     if suffix == ".txt":
-        return np.array(_lines(file), object)
+        return np.array(read_lines(file), object)
     if suffix in (".npy", ".npz"):
         array = read_npy(file) if suffix == ".npy" else read_npz(file, key)
         return array.astype(object).reshape(-1) if array.dtype.kind == "U" else None
@@ -45,16 +45,3 @@ def _strings(file: Path, key: str | None) -> NDArray[Any] | None:
             values: NDArray[Any] = parquet.read([key])[key].to_numpy()
             return values.astype(object)
     return None
-
-
-def _lines(file: Path) -> list[str]:
-    """The lines of a text file in UTF-8, without their ends."""
-    content = file.read_bytes()
-    try:
-        lines = content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        line = 1 + content[: error.start].count(b"\n")
-        raise DataFileError(f"{file}: line {line} is not valid UTF-8: save the file as UTF-8") from None
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]

@@ -35,13 +35,27 @@ def is_coarse(pixels: Image) -> bool:
     return bool(min(pixels.shape[:2]) < _COARSE)
 
 
-def read(content: bytes, side: int) -> Image:
-    """The pixels of an image file, gray or RGB, at most ``side`` wide and high; raise if it is no image."""
+class _TooLargeError(ValueError):
+    """Raised for an image with more pixels than allowed."""
+
+
+def read(content: bytes, side: int, most_pixels: int | None = None) -> Image:
+    """The pixels of an image file, gray or RGB, at most ``side`` wide and high; raise if it is no image.
+
+    An image with more than ``most_pixels`` is refused before it is decoded.
+    """
     module = extra("PIL.Image", "plot")
     try:
         with module.open(BytesIO(content)) as opened:
+            if most_pixels is not None and opened.width * opened.height > most_pixels:
+                raise _TooLargeError(
+                    f"the image has {opened.width:,} x {opened.height:,} pixels, more than {most_pixels:,}: "
+                    "give a smaller one"
+                )
             opened.draft("RGB", (2 * side, 2 * side))  # JPEG files are decoded smaller, which is faster
             kept = opened.convert("L" if opened.mode in ("1", "L", "I", "I;16", "F") else "RGB")
+    except _TooLargeError:
+        raise
     except (OSError, ValueError, SyntaxError, module.DecompressionBombError) as error:
         raise ValueError("the file is not an image that can be read: give a PNG or JPEG file") from error
     return smaller(np.asarray(kept), side)

@@ -1,6 +1,8 @@
 """The answers of the server of the page, and what it says about invalid requests."""
 
 import re
+import struct
+import zlib
 from importlib import resources
 from io import BytesIO
 
@@ -58,6 +60,21 @@ def test_the_nearest_rows_of_a_row_leave_it_out(client, exploration, digits):
     assert 17 not in answer["ids"]
 
 
+def huge_png(width, height):
+    """A valid start of a PNG file that says it has many pixels."""
+    head = struct.pack(">II5B", width, height, 8, 2, 0, 0, 0)
+    chunks = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in ((b"IHDR", head), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b""))
+    )
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+HUGE_PNG = huge_png(10_000, 8_000)
+HUGE_NPY = npy(np.zeros((1, 64), np.float32)).replace(b"(1, 64), }" + b" " * 9, b"(1, 9999999999), }" + b" ")
+DIGITS = "9" * 5000  # more than int() converts
+
+
 @pytest.mark.parametrize("kind", ["text", "json", "npy", "image"])
 def test_a_vector_can_be_given_in_several_forms(client, digits, exploration, kind):
     vector = digits[0][17]
@@ -86,6 +103,10 @@ def test_a_vector_can_be_given_in_several_forms(client, digits, exploration, kin
         (npy(np.zeros((2, 64))), "shape (2, 64)"),
         (npy(np.array(["a"])), "type <U1"),
         (b"\x89PNG broken", "not an image that can be read"),
+        (HUGE_NPY, "npy file is truncated"),
+        (HUGE_PNG, "give a smaller one"),
+        (b"1 " * 100_000, "got more than 64 numbers"),
+        (b"9" * 5000 + b" 1" * 63, "number 1 of the vector is NaN or infinite"),
     ],
 )
 def test_an_invalid_vector_is_answered_with_what_was_expected(client, body, said):
@@ -107,6 +128,15 @@ def test_an_invalid_vector_is_answered_with_what_was_expected(client, body, said
         ("/api/models/0/duplicates?cosine=0.5", 400, "expected one of 0.999"),
         ("/api/arrays/secrets", 404, "no array secrets"),
         ("/static/..%2Fexport.py", 404, ""),
+        (f"/api/nearest?row={DIGITS}", 404, "no row '999"),
+        (f"/api/nearest?row=1&k={DIGITS}", 400, "expected a number from 0 to 200"),
+        ("/api/nearest?row=1&k=-1", 400, "expected a number from 0 to 200"),
+        (f"/api/pictures/{DIGITS}.png", 404, "no row"),
+        (f"/api/texts?ids={DIGITS}", 404, "no row"),
+        (f"/api/models/{DIGITS}/bits/0", 404, "no model 999"),
+        (f"/api/models/0/bits/{DIGITS}", 404, "no bit 999"),
+        (f"/api/models/0/bits/0/{DIGITS}.png", 404, "no mean picture"),
+        ("/api/models/\u0661/duplicates?cosine=0.99", 404, "no model"),
     ],
 )
 def test_unknown_things_are_answered_with_what_there_is(client, path, status, said):

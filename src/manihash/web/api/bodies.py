@@ -10,16 +10,16 @@ from starlette.responses import Response
 
 from manihash.types import Codes
 from manihash.web.application import RequestError
+from manihash.web.npy import array_of_npy
 
 JSON, NPY, RAW = "application/json", "application/x-npy", "application/octet-stream"
 _CLOSE = {"connection": "close"}  # the rest of a body that is not read would be read as the next request
-_HEADER_ERRORS = (ValueError, TypeError, KeyError, SyntaxError, RecursionError, MemoryError, OverflowError)
 
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The body of a request, which is refused as soon as it has more than ``limit`` bytes."""
     text = request.headers.get("content-length", "0")
-    n_bytes = int(text) if text.isdecimal() else 0
+    n_bytes = int(text) if text.isdecimal() and len(text) < 20 else 0
     body = bytearray()
     try:
         if n_bytes <= limit:
@@ -65,27 +65,15 @@ def rows_of_bytes(body: bytes, kind: str, width: int) -> NDArray[Any]:
 
 
 def _rows_of_npy(body: bytes, width: int) -> NDArray[Any]:
-    """Rows of an .npy file; nothing is allocated before its size is checked."""
-    file = io.BytesIO(body)
+    """Rows of an .npy file of shape (n, width)."""
     try:
-        version = np.lib.format.read_magic(file)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else _header_2_0
-        shape, fortran_order, dtype = read_header(file)
-    except _HEADER_ERRORS as error:
-        raise RequestError(400, "the body is not an .npy file that numpy.save wrote") from error
-    if len(shape) != 2 or shape[0] < 1 or shape[1] != width or dtype.kind not in "fiub" or dtype.itemsize > 8:
-        text = f"the array has shape {shape} and type {dtype}: expected real numbers of shape (n, {width})"
-        raise RequestError(400, text)
-    content = body[file.tell() :]
-    if len(content) != shape[0] * width * dtype.itemsize:
-        raise RequestError(400, "the .npy file is truncated, or has more bytes than its array")
-    rows = np.frombuffer(content, dtype)
-    rows = rows.reshape(shape, order="F" if fortran_order else "C")
-    return np.ascontiguousarray(rows, dtype.newbyteorder("="))
-
-
-def _header_2_0(file: io.BytesIO) -> Any:
-    return np.lib.format.read_array_header_2_0(file)
+        rows = array_of_npy(body)
+    except ValueError as error:
+        raise RequestError(400, str(error)) from error
+    if rows.ndim != 2 or len(rows) < 1 or rows.shape[1] != width or rows.dtype.itemsize > 8:
+        text = f"the array has shape {rows.shape} and type {rows.dtype}"
+        raise RequestError(400, f"{text}: expected real numbers of shape (n, {width})")
+    return rows
 
 
 def codes_of_hex(given: list[str], width: int) -> Codes:

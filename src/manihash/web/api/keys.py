@@ -6,6 +6,8 @@ import stat
 from hashlib import sha256
 from pathlib import Path
 
+from manihash.files.lines import read_lines
+
 _SHORTEST = 16
 
 
@@ -39,10 +41,7 @@ def _key_in(headers: list[tuple[bytes, bytes]]) -> bytes:
 
 def read_keys(path: Path) -> ApiKeys:
     """The keys of a file, one per line; empty lines and lines that start with # are skipped."""
-    try:
-        lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines()]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text file in UTF-8: write one key per line") from error
+    lines = [line.strip() for line in read_lines(path)]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys or any(len(key) < _SHORTEST or not key.isascii() for key in keys):
         raise ValueError(

@@ -1,8 +1,8 @@
 """The server of the page: its files, the arrays, and the answers to what a person asks."""
 
+import re
 from collections.abc import Awaitable, Callable
 from importlib import resources
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,16 @@ from manihash.types import Floats
 from manihash.web.application import RequestError, application, json_answer
 from manihash.web.explore.coded import CodedRows
 from manihash.web.explore.exploration import COSINES, Exploration
+from manihash.web.npy import array_of_npy
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
 POLICY += "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _MOST_BODY = 32 * 2**20
 _MOST_ANSWERS = 200
+_MOST_PIXELS = 50_000_000  # of an image, which takes three or four bytes for each
 _MOST_TEXTS = 500
+_WHOLE = re.compile("[0-9]{1,18}")
 _FOREVER = {"cache-control": "private, max-age=3600"}
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -38,11 +41,11 @@ def explore_application(exploration: Exploration, host: str | None = None) -> AS
         Route("/static/{name}", ask.static_file),
         Route("/api/summary", ask.summary),
         Route("/api/arrays/{name}", ask.array),
-        Route("/api/pictures/{row:int}.png", ask.picture),
+        Route("/api/pictures/{row}.png", ask.picture),
         Route("/api/texts", ask.texts),
-        Route("/api/models/{model:int}/bits/{bit:int}", ask.bit),
-        Route("/api/models/{model:int}/bits/{bit:int}/{side:int}.png", ask.bit_mean),
-        Route("/api/models/{model:int}/duplicates", ask.duplicates),
+        Route("/api/models/{model}/bits/{bit}", ask.bit),
+        Route("/api/models/{model}/bits/{bit}/{side}.png", ask.bit_mean),
+        Route("/api/models/{model}/duplicates", ask.duplicates),
         Route("/api/nearest", ask.nearest),
         Route("/api/query", ask.query, methods=["POST"]),
     ]
@@ -105,7 +108,7 @@ class _Answers:
 
     async def bit_mean(self, request: Request) -> Response:
         """The mean picture of one side of a bit."""
-        model, side = self._model(request), request.path_params["side"]
+        model, side = self._model(request), _whole(request.path_params["side"])
         bit = self._bit(request, model)
         drawn = None
         if side in (0, 1):
@@ -150,26 +153,24 @@ class _Answers:
         except ValueError as error:
             raise RequestError(400, str(error)) from error
 
-    def _row(self, given: str | int) -> int:
-        n = len(self.exploration.rows)
-        try:
-            row = int(given)
-        except ValueError:
-            row = -1
-        if not 0 <= row < n:
-            raise RequestError(404, f"no row {str(given)[:40]!r}: rows are numbered from 0 to {n - 1}")
+    def _row(self, given: str) -> int:
+        n, row = len(self.exploration.rows), _whole(given)
+        if row is None or row >= n:
+            raise RequestError(404, f"no row {given[:40]!r}: rows are numbered from 0 to {n - 1}")
         return row
 
     def _model(self, request: Request) -> CodedRows:
-        models, number = self.exploration.models, request.path_params["model"]
-        if number >= len(models):
-            raise RequestError(404, f"no model {number}: there are {len(models)}")
+        models, given = self.exploration.models, request.path_params["model"]
+        number = _whole(given)
+        if number is None or number >= len(models):
+            raise RequestError(404, f"no model {given[:40]}: there are {len(models)}")
         return models[number]
 
     def _bit(self, request: Request, model: CodedRows) -> int:
-        bit = int(request.path_params["bit"])
-        if bit >= model.n_bits:
-            raise RequestError(404, f"no bit {bit}: bits are numbered from 0 to {model.n_bits - 1}")
+        given = request.path_params["bit"]
+        bit = _whole(given)
+        if bit is None or bit >= model.n_bits:
+            raise RequestError(404, f"no bit {given[:40]}: bits are numbered from 0 to {model.n_bits - 1}")
         return bit
 
 
@@ -187,9 +188,15 @@ async def _body(request: Request) -> bytes:
 def _number(request: Request, name: str, default: int, most: int) -> int:
     """A number of the query string, from 0 to ``most``."""
     given = request.query_params.get(name, str(default))
-    if not given.isdecimal() or int(given) > most:
+    number = _whole(given)
+    if number is None or number > most:
         raise RequestError(400, f"got {name}={given[:40]!r}: expected a number from 0 to {most}")
-    return int(given)
+    return number
+
+
+def _whole(text: str) -> int | None:
+    """The whole number of at least 0 that a text of an address is; None if it is none, or above 10^18."""
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def _vector(body: bytes, exploration: Exploration) -> Floats:
@@ -197,9 +204,9 @@ def _vector(body: bytes, exploration: Exploration) -> Floats:
     if body.startswith(b"\x93NUMPY"):
         vector = _npy(body)
     elif body.startswith((b"\x89PNG", b"\xff\xd8", b"GIF8", b"BM", b"RIFF", b"II*\x00", b"MM\x00*")):
-        vector = exploration.image_query(pictures.read(body, 1024))
+        vector = exploration.image_query(pictures.read(body, 1024, _MOST_PIXELS))
     else:
-        vector = _numbers(body)
+        vector = _numbers(body, exploration.rows.width)
     width = exploration.rows.width
     if vector.shape != (width,):
         raise ValueError(f"got {vector.size} numbers, expected {width}: one vector of the length of the rows")
@@ -211,23 +218,27 @@ def _vector(body: bytes, exploration: Exploration) -> Floats:
 
 def _npy(body: bytes) -> Floats:
     try:
-        array = np.load(BytesIO(body), allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError("the npy file cannot be read: save one vector with numpy.save") from error
-    if array.dtype.kind not in "buif" or (array.ndim > 1 and array.shape[0] != 1):
+        array = array_of_npy(body)
+    except ValueError as error:
+        raise ValueError(f"the npy file cannot be read ({error}): save one vector with numpy.save") from error
+    if array.ndim > 1 and array.shape[0] != 1:
         raise ValueError(
             f"the npy file holds an array of shape {array.shape} and type {array.dtype}: expected one vector"
         )
     return array.reshape(-1).astype(np.float64)
 
 
-def _numbers(body: bytes) -> Floats:
-    """Numbers as JSON, or separated by commas or spaces."""
+def _numbers(body: bytes, width: int) -> Floats:
+    """Numbers as JSON, or separated by commas or spaces; raise if there are more than ``width``."""
     try:
         text = body.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise ValueError("the upload is neither text, nor an npy file, nor an image") from error
-    words = text.strip("[](){} \n").replace(",", " ").replace(";", " ").split()
+    words = text.strip("[](){} \n").replace(",", " ").replace(";", " ").split(maxsplit=width)
+    if len(words) > width:
+        raise ValueError(
+            f"got more than {width} numbers, expected {width}: one vector of the length of the rows"
+        )
     values = []
     for i, word in enumerate(words):
         try:
