@@ -169,10 +169,36 @@ def test_an_internal_error_is_logged_and_tells_the_client_nothing(client, caplog
         ("localhost.evil.example", 421),
         ("[::2]", 421),
         ("", 421),
+        ("localhost:", 200),
+        ("localhost:80@evil.com", 421),
+        ("localhost@evil.com", 421),
+        ("[::1]evil.com", 421),
+        ("[::1]:80evil.com", 421),
+        ("[::1", 421),
+        ("[127.0.0.1]", 421),
+        ("::1", 421),
+        ("localhost:99999", 421),
+        ("localhost:-1", 421),
+        ("localhost:8080, evil.com", 421),
+        ("localhost/evil.com", 421),
+        ("localhost\t", 421),
+        ("127.0.0.1.evil.com", 421),
+        ("search.example.com:80@evil.com", 421),
     ],
 )
 def test_a_local_server_refuses_foreign_host_names(client, host, status):
     assert client.get("/fine", headers={"host": host}).status_code == status
+
+
+def test_a_second_host_header_is_refused(client):
+    for names in (("localhost", "evil.com"), ("evil.com", "localhost"), ("localhost", "localhost")):
+        assert client.get("/fine", headers=[("host", name) for name in names]).status_code == 400
+
+
+def test_long_headers_are_refused(client):
+    assert client.get("/fine", headers={"x": "a" * 60_000}).status_code == 200
+    assert client.get("/fine", headers={"x": "a" * 70_000}).status_code == 431
+    assert client.get("/fine", headers={f"x{i}": "a" * 100 for i in range(700)}).status_code == 431
 
 
 def test_a_public_server_accepts_every_host_name():

@@ -107,6 +107,10 @@ def serve(
     max_k: Annotated[int, typer.Option("--max-k", help="Largest k of a search.")] = 1000,
     max_radius: Annotated[int, typer.Option("--max-radius", help="Largest radius of a search.")] = 16,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds that a request may take.")] = 30.0,
+    max_connections: Annotated[
+        int,
+        typer.Option("--max-connections", help="Most connections; further ones end those that wait longest."),
+    ] = 1000,
     open_page: Annotated[bool, typer.Option("--open", help="Open the server's page in the browser.")] = False,
 ) -> None:
     """Answer encode and search requests over HTTP.
@@ -161,7 +165,15 @@ def serve(
         service, keys=keys, durable=durable, watcher=watcher, host=host, allowed_hosts=allow_host or ()
     )
     with _without_warnings("manihash.search"):  # they are about single requests
-        run(app, host, port, announce=partial(_announce, len(service.index)), open_page=open_page)
+        run(
+            app,
+            host,
+            port,
+            announce=partial(_announce, len(service.index)),
+            open_page=open_page,
+            connections=positive_int(max_connections, "--max-connections"),
+            seconds=limits.seconds,
+        )
 
 
 @contextmanager

@@ -2,5 +2,5 @@
 
 from manihash.checks import extra
 
-for _library in ("starlette", "uvicorn", "orjson", "msgspec"):
+for _library in ("starlette", "uvicorn", "httptools", "orjson", "msgspec"):
     extra(_library, "web")

@@ -1,17 +1,19 @@
 """What all applications share: error answers in JSON, security headers, and the check of the host name."""
 
 import logging
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from manihash.web.connections import ConnectionLimits
 from manihash.web.server import is_local
 
 _log = logging.getLogger("manihash.web")
@@ -24,6 +26,12 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+# Nothing else may stand in it: a browser that reads "localhost:80@evil.com" asks evil.com.
+_HOST = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\]|(?P<name>[0-9A-Za-z._-]+))(?::(?P<port>[0-9]{0,5}))?"
+)
+_MOST_HEADERS = ConnectionLimits.head_bytes
+_CLOSE = {"connection": "close"}
 NOTHING = "default-src 'none'; frame-ancestors 'none'"  # a policy for answers that are no pages
 INTERNAL = "internal error: the server's log has the details"
 
@@ -107,17 +115,33 @@ class _Protected:
                 message["headers"] += [header for header in self.headers if header[0] not in own]
             await send(message)
 
-        if self.hosts is not None and not self._host_is_allowed(scope):
-            text = "the host name of this request is not allowed: use the address that the server printed"
-            await json_answer({"error": text}, 421)(scope, receive, send_protected)
+        if (refusal := self._refusal(scope)) is not None:
+            await refusal(scope, receive, send_protected)
             return
         try:
             await self.app(scope, receive, send_protected)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered, and nothing is wrong with the server
         except Exception as error:
             _log.error("%s %s: %r", scope["method"], scope["path"], error, exc_info=error)
 
-    def _host_is_allowed(self, scope: Scope) -> bool:
-        """Whether the Host header names this machine, or one of the allowed hosts."""
-        given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
-        name = given.removeprefix("[").partition("]")[0] if given.startswith("[") else given.partition(":")[0]
+    def _refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request whose headers are not accepted; None if they are."""
+        headers = scope["headers"]
+        if sum(len(name) + len(value) for name, value in headers) > _MOST_HEADERS:
+            return json_answer({"error": "the headers are too long: send fewer or shorter ones"}, 431, _CLOSE)
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1:
+            return json_answer({"error": "got several Host headers: send one"}, 400, _CLOSE)
+        if self.hosts is None or self._is_allowed(hosts[0].decode("latin-1") if hosts else ""):
+            return None
+        text = "the host name of this request is not allowed: use the address that the server printed"
+        return json_answer({"error": text}, 421)
+
+    def _is_allowed(self, given: str) -> bool:
+        """Whether a Host header names this machine, or one of the allowed hosts."""
+        found = _HOST.fullmatch(given)
+        if found is None or int(found["port"] or 0) >= 2**16:
+            return False
+        name = found["ipv6"] or found["name"]
         return is_local(name) or name.lower() in (self.hosts or ())

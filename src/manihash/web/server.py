@@ -1,5 +1,6 @@
 """Run an application as a server: bind, say the address, and finish open requests before the end."""
 
+import asyncio
 import errno
 import gc
 import os
@@ -16,8 +17,9 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
+from manihash.web.connections import limited_protocol, limits_of
+
 LOCAL = "127.0.0.1"
-_KEEP_ALIVE_SECONDS = 30
 _BACKLOG = 2048
 
 
@@ -29,6 +31,8 @@ def run(
     announce: Callable[[str], None] = print,
     open_page: bool = False,
     shutdown_seconds: int = 10,
+    connections: int = 1000,
+    seconds: float = 30.0,
 ) -> None:
     """Serve an application until SIGINT or SIGTERM.
 
@@ -49,12 +53,17 @@ def run(
         Open the URL in the user's browser.
     shutdown_seconds : int, default=10
         Time that open requests get after the signal.
+    connections : int, default=1000
+        Most connections. If there are more, that which has waited longest for its client is ended.
+    seconds : float, default=30.0
+        Time for a client to send a request, of which at most ten seconds for its headers.
 
     Raises
     ------
     OSError
         If the port is in use, or if the address cannot be listened on.
     """
+    limits = limits_of(connections, seconds)
     with listening_socket(host, port) as bound:
         config = uvicorn.Config(
             app,
@@ -65,7 +74,8 @@ def run(
             proxy_headers=False,
             server_header=False,
             backlog=_BACKLOG,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_keep_alive=int(limits.idle_seconds),
+            http=limited_protocol(limits),
             timeout_graceful_shutdown=shutdown_seconds,
         )
         with _frozen_objects():
@@ -145,6 +155,14 @@ class _Server(uvicorn.Server):
         self.announce(self.url)
         if self.open_page:
             threading.Thread(target=webbrowser.open, args=(self.url,), daemon=True).start()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at all connections once a second; ticks are a tenth of that."""
+        if counter % 10 == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                connection.check(now)  # type: ignore[union-attr]
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop at a signal; unlike the original, do not raise it again after the graceful shutdown."""
