@@ -11,6 +11,7 @@ import numpy as np
 
 from manihash import checks, codes
 from manihash.compute import backend, fused
+from manihash.compute.numpy import is_plain, plain
 from manihash.compute.threads import single_blas_thread
 from manihash.files.lineage import Lineage, new_lineage
 from manihash.files.model import save_model
@@ -134,6 +135,7 @@ class RowEstimator(BaseEstimator):
             self.in_float64_ = True
         with single_blas_thread():  # equal eigenvalues have other eigenvectors on another number of threads
             self._fit(rows, y, checks.generator(self.random_state))
+            self._store_plain()
             self._summarize(rows)
         self.lineage_ = new_lineage(self)
         self._after_fit(rows)
@@ -153,6 +155,12 @@ class RowEstimator(BaseEstimator):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         raise TypeError(f"{type(self).__name__} does not implement _fit")
+
+    def _store_plain(self) -> None:
+        """Store fitted arrays as a model file does: a loaded model then computes the same bits."""
+        for name, value in list(vars(self).items()):
+            if name.endswith("_") and isinstance(value, np.ndarray) and not is_plain(value):
+                setattr(self, name, plain(value))
 
     def _summarize(self, rows: Rows) -> None:
         """Keep what is needed about the training rows, after ``_fit``."""

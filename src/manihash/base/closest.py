@@ -77,7 +77,7 @@ class Points:
     """
 
     def __init__(self, B: Floats) -> None:
-        B = B.astype(np.float64)
+        B = B.astype(np.float64, order="C")
         self.B, (self.m, self.d) = B, B.shape
         self.farthest = float(np.sqrt(np.square(B).sum(axis=1).max()))
         middle = _coarse(B.mean(axis=0), float(np.abs(B).max(initial=0)))

@@ -42,7 +42,7 @@ class InducedMap(DecidedMap):
         combine: Callable[[Any], Any] = lambda V: V,
     ) -> None:
         self.search, self.k, self.sigma, self.preparation = search, k, sigma, preparation
-        self.Y = Y_B.astype(np.float64)
+        self.Y = Y_B.astype(np.float64, order="C")
         self.combine = combine
         largest = np.abs(self.Y).max(axis=0)
         # A column of zeros gives bits of zero, like one of negative numbers.

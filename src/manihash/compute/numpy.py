@@ -81,6 +81,17 @@ def block_rows(width: int) -> int:
     return max(64, min(2048, 2**23 // max(width, 1) // 16 * 16))
 
 
+def is_plain(X: NDArray[Any]) -> bool:
+    """Whether an array is in C order and aligned; numpy adds the numbers of others in another order."""
+    flags = X.flags
+    return flags.c_contiguous and flags.aligned
+
+
+def plain(X: Any, dtype: Any = None) -> NDArray[Any]:
+    """The array in a type, in C order and aligned; copied only if it is not."""
+    return np.require(X, dtype, ("C", "A"))
+
+
 def product(X: Floats, C: Floats) -> Floats:
     """X (b, d) times the transpose of C (m, d): (b, m)."""
     return X @ C.T

@@ -2,8 +2,13 @@
 
 A chunk is one span of rows. A worker computes it as one machine would: the same blocks, added in the same
 order. So results do not depend, in any bit, on the chunks of the array or on which worker did what.
+
+distributed hands out arrays that lie anywhere in a message, at odd addresses too. numpy reads these through a
+buffer and adds their numbers in another order. So functions and results travel as ``_Sealed`` values, and
+``prepare`` copies chunks that are not aligned.
 """
 
+import pickle
 import platform
 import uuid
 from collections import deque
@@ -118,7 +123,7 @@ class DaskRows(Rows):
 
     def _job(self, visit: Callable[[Rows], Any]) -> Any:
         """The work on each chunk as one value of the graph, so that it is sent to a worker once."""
-        job = _Job(visit, self.prepared_as, self.raw)
+        job = _Job(_Sealed((visit, self.prepared_as)), self.raw)
         return extra("dask", "dask").delayed(job, name=f"manihash-{uuid.uuid4().hex}", traverse=False)
 
     def _visit(self, visit: Callable[[Rows], Result], stage: str = "", first: int = 0) -> Iterator[Result]:
@@ -130,8 +135,8 @@ class DaskRows(Rows):
             visited(job, chunk, self._numbers_between(start, stop))
             for chunk, start, stop in zip(chunks, starts, stops, strict=True)
         ]
-        for done, result in zip(stops, _results(tasks), strict=True):
-            yield result
+        for done, sealed in zip(stops, _results(tasks), strict=True):
+            yield sealed.value
             if stage:
                 advance(stage, first + int(done), first + len(self))
 
@@ -142,22 +147,37 @@ class DaskRows(Rows):
 
 
 @dataclass(frozen=True)
-class _Job:
-    """A function of the rows of a chunk, and how these rows are prepared."""
+class _Sealed:
+    """A value that is pickled in one piece, so that its arrays are aligned where it arrives."""
 
-    visit: Callable[[Rows], Any]
-    prepared_as: dict[str, Any]
+    value: Any
+
+    def __reduce__(self) -> Any:
+        return _unsealed, (extra("cloudpickle", "dask").dumps(self.value),)
+
+
+def _unsealed(pickled: bytes) -> _Sealed:
+    """The value; its arrays are copied out of the bytes into memory of their own."""
+    return _Sealed(pickle.loads(pickled))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A sealed function of the rows of a chunk, and how these rows are prepared."""
+
+    sealed: _Sealed
     raw: bool
 
     def __call__(self, chunk: Any, row_numbers: int | Ints) -> Any:
-        rows = LocalRows(chunk, **self.prepared_as, row_numbers=row_numbers)
+        visit, prepared_as = self.sealed.value
+        rows = LocalRows(chunk, **prepared_as, row_numbers=row_numbers)
         rows.raw = self.raw
-        return self.visit(rows)
+        return visit(rows)
 
 
-def _run(job: _Job, chunk: Any, row_numbers: int | Ints) -> Any:
+def _run(job: _Job, chunk: Any, row_numbers: int | Ints) -> _Sealed:
     """The result of a job for one chunk."""
-    return job(chunk, row_numbers)
+    return _Sealed(job(chunk, row_numbers))
 
 
 def _visit_located(chunk: Any, *, job: _Job, block_info: Any = None) -> Any:

@@ -90,7 +90,7 @@ class LocalRows(Rows):
         if self._cache is not None:
             return self
         unchanged = not self.normalize and self.origin is None and self.X.dtype == self.dtype
-        if unchanged and isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous:
+        if unchanged and isinstance(self.X, np.ndarray) and numpy_backend.is_plain(self.X):
             for _ in self.map(_discard):
                 pass
             self._cache = self.X
@@ -169,9 +169,9 @@ def prepare(rows: Rows | Preparation, part: Any, row_numbers: Ints, out: Floats 
     """A part of X as read, dense or sparse (b, d), prepared as ``rows`` says, in ``out`` if given."""
     part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
     if rows.exact_until_shifted:
-        block = np.ascontiguousarray(part, np.float64)
+        block = numpy_backend.plain(part, np.float64)
     elif out is None:
-        block = np.ascontiguousarray(part, rows.dtype)
+        block = numpy_backend.plain(part, rows.dtype)
     else:
         np.copyto(block := out, part, casting="unsafe")
     if rows.normalize:

@@ -75,7 +75,7 @@ class Preparation:
 
     def _typed(self, part: Any) -> Floats:
         """The part in the type of this preparation: not copied if it has it, otherwise in reused memory."""
-        if part.dtype == self.dtype and part.flags.c_contiguous:
+        if part.dtype == self.dtype and numpy_backend.is_plain(part):
             return part
         rows = buffer("rows", part.shape, self.dtype)
         np.copyto(rows, part, casting="unsafe")
@@ -83,7 +83,7 @@ class Preparation:
 
     def exact(self, part: Any) -> Floats:
         """The prepared rows z (b, d) of a part of X in float64; they depend on nothing but the row."""
-        Z = np.array(part, np.float64)
+        Z = np.array(part, np.float64, order="C")  # in another order, a sum over columns is another one
         if self.normalize:
             Z = numpy_backend.unit_rows(Z, ordered_norms(Z), out=Z)
         if self.origin is not None:
