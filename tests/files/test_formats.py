@@ -171,7 +171,7 @@ def test_a_key_after_a_colon_is_split_from_the_path(tmp_path: Path) -> None:
 
 def test_csv_is_read_with_and_without_a_header(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    for text in ("1,2\n3,4\n", "width,height\n1,2\n3,4", "\ufeffa,b\r\n1,2\r\n3,4\r\n", "1,\n1,2\n3,4\n"):
+    for text in ("1,2\n3,4\n", "width,height\n1,2\n3,4", "\ufeffa,b\r\n1,2\r\n3,4\r\n"):
         path.write_text(text, encoding="utf-8", newline="")
         np.testing.assert_array_equal(read(path), [[1, 2], [3, 4]])
 

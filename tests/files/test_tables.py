@@ -74,6 +74,41 @@ def test_the_first_line_is_a_header_if_it_numbers_the_columns_or_if_the_caller_s
     assert len(read(path, **options)) == rows
 
 
+@pytest.mark.parametrize("gap", ["NA", "", " ", "N/A", "null", "None", "?", "-", "<NA>", "#N/A"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_gap_in_the_first_row_is_an_error_and_not_a_header(tmp_path, gap, place):
+    path = tmp_path / "x.csv"
+    fields = ["1.5", "2.5", "3.5"]
+    fields[place] = gap
+    path.write_text(",".join(fields) + "\n4.5,5.5,6.5\n7.5,8.5,9.5\n")
+    with pytest.raises(DataFileError, match=rf"first line has no value in column {place + 1} .*header=True"):
+        read(path)
+    assert len(read(path, header=True)) == 2
+
+
+@pytest.mark.parametrize(
+    ("top", "rows"),
+    [
+        ("a,,c", "1,2,3"),
+        ("NA,b,c", "1,2,3"),
+        (",0.5,1.5", "0,2,3"),
+        (",0.5,1.5", "img,2,3"),
+        ("a,1,2", "1,2,3"),
+    ],
+)
+def test_names_in_the_first_line_make_it_a_header(tmp_path, top, rows):
+    path = tmp_path / "x.csv"
+    path.write_text(f"{top}\n{rows}\n")
+    assert len(read(path)) == 1
+
+
+def test_a_header_with_fractions_is_noted(tmp_path, notes):
+    path = tmp_path / "x.csv"
+    path.write_text("1.5,2..5,3.5\n4,5,6\n")
+    assert read(path).shape == (1, 3)
+    assert "taken as a header because of '2..5', though it holds 1.5" in notes.text
+
+
 def test_the_caller_decides_about_the_index_column(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("9,1,2\n8,3,4\n")

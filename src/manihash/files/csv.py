@@ -12,6 +12,10 @@ from manihash.files.errors import DataFileError
 from manihash.progress import note
 
 _INDEX_NAMES = ("unnamed: 0", "index", "id")  # headings of columns that number rows
+# Fields without a value, as tables write them; nan is a number.
+_GAPS = frozenset(
+    {"", "na", "n/a", "#n/a", "<na>", "#na", "null", "none", "nil", "missing", "-", "--", ".", "?"}
+)
 _SURE = 4  # columns, or rows, whose numbers 0, 1, 2, … are unlikely to be values
 
 
@@ -34,12 +38,20 @@ def read_csv(path: Path, header: bool | None = None, index_column: bool | None =
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = [line for line in (file.readline(), file.readline()) if line.strip()]
-            layout = _layout(*(next(csv.reader([line])) for line in lines), header=header, index=index_column)
+            first = [next(csv.reader([line])) for line in lines]
+            if header is None and first and (gap := _gap(first[0], first[-1])) is not None:
+                raise DataFileError(
+                    f"{path}: the first line has no value in column {gap + 1} ({first[0][gap]!r}). Fill the "
+                    "gap or remove the row; if the line is a header, give header=True"
+                )
+            layout = _layout(*first, header=header, index=index_column)
             if len(lines) - layout.header < 1:
                 raise ValueError("the file has no rows")
             file.seek(0)
             X = _numbers(file, layout)
     except (ValueError, csv.Error) as error:
+        if isinstance(error, DataFileError):
+            raise
         raise DataFileError(
             f"{path} is not a table of numbers with commas between them: {str(error)[:100]} (rows are "
             "counted without the header). Remove columns of text, and separate the numbers by commas"
@@ -60,6 +72,8 @@ def _layout(*first: list[str], header: bool | None, index: bool | None) -> _Layo
     top, below = first[0], first[-1]
     numbers = all(is_number(field) for field in top)
     reasons = []
+    if header is None and not numbers:
+        reasons += _numbers_in_header(top)
     if header is None and numbers and len(first) == 2 and _numbers_columns(top, below):
         header = True
         reasons.append(f"the first line 0, 1, …, {len(top) - 1} is taken as a header")
@@ -73,9 +87,39 @@ def _layout(*first: list[str], header: bool | None, index: bool | None) -> _Layo
     return _Layout(len(below), header, index, tuple(reasons))
 
 
+def _gap(top: list[str], below: list[str]) -> int | None:
+    """The first column without a value if the first line is a row with gaps: it has numbers, but no names."""
+    gaps = [j for j, field in enumerate(top) if _is_gap(field)]
+    if not gaps or not all(_is_gap(field) or is_number(field) for field in top):
+        return None
+    if gaps == [0] and not top[0].strip() and len(top) > 1:
+        # The header of pandas has no name for the index, whose first value is 0 or text.
+        indexed = bool(below) and (below[0].strip() == "0" or not is_number(below[0]))
+        return None if indexed or _counts(top[1:]) else 0
+    return gaps[0]
+
+
+def _is_gap(field: str) -> bool:
+    return field.strip().lower() in _GAPS
+
+
+def _counts(fields: list[str]) -> bool:
+    """Whether fields are 0, 1, 2, …"""
+    return [field.strip() for field in fields] == [str(j) for j in range(len(fields))]
+
+
+def _numbers_in_header(top: list[str]) -> list[str]:
+    """What to say about a header with fractions: it may be a row with a field that is not a number."""
+    fractions = [field.strip() for field in top if is_number(field) and not field.strip().isdecimal()]
+    text = next(field.strip() for field in top if not is_number(field))
+    if not fractions:
+        return []
+    return [f"the first line is taken as a header because of {text!r}, though it holds {fractions[0]}"]
+
+
 def _numbers_columns(top: list[str], below: list[str]) -> bool:
     """Whether the first line is the numbers of the columns, as pandas writes them, and not a row."""
-    if len(top) < 2 or [field.strip() for field in top] != [str(j) for j in range(len(top))]:
+    if len(top) < 2 or not _counts(top):
         return False
     if any(not field.strip().lstrip("-").isdecimal() for field in below):
         return True  # the rows have fractions
