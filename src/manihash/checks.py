@@ -121,9 +121,36 @@ def shape_of_rows(
         )
 
 
-def not_numbers(dtype: Any) -> ValueError:
+def not_numbers(dtype: Any, what: str = "X holds") -> ValueError:
     """The error for an X whose type is not that of real numbers."""
-    return ValueError(f"X holds values of type {dtype}: give real numbers (float, int or bool)")
+    return ValueError(f"{what} values of type {dtype}: give real numbers (float, int or bool)")
+
+
+def check_unmasked(array: Any, name: str = "Input X", *, row_numbers: Any = None) -> None:
+    """Raise if a numpy masked array, or a row in a list, has masked values: they are not data.
+
+    The message names the first such row; ``row_numbers`` are the numbers of the rows, by default from 0.
+    """
+    if type(array) is np.ndarray:
+        return
+    if isinstance(array, list | tuple):
+        bad = np.array([_has_mask(row) for row in array], bool)
+    elif _has_mask(array):
+        bad = np.asarray(np.ma.getmaskarray(array).reshape(len(array), -1).any(axis=1))
+    else:
+        return
+    if bad.any():
+        row = int(bad.argmax())
+        raise BadRowsError(
+            f"{name} contains masked values: the first such row is "
+            f"{row if row_numbers is None else int(row_numbers[row])}. Remove these rows or fill their gaps, "
+            "for example with X.filled(value)"
+        )
+
+
+def _has_mask(array: Any) -> bool:
+    """Whether an array is masked somewhere."""
+    return isinstance(array, np.ndarray) and type(array) is not np.ndarray and bool(np.ma.is_masked(array))
 
 
 def finite_block(

@@ -46,6 +46,7 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
         return _checked_torch(estimator, X, fitting, least)
     if kind is DaskRows:
         check_chunks(X)
+    checks.check_unmasked(X)  # validation would drop the mask
     sliceable = is_sliceable(X)
     if sliceable:
         checks.shape_of_rows(X.shape, least)

@@ -173,3 +173,14 @@ def test_ids_of_a_filter_that_exceed_int64_match_no_row():
     index = HammingIndex(codes, 8, ids=np.arange(-3, 3))
     kept = np.array([2, 2**64 - 1], np.uint64)  # the second would be -1 as a signed number
     assert np.array_equal(index.search(codes[:1], 6, filter=kept)[1], [[2]])
+
+
+def test_lists_are_accepted_and_other_shapes_refused():
+    index = HammingIndex(np.zeros((3, 1), np.uint8), 2)
+    query = np.zeros((1, 1), np.uint8)
+    rescore = Rescore([[0.2, 0.2]], [[0.9, 0.9], [0.1, 0.2], [-0.5, 0.5]])
+    assert index.search(query, 1, rescore=rescore)[1].tolist() == [[1]]
+    with pytest.raises(ValueError, match="the same number of columns in both"):
+        index.search(query, 1, rescore=Rescore([0.2, 0.2], [[1, 2]]))
+    with pytest.raises(ValueError, match="give real numbers"):
+        index.search(query, 1, rescore=Rescore([["a", "b"]], [[1, 2]] * 3))

@@ -118,3 +118,54 @@ def test_too_many_pairs_are_refused(monkeypatch):
     monkeypatch.setattr(verified, "_MOST_PAIRS", 3)
     with pytest.raises(ValueError, match="use a stricter threshold"):
         verified_duplicates(np.zeros((4, 1), np.uint8), 8, np.ones((4, 2)), cosine=0.9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-300, 1e-42, 1e-24, 1.0, 1e7, 1e30, 1e200])
+@pytest.mark.parametrize("by_cosine", [True, False])
+def test_vectors_of_any_size_are_compared_exactly(scale, by_cosine, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 6))
+    X[60:] = X[:60] + 0.02 * rng.normal(size=(60, 6))
+    scale = 1e30 if dtype == np.float32 and scale > 1e30 else scale
+    scale = 1e-36 if dtype == np.float32 and scale < 1e-36 else scale
+    rows = (X * scale).astype(dtype)
+    unit = np.asarray(rows, np.float64) / scale
+    given = {"cosine": 0.999} if by_cosine else {"distance": 0.05 * scale}
+    expected = all_pairs(unit, 0.999 if by_cosine else 0.05, by_cosine=by_cosine)
+    found = verified_duplicates(pack(X > 0), 6, rows, radius=6, **given)
+    assert sorted(found.pairs.tolist()) == expected.tolist()
+    # The radius is chosen with the same comparison.
+    chosen = verified_duplicates(pack(X > 0), 6, rows, **given)
+    assert np.nanmax([step.found for step in chosen.curve], initial=0) in (0, 1)
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e7, 1e8, 1e12])
+def test_vectors_far_from_zero_are_compared_exactly(offset):
+    rng = np.random.default_rng(0)
+    X = np.round(64 * rng.normal(size=(300, 5))) / 64 + offset
+    X[150:] = X[:150]
+    X[150:, 0] += rng.choice([0.25, 0.5], 150)
+    expected = all_pairs(X - offset, 0.25, by_cosine=False)
+    assert len(expected) > 30
+    codes = pack(X - offset > 0)
+    found = verified_duplicates(codes, 5, X, distance=0.25, radius=5)
+    assert sorted(found.pairs.tolist()) == expected.tolist()
+    assert np.array_equal(found.values, np.linalg.norm((X[found.pairs[:, 0]] - X[found.pairs[:, 1]]), axis=1))
+    assert verified_duplicates(codes, 5, X, distance=0.25).curve[-1].found == 1
+
+
+def test_sizes_may_differ_between_rows():
+    X = np.array([[1e200, 0], [1e200, 1], [1e-200, 0], [1e-200, 1e-203], [0, 0], [3, 4], [3, 4]])
+    codes = np.zeros((7, 1), np.uint8)
+    by_cosine = verified_duplicates(codes, 2, X, cosine=0.999, radius=0).pairs.tolist()
+    assert by_cosine == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3], [5, 6]]
+    near = verified_duplicates(codes, 2, X, distance=1e-202, radius=0)
+    assert near.pairs.tolist() == [[2, 3], [5, 6]]
+    assert verified_duplicates(codes, 2, X, distance=0, radius=0).pairs.tolist() == [[5, 6]]
+
+
+@pytest.mark.parametrize("vectors", [np.ones((3, 2)) * 1j, np.array([["a", "b"]] * 3)])
+def test_vectors_that_are_not_real_numbers_are_refused(vectors):
+    with pytest.raises(ValueError, match="give real numbers"):
+        verified_duplicates(np.zeros((3, 1), np.uint8), 2, vectors, cosine=0.9)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manihash.checks import finite_block, positive_int, positive_number
+from manihash.checks import check_unmasked, finite_block, positive_int, positive_number
 from manihash.progress import advance
 from manihash.rows import rows_of, rows_to_fit
 from manihash.types import Floats, Ids, Mask
@@ -250,6 +250,7 @@ def _at_most(k: Any, n: int) -> int:
 
 
 def _labels(y: ArrayLike, name: str) -> NDArray[Any]:
+    check_unmasked(y, name)
     # A list becomes an array of objects: in an array of strings, None and -1 would become text.
     labels = np.asarray(y, None if hasattr(y, "dtype") else object)
     if labels.ndim != 1 or not len(labels):
@@ -289,6 +290,7 @@ def _name(label: Any) -> str:
 
 
 def _vectors(X: ArrayLike, name: str) -> Floats:
+    check_unmasked(X, name)
     array = np.asarray(X)
     if array.ndim != 2 or not array.size or array.dtype.kind not in "fiub":
         raise ValueError(

@@ -84,6 +84,7 @@ def parse_labels(y: Any, n: int) -> tuple[Ints, Ints]:
             "this method requires y to be passed, but the target y is None: call fit(X, y) with one label "
             "per row, or use an unsupervised method"
         )
+    checks.check_unmasked(y, "y")
     # A list becomes an array of objects: in an array of strings, NaN would become the string "nan".
     labels = np.asarray(y, None if hasattr(y, "dtype") else object)
     if labels.shape != (n,):

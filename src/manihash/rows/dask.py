@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.checks import extra
+from manihash.checks import check_unmasked, extra
 from manihash.progress import advance
 from manihash.rows import dask_client
 from manihash.rows.local import LocalRows, prepare
@@ -213,7 +213,11 @@ def _chunks(X: Any) -> list[Any]:
 
 def _computed(X: Any) -> NDArray[Any]:
     """The dask array as a numpy array."""
-    return np.concatenate([np.asarray(chunk) for chunk in _results(_chunks(X))])
+    chunks = list(_results(_chunks(X)))
+    starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
+    for start, chunk in zip(starts[:-1], chunks, strict=True):
+        check_unmasked(chunk, row_numbers=start + np.arange(len(chunk)))
+    return np.concatenate([np.asarray(chunk) for chunk in chunks])
 
 
 @contextmanager

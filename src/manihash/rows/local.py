@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from manihash.checks import check_unmasked
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.progress import advance
@@ -167,7 +168,7 @@ class LocalRows(Rows):
 
 def prepare(rows: Rows | Preparation, part: Any, row_numbers: Ints, out: Floats | None = None) -> Floats:
     """A part of X as read, dense or sparse (b, d), prepared as ``rows`` says, in ``out`` if given."""
-    part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+    part = _dense(part, row_numbers)[0]
     if rows.exact_until_shifted:
         block = numpy_backend.plain(part, np.float64)
     elif out is None:
@@ -226,7 +227,9 @@ def read_rows(X: Any, ordered: Ints) -> Any:
     while at < len(ordered):
         first = ordered[at]
         end = int(np.searchsorted(ordered, first + size))
-        taken[at:end] = np.asarray(X[first : ordered[end - 1] + 1])[ordered[at:end] - first]
+        part = X[first : ordered[end - 1] + 1]
+        check_unmasked(part, row_numbers=np.arange(first, first + len(part)))
+        taken[at:end] = np.asarray(part)[ordered[at:end] - first]
         at = end
     return taken
 
@@ -236,6 +239,8 @@ def _apply(f: Callable[[Floats], Result], read: Callable[[], Floats]) -> Result:
 
 
 def _dense(part: Any, row_numbers: Ints) -> tuple[Any, Ints]:
+    """A part of X as an array; a file or a dask array may give masked ones."""
+    check_unmasked(part, row_numbers=row_numbers)
     return part.toarray() if hasattr(part, "toarray") else np.asarray(part), row_numbers
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manihash.checks import check_unmasked
 from manihash.search.segments import Segment
 from manihash.search.string_ids import are_strings, check_strings, shown_id, string_array
 from manihash.types import Ids, Ints, Mask
@@ -91,6 +92,7 @@ def next_ids(next_id: int, n: int) -> Ids:
 
 def _as_array(ids: Any) -> NDArray[Any]:
     """Ids as an array, strings as objects; raise for a mixture of types, which numpy turns into strings."""
+    check_unmasked(ids, "ids")
     first = ids[0] if isinstance(ids, list | tuple) and ids else None
     array = np.array(ids, object) if isinstance(first, str) else np.asarray(ids)
     if array.dtype.kind in "US" and not hasattr(ids, "dtype"):

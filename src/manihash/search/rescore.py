@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manihash.checks import finite_block, positive_int
+from manihash.checks import check_unmasked, finite_block, not_numbers, positive_int
 from manihash.search.ids import check_ids
 from manihash.search.string_ids import are_strings, shown_id
 from manihash.types import Ids, Ints
@@ -31,7 +31,7 @@ class Rescore:
     ----------
     queries : array-like of shape (q, d)
         Original vectors of the queries.
-    vectors : ndarray of shape (n, d)
+    vectors : array-like of shape (n, d)
         Original vectors of the rows, in memory or memory-mapped.
     shortlist : int, default=None
         Smallest number of rows to rank per query; by default 10 times the number of answers. Buckets are
@@ -83,12 +83,15 @@ class Rescore:
         q : int
             Number of queries.
         """
-        Q, X = self.queries, self.vectors
-        if np.ndim(Q) != 2 or np.ndim(X) != 2 or len(Q) != q or Q.shape[1] != X.shape[1]:
+        Q, X = self._queries, self._vectors
+        if len(Q.shape) != 2 or len(X.shape) != 2 or len(Q) != q or Q.shape[1] != X.shape[1]:
             raise ValueError(
-                f"got {q} queries, Rescore.queries of shape {np.shape(Q)} and Rescore.vectors of shape "
-                f"{np.shape(X)}: expected one row per query, and the same number of columns in both"
+                f"got {q} queries, Rescore.queries of shape {tuple(Q.shape)} and Rescore.vectors of shape "
+                f"{tuple(X.shape)}: expected one row per query, and the same number of columns in both"
             )
+        for rows in (Q, X):
+            if rows.dtype.kind not in "fiub":
+                raise not_numbers(rows.dtype, "Rescore holds")
         finite_block(np.asarray(Q), name="the vectors of the queries")
 
     def best(self, shortlists: Iterable[ArrayLike], k: int) -> tuple[NDArray[Any], Ids]:
@@ -109,7 +112,7 @@ class Rescore:
         ids : ndarray of shape (q, k)
             Ids of the rows.
         """
-        q = len(self.queries)
+        q = len(self._queries)
         distances, found = np.empty((q, k), np.float64), np.empty((q, k), object)
         id_type: Any = np.int64
         for i, some in enumerate(shortlists):
@@ -122,20 +125,34 @@ class Rescore:
 
     def _distances(self, places: Ints, i: int) -> Iterator[NDArray[Any]]:
         """Distances of some rows to query i, block by block."""
-        query = np.asarray(self.queries[i], np.float64)
-        step = max(1, _VALUES // max(1, self.vectors.shape[1]))
+        query = np.asarray(self._queries[i], np.float64)
+        step = max(1, _VALUES // max(1, self._vectors.shape[1]))
         for start in range(0, len(places), step):
             some = places[start : start + step]
-            rows = np.asarray(self.vectors[some], np.float64)
+            part = self._vectors[some]
+            check_unmasked(part, "the vectors to rescore with", row_numbers=some)
+            rows = np.asarray(part, np.float64)
             finite_block(rows, row_numbers=some, name="the vectors to rescore with")
             yield np.sqrt(np.square(rows - query).sum(axis=1))
+
+    @cached_property
+    def _queries(self) -> Any:
+        """The vectors of the queries as an array."""
+        return _as_array(self.queries, "the vectors of the queries")
+
+    @cached_property
+    def _vectors(self) -> Any:
+        """The vectors of the rows: an array, or what is memory-mapped."""
+        return _as_array(self.vectors, "the vectors to rescore with")
 
     @cached_property
     def _row_of_id(self) -> dict[Any, int]:
         """The row of the vector of each id."""
         if isinstance(self.ids, dict):
             return self.ids
-        return {identity: row for row, identity in enumerate(check_ids(self.ids, len(self.vectors)).tolist())}
+        return {
+            identity: row for row, identity in enumerate(check_ids(self.ids, len(self._vectors)).tolist())
+        }
 
     def _rows_of(self, ids: Ids) -> Ints:
         """The rows of the vectors of ascending ids; raise if one has no vector."""
@@ -151,9 +168,15 @@ class Rescore:
             raise ValueError(
                 "the ids of the rows are strings: pass the ids of the vectors, Rescore(..., ids=...)"
             )
-        if len(ids) and not 0 <= ids[0] <= ids[-1] < len(self.vectors):
+        if len(ids) and not 0 <= ids[0] <= ids[-1] < len(self._vectors):
             raise ValueError(
-                f"found ids from {ids[0]} to {ids[-1]}, but Rescore.vectors has {len(self.vectors)} "
+                f"found ids from {ids[0]} to {ids[-1]}, but Rescore.vectors has {len(self._vectors)} "
                 "rows: row i must be the vector of id i"
             )
         return ids
+
+
+def _as_array(rows: Any, name: str) -> Any:
+    """Rows as given if they have a shape and a type, as files have; otherwise, such as lists, as an array."""
+    check_unmasked(rows, name)
+    return rows if hasattr(rows, "shape") and hasattr(rows, "dtype") else np.asarray(rows)

@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from manihash.checks import finite_block, positive_number
+from manihash.checks import check_unmasked, finite_block, not_numbers, positive_number
 from manihash.types import Floats, Ids, Mask
 
 # Values of original vectors read at once.
 _VALUES = 2**21
 # Rows are kept as float32 up to this many bytes; larger ones are read when they are compared.
 _KEPT_BYTES = 2**31
-# A value this close to the threshold is computed again in float64.
-_CLOSE = 1e-5
+# Pairs that are compared at once.
+_PAIRS = 2**20
+# Rows from which the mean and the scale of all rows are estimated.
+_SAMPLE = 512
+# Relative rounding error of float32, and the largest number that is rounded to zero.
+_ROUNDING, _UNDERFLOW = 2.0**-24, 2.0**-126
 
 
 @dataclass(frozen=True)
@@ -44,67 +48,143 @@ def threshold_of(cosine: Any, distance: Any) -> Threshold:
 
 
 class PairVerifier:
-    """Compares rows of X (n, d), in memory or memory-mapped, with each other. A zero row has cosine 0."""
+    """Compares rows of X (n, d), in memory or memory-mapped, with each other. A zero row has cosine 0.
+
+    Rows are kept in float32: of unit length for cosines, otherwise shifted to their mean and divided by a
+    power of two. What the error bounds of these copies do not decide is computed in float64 from X.
+    """
 
     def __init__(self, X: Any, threshold: Threshold) -> None:
+        if X.dtype.kind not in "fiub":
+            raise not_numbers(X.dtype, "the vectors to compare hold")
         self.threshold = threshold
         self._X = X
-        self._squares = np.empty(len(X))
-        kept = 4 * int(np.prod(X.shape)) <= _KEPT_BYTES
-        self._kept = np.empty(X.shape, np.float32) if kept else None
+        self._lengths = np.empty(len(X))  # of the rows that are kept
+        sample = _float64(X[np.unique(np.linspace(0, len(X) - 1, min(len(X), _SAMPLE)).astype(np.intp))])
+        largest = np.abs(sample[np.isfinite(sample)]).max(initial=0)
+        self._scale = _power_of_two(largest)
+        self._origin = (sample / self._scale).mean(axis=0)
+        self._kept = None
+        kept = np.empty(X.shape, np.float32) if 4 * int(np.prod(X.shape)) <= _KEPT_BYTES else None
         for rows, block in self._blocks():
-            self._squares[rows] = np.einsum("ij,ij->i", block, block, dtype=np.float64)
-            if self._kept is not None:
-                self._kept[rows] = block
+            self._lengths[rows] = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+            if kept is not None:
+                kept[rows] = block
+        self._kept = kept
 
     def verified(self, a: Ids, b: Ids) -> tuple[Mask, Floats]:
-        """Whether the rows a and b (p,) of each pair are duplicates, and their cosine or distance."""
+        """Whether the rows a and b (p,) of each pair are duplicates, and their cosine or distance.
+
+        Of pairs that are no duplicates, it is an estimate.
+        """
         values = np.empty(len(a))
         for some in _slices(len(a), max(1, _VALUES // self._X.shape[1])):
-            values[some] = self._values(self._rows(a[some]), self._rows(b[some]), a[some], b[some])
-        close = np.flatnonzero(
-            np.abs(values - self.threshold.value) <= _CLOSE * max(1.0, self.threshold.value)
-        )
-        for some in _slices(len(close), max(1, _VALUES // self._X.shape[1])):
-            i, j = a[close[some]], b[close[some]]
-            A, B = np.asarray(self._X[i], np.float64), np.asarray(self._X[j], np.float64)
-            values[close[some]] = self._values(A, B, i, j)
-        return self.threshold.holds(values), values
+            values[some] = self._estimates(a[some], b[some])
+        certain = np.abs(values - self._limit) > self._errors(a, b)  # false for NaN as well
+        again = np.flatnonzero(~certain | self._holds(values))
+        if not self.threshold.is_cosine:
+            values *= self._scale
+        for some in _slices(len(again), max(1, _VALUES // self._X.shape[1])):
+            i, j = a[again[some]], b[again[some]]
+            values[again[some]] = self._exact(_float64(self._X[i]), _float64(self._X[j]))
+        is_pair = np.zeros(len(a), bool)
+        is_pair[again] = self.threshold.holds(values[again])
+        return is_pair, values
 
     def duplicates_of(self, some: Ids) -> Iterator[tuple[Ids, Ids]]:
         """All duplicates of some rows among all rows, block by block: positions in ``some``, and rows."""
-        queries = self._rows(some)
+        queries, lengths = self._rows(some), self._lengths[some, None]
         for rows, block in self._blocks():
-            product = queries @ block.T.astype(queries.dtype, copy=False)
+            values = (queries @ block.T).astype(np.float64)
+            size = lengths + self._lengths[rows]
+            error = 2 * (block.shape[1] + 16) * _ROUNDING * size * size
             if self.threshold.is_cosine:
-                lengths = np.sqrt(np.outer(self._squares[some], self._squares[rows]))
-                values = product / np.where(lengths > 0, lengths, np.inf)
+                near = ~(values < self._limit - error)
             else:
-                squared = self._squares[some, None] + self._squares[rows] - 2 * product
-                values = np.sqrt(np.maximum(squared, 0))
-            query, row = np.nonzero(self.threshold.holds(values))
+                values *= -2
+                values += lengths**2 + self._lengths[rows] ** 2
+                near = ~(values > (self._limit + self._absolute(size)) ** 2 + error)
+            query, row = np.nonzero(near)
             row = row + rows.start
             other = some[query] != row
-            yield query[other], row[other]
+            query, row = query[other], row[other]
+            for part in _slices(len(query), _PAIRS):
+                is_pair, _ = self.verified(some[query[part]], row[part])
+                yield query[part][is_pair], row[part][is_pair]
 
-    def _values(self, A: Floats, B: Floats, a: Ids, b: Ids) -> Floats:
-        """Cosines or distances of the rows A and B (p, d), whose positions are a and b."""
-        if not self.threshold.is_cosine:
-            difference = A - B
-            return np.sqrt(np.einsum("ij,ij->i", difference, difference, dtype=np.float64))
-        lengths = np.sqrt(self._squares[a] * self._squares[b])
-        return np.asarray(np.einsum("ij,ij->i", A, B) / np.where(lengths > 0, lengths, np.inf))
+    @property
+    def _limit(self) -> float:
+        """The threshold in the unit of the rows that are kept."""
+        return self.threshold.value / (1 if self.threshold.is_cosine else self._scale)
+
+    def _holds(self, values: Floats) -> Mask:
+        return values >= self._limit if self.threshold.is_cosine else values <= self._limit
+
+    def _estimates(self, a: Ids, b: Ids) -> Floats:
+        """Cosines or distances of the kept rows a and b (p,)."""
+        A, B = self._rows(a), self._rows(b)
+        if self.threshold.is_cosine:
+            return np.einsum("ij,ij->i", A, B).astype(np.float64)
+        difference = np.subtract(A, B, out=A)
+        return np.sqrt(np.einsum("ij,ij->i", difference, difference, dtype=np.float64))
+
+    def _errors(self, a: Ids, b: Ids) -> Floats:
+        """Bounds (p,) on the errors of the estimates."""
+        d = self._X.shape[1]
+        size = self._lengths[a] + self._lengths[b]
+        return (d + 16) * _ROUNDING * size if self.threshold.is_cosine else self._absolute(size)
+
+    def _absolute(self, size: Floats) -> Floats:
+        """A bound on the error of distances between kept rows whose lengths add up to ``size``."""
+        # Rounding of both rows, of their difference, of the shift, and numbers that underflow.
+        shift = 2.0**-50 * float(np.abs(self._origin).max(initial=0)) * self._X.shape[1] ** 0.5
+        return 8 * _ROUNDING * size + shift + _UNDERFLOW * self._X.shape[1]
+
+    def _exact(self, A: Floats, B: Floats) -> Floats:
+        """Cosines or distances of the rows of A and B (p, d), float64; they may be very large or small."""
+        with np.errstate(over="ignore"):
+            if not self.threshold.is_cosine:
+                difference = A - B
+                scale = _power_of_two(np.abs(difference).max(axis=1))
+                difference /= scale[:, None]
+                return np.sqrt(np.einsum("ij,ij->i", difference, difference)) * scale
+            A, B = (rows / _power_of_two(np.abs(rows).max(axis=1))[:, None] for rows in (A, B))
+            squares = np.einsum("ij,ij->i", A, A) * np.einsum("ij,ij->i", B, B)
+            return np.einsum("ij,ij->i", A, B) / np.sqrt(np.where(squares > 0, squares, np.inf))
 
     def _rows(self, positions: Ids) -> Floats:
-        if self._kept is not None:
-            return self._kept[positions]
-        return np.asarray(self._X[positions], np.float32)
+        return self._kept[positions] if self._kept is not None else self._prepared(self._X[positions])
 
     def _blocks(self) -> Iterator[tuple[slice, Floats]]:
         for rows in _slices(len(self._X), max(1, _VALUES // self._X.shape[1])):
-            block = np.asarray(self._X[rows])
-            finite_block(block, rows.start, name="the vectors to compare")
-            yield rows, block.astype(np.float64 if block.dtype == np.float64 else np.float32)
+            if self._kept is not None:
+                yield rows, self._kept[rows]
+                continue
+            part = self._X[rows]
+            check_unmasked(part, "the vectors to compare")
+            finite_block(_float64(part), rows.start, name="the vectors to compare")
+            yield rows, self._prepared(part)
+
+    def _prepared(self, part: Any) -> Floats:
+        """Rows as they are kept, float32 (b, d); what overflows is decided in float64."""
+        rows = _float64(part)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            if not self.threshold.is_cosine:
+                return (rows / self._scale - self._origin).astype(np.float32)
+            rows = rows / _power_of_two(np.abs(rows).max(axis=1))[:, None]
+            length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+            return (rows / np.where(length > 0, length, 1)[:, None]).astype(np.float32)
+
+
+def _float64(rows: Any) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.asarray(rows, np.float64)
+
+
+def _power_of_two(values: Any) -> Any:
+    """The power of two next to each value, by which division is exact; 1 for zero and what is not finite."""
+    exponent = np.clip(np.frexp(values)[1], -1000, 1000)
+    return np.where(np.isfinite(values) & (np.asarray(values) > 0), np.ldexp(1.0, exponent), 1.0)
 
 
 def _slices(n: int, step: int) -> Iterator[slice]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manihash.checks import positive_int
+from manihash.checks import check_unmasked, positive_int
 from manihash.codes import check_codes
 from manihash.progress import advance
 from manihash.search.duplicates import Duplicates, connected, grouped
@@ -126,7 +126,8 @@ def verified_duplicates(
     """
     n_bits, threshold = positive_int(n_bits, "n_bits"), threshold_of(cosine, distance)
     given = check_codes(codes, n_bits)
-    X = vectors if hasattr(vectors, "shape") else np.asarray(vectors)
+    check_unmasked(vectors, "the vectors to compare")
+    X = vectors if hasattr(vectors, "dtype") else np.asarray(vectors)
     if len(X.shape) != 2 or len(X) != len(given) or not len(given):
         raise ValueError(
             f"got {len(given)} codes and vectors of shape {tuple(X.shape)}: expected one vector per code, "
