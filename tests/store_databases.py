@@ -12,12 +12,10 @@ import pytest
 
 from manihash.codes import hamming, pack
 
-DATABASES = [
-    "faiss",
-    pytest.param("lance", marks=pytest.mark.extra),
-    pytest.param("postgres", marks=pytest.mark.extra),
-    pytest.param("milvus", marks=pytest.mark.extra),
-]
+EXTRAS = ["duckdb", "parquet", "usearch", "lance", "postgres", "milvus", "clickhouse", "qdrant"]
+DATABASES = ["faiss", "sqlite", *(pytest.param(name, marks=pytest.mark.extra) for name in EXTRAS)]
+FILES = ("faiss", "parquet", "usearch")  # that each change rewrites
+WITH_FIRST = ["sqlite", "duckdb", "parquet", "postgres", "clickhouse", "qdrant"]  # stores with a first part
 
 
 _numbers = itertools.count()
@@ -45,7 +43,8 @@ def postgres_url():
 
 
 @functools.cache
-def milvus_folder():
+def shared_folder(database):
+    """The folder of a database that has one per process, or that starts slowly."""
     return temporary_folder()
 
 
@@ -55,7 +54,11 @@ def new_address(database, folder):
     if database == "postgres":
         return f"{postgres_url()}&table={name}"
     if database == "milvus":
-        return f"{milvus_folder() / 'shared.db'}?table={name}"
+        return f"milvus:{shared_folder('milvus') / 'shared.db'}?table={name}"
+    if database == "clickhouse":
+        return f"chdb:{shared_folder('chdb')}?table={name}"
+    if database == "qdrant":
+        return f"qdrant:{folder / name}"
     return str(folder / f"{name}.{database}")
 
 

@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 from command import invoke
-from store_databases import DATABASES, new_address, postgres_url, repeated_codes, scattered_ids
+from store_databases import DATABASES, FILES, new_address, postgres_url, repeated_codes, scattered_ids
 
 from manihash.stores import (
     StoreConnectionError,
@@ -19,7 +19,9 @@ from manihash.stores import (
 from manihash.stores.export import put_codes
 
 N = 1000
-BATCHED = [engine for engine in DATABASES if engine != "faiss"]
+BATCHED = [
+    engine for engine in DATABASES if (engine if isinstance(engine, str) else engine.values[0]) not in FILES
+]
 
 
 @pytest.fixture(params=DATABASES)
@@ -211,14 +213,14 @@ def test_no_row_is_lost_when_the_milvus_server_is_killed(tmp_path, at_row):
                 process.kill()
                 process.wait()
 
-    with create_store(f"{file}?timeout=5", 16) as store:
+    with create_store(f"milvus:{file}?timeout=5", 16) as store:
         at_row(600, kill)
         with pytest.raises(
             StoreConnectionError, match=r"Milvus does not respond: .*; 600 of 1,000 rows are in the store"
         ):
             export_codes(codes, store, batch=300)
     server_manager_instance.release_server(str(file))
-    with open_store(str(file)) as store:
+    with open_store(f"milvus:{file}") as store:
         assert export_codes(codes, store, batch=300).rows == N
         assert contains(store, codes, np.arange(N))
 

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from store_databases import milvus_folder, new_address
+from store_databases import new_address, shared_folder
 
 from manihash.stores import StoreConnectionError, StoreError, StoreNotFoundError, create_store, open_store
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.extra
 def client_of(address):
     from pymilvus import MilvusClient
 
-    return MilvusClient(address.partition("?")[0])
+    return MilvusClient(address.removeprefix("milvus:").partition("?")[0])
 
 
 def test_results_above_the_limit_of_milvus_are_complete(tmp_path):
@@ -96,6 +96,6 @@ def test_a_file_opened_by_another_process_is_rejected(tmp_path):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised inside milvus-lite
 def test_a_name_that_milvus_lite_rejects_gives_a_store_error():
     with pytest.raises(StoreError, match="reports an error"):
-        create_store(str(milvus_folder() / f"{'x' * 40}.db"), 8)
+        create_store(f"milvus:{shared_folder('milvus') / ('x' * 40)}.db", 8)
     with pytest.raises(StoreError, match="reports an error"):
-        create_store(f"{milvus_folder() / 'shared.db'}?table=no-such name", 8)
+        create_store(f"milvus:{shared_folder('milvus') / 'shared.db'}?table=no-such name", 8)

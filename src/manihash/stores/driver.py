@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -74,12 +75,24 @@ class StoreConnectionError(ConnectionError):
     """
 
 
+@dataclass(frozen=True)
+class RowFormat:
+    """What every row of a store holds: an id, a code of n_bits and, beside it, the first part of the code."""
+
+    n_bits: int
+    id_type: type = int
+    first_bits: int | None = None
+    """Number of bits of the first part, which has a column of its own; None for codes of one part."""
+
+
 class Driver(Protocol):
     """The operations of one database. `Store` has validated all arguments."""
 
     n_bits: int
     id_type: type
     """The type of all ids, int or str."""
+    first_bits: int | None
+    """Number of bits of the column of first parts; None if the store has no such column."""
     rewrites_on_add: bool
     """Whether each `add` rewrites the whole store: few large batches are then faster than many small ones."""
 
@@ -109,6 +122,27 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Close files and connections."""
+
+
+class FirstPartDriver(Driver, Protocol):
+    """The operations of a database with a column of first parts."""
+
+    def within_first(self, queries: Codes, radius: int) -> list[Matches]:
+        """Return all rows whose first part is within `radius` of a query's; queries are first parts."""
+
+
+def file_version(path: Path) -> tuple[int, ...]:
+    """Return numbers that change whenever the file is replaced."""
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        raise StoreNotFoundError(f"{path} was removed while it was open: create it again") from None
+    return state.st_ino, state.st_mtime_ns, state.st_size
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of the message of an error."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 @contextmanager

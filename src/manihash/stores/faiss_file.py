@@ -24,7 +24,7 @@ from manihash.files.locks import locked
 from manihash.search import HammingIndex
 from manihash.search.ids import check_ids, is_in
 from manihash.search.string_ids import StringIds, are_strings
-from manihash.stores.driver import Matches, StoreError, StoreNotFoundError, creating
+from manihash.stores.driver import Matches, StoreError, StoreNotFoundError, creating, file_version
 from manihash.types import Codes, Ids
 
 _FLAT, _ID_MAPS = b"IBxF", (b"IBMp", b"IBM2")
@@ -53,11 +53,12 @@ class FaissFile:
     """An index file: searched in memory, rewritten on each change."""
 
     rewrites_on_add = True
+    first_bits: int | None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._cached_index: HammingIndex | None = None
-        self._version = _version(path)
+        self._version = file_version(path)
         self._set_content(_read(path))
         self.n_bits, self.id_type = self._content.n_bits, self._content.id_type
 
@@ -141,12 +142,12 @@ class FaissFile:
     def _replace(self, codes: Codes, ids: Ids) -> None:
         content = _Content(self.n_bits, codes, ids)
         _write(self._path, content)
-        self._version = _version(self._path)
+        self._version = file_version(self._path)
         self._set_content(content)
 
     def _refresh(self) -> None:
         """Read the file again if another handle has replaced it."""
-        version = _version(self._path)
+        version = file_version(self._path)
         if version == self._version:
             return
         content = _read(self._path)
@@ -162,15 +163,6 @@ class FaissFile:
         self._content = content
         self._order = np.argsort(content.ids)
         self._cached_index = None
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    """Return numbers that change whenever the file is replaced."""
-    try:
-        state = path.stat()
-    except FileNotFoundError:
-        raise StoreNotFoundError(f"{path} was removed while it was open: create it again") from None
-    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _write(path: Path, content: _Content) -> None:

@@ -7,7 +7,8 @@ _SECRET = re.compile(r"pass(word|wd|phrase)?$|pwd|secret|token|api_?key", re.IGN
 # The user and the password of an address: the password may contain any character, also unencoded ones.
 # pathlib writes one slash instead of two.
 _USER = re.compile(
-    r"^((?:[\w+.-]{2,}://?|(?:postgres(?:ql)?|milvus(?:\+https)?):)[^:@/?#]*):(.*)@", re.DOTALL
+    r"^((?:[\w+.-]{2,}://?|(?:postgres(?:ql)?|(?:milvus|clickhouse|qdrant)(?:\+https)?):)[^:@/?#]*):(.*)@",
+    re.DOTALL,
 )
 _OPTION = re.compile(r"([^?&;#\s=]+)(\s*=\s*)('[^']*'|[^&;#\s]*)")
 

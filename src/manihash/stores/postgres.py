@@ -1,10 +1,10 @@
 """PostgreSQL with pgvector: a column bit(n) and its Hamming distance ``<~>``.
 
-Values are sent as parameters and names as quoted identifiers; no statement is built from text. A search scans
-the table and is exact, even if the table has an HNSW index; ``index=hnsw`` in the address uses the index.
+Values are sent as parameters and names as quoted identifiers. A search scans the table and is exact, even if
+the table has an HNSW index; ``index=hnsw`` in the address uses the index.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,13 +12,14 @@ from manihash.checks import extra
 from manihash.codes import from_pgvector, to_pgvector
 from manihash.stores.driver import (
     Matches,
+    RowFormat,
     StoreConnectionError,
     StoreError,
     StoreExistsError,
     StoreNotFoundError,
-    id_array,
-    sorted_matches,
+    first_line,
 )
+from manihash.stores.sql import SqlTable, plain_values
 from manihash.types import Codes, Ids
 
 _COLUMNS = """SELECT attname, format_type(atttypid, atttypmod), atttypmod FROM pg_attribute
@@ -27,20 +28,18 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})  
 _EF_SEARCH = (40, 1000)  # default and maximum of pgvector
 
 
-class PostgresTable:
-    """A table with the columns ``id``, bigint or text, and ``code bit(n)``.
+class PostgresTable(SqlTable):
+    """A table with the columns ``id``, bigint or text, and ``code bit(n)``; and ``first bit(m)``.
 
     The column of strings has the collation "C", which orders them by code points, as manihash does.
     """
 
-    rewrites_on_add = False
-
     def __init__(self, connection: Any, table: str, *, hnsw: bool) -> None:
         self._sql = extra("psycopg", "postgres").sql
         self._connection = connection
-        self._table = self._sql.Identifier(*table.split("."))
+        name = self._sql.Identifier(*table.split(".")).as_string(connection)
+        super().__init__(name, _format_of(connection, table, name))
         self._hnsw = hnsw
-        self.n_bits, self.id_type = self._layout_of(table)
 
     @classmethod
     def open(cls, address: str, table: str, *, hnsw: bool = False) -> "PostgresTable":
@@ -54,18 +53,19 @@ class PostgresTable:
 
     @classmethod
     def create(
-        cls, address: str, table: str, n_bits: int, id_type: type, *, hnsw: bool = False
+        cls, address: str, table: str, row_format: RowFormat, *, hnsw: bool = False
     ) -> "PostgresTable":
         """Create an empty table."""
         sql = extra("psycopg", "postgres").sql
         connection = _connect(address)
-        statement = sql.SQL("CREATE TABLE {} (id {} PRIMARY KEY, code bit({}) NOT NULL)")
-        kind = sql.SQL('text COLLATE "C"' if id_type is str else "bigint")
-        name = sql.Identifier(*table.split("."))
+        kind = 'text COLLATE "C"' if row_format.id_type is str else "bigint"
+        first = "" if row_format.first_bits is None else f", first bit({row_format.first_bits}) NOT NULL"
+        columns = f"id {kind} PRIMARY KEY, code bit({row_format.n_bits}) NOT NULL{first}"
         with _translated_errors(), _closed_on_error(connection):
+            name = sql.Identifier(*table.split(".")).as_string(connection)
             with connection.transaction():
                 connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-                connection.execute(statement.format(name, kind, sql.Literal(n_bits)))
+                connection.execute(f"CREATE TABLE {name} ({columns})")
                 created = cls(connection, table, hnsw=hnsw)
                 if hnsw:
                     created._create_index(table)
@@ -75,15 +75,44 @@ class PostgresTable:
     def writing(self) -> Iterator[None]:
         """Run a change in one transaction, in which other writers of the table wait; readers do not."""
         with _translated_errors(), self._connection.transaction():
-            self._connection.execute(self._statement("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))
+            self._connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
             yield
 
-    def add(self, codes: Codes, ids: Ids) -> None:
-        """Insert rows in one transaction."""
-        shown = (text.translate(_ESCAPES) for text in ids.tolist()) if self.id_type is str else ids.tolist()
-        lines = zip(shown, to_pgvector(codes, self.n_bits), strict=True)
-        text = "".join(f"{identity}\t{bits}\n" for identity, bits in lines)
-        statement = self._statement("COPY {table} (id, code) FROM STDIN")
+    def search(self, queries: Codes, k: int) -> list[Matches]:
+        """Return the k nearest of each query, found by a scan or by the HNSW index."""
+        if not self._hnsw:
+            return super().search(queries, k)
+        with _translated_errors():
+            found = [self._search_index(query, k) for query in to_pgvector(queries, self.n_bits)]
+        # If the graph finds fewer than k rows, a scan answers.
+        return [
+            matches if len(matches[1]) == k else super(PostgresTable, self).search(queries[i : i + 1], k)[0]
+            for i, matches in enumerate(found)
+        ]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Sequence[Any]]:
+        return {part: to_pgvector(codes, n_bits)}
+
+    def _packed(self, columns: Sequence[Any], n_bits: int) -> Codes:
+        return from_pgvector(columns[0], n_bits)
+
+    def _distance(self, part: str, n_bits: int) -> str:
+        # No index supports an order by the distance as an int, so that a search with it is exact.
+        return f"({part} <~> %s::bit({n_bits}))::int"
+
+    def _having(self, ids: Ids) -> tuple[str, Sequence[Any]]:
+        return "id = ANY(%s)", [ids.tolist()]
+
+    def _insert(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        ids, *parts = (plain_values(column) for column in columns.values())
+        shown = [text.translate(_ESCAPES) for text in ids] if self.id_type is str else ids
+        lines = zip(map(str, shown), *parts, strict=True)
+        text = "".join("\t".join(line) + "\n" for line in lines)
+        statement = f"COPY {self._table} ({', '.join(columns)}) FROM STDIN"
         with (
             _translated_errors(),
             self._connection.transaction(),
@@ -91,95 +120,51 @@ class PostgresTable:
         ):
             copy.write(text)
 
-    def search(self, queries: Codes, k: int) -> list[Matches]:
-        """Return the k nearest of each query, found by a scan or by the HNSW index."""
-        search = self._search_index if self._hnsw else self._scan
+    def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         with _translated_errors():
-            return [search(query, k) for query in to_pgvector(queries, self.n_bits)]
+            rows = self._connection.execute(statement, parameters or None).fetchall()
+        return list(zip(*rows, strict=True))
 
-    def within(self, queries: Codes, radius: int) -> list[Matches]:
-        """Return all codes within the radius of each query, found by a scan."""
-        statement = self._statement(
-            "SELECT code <~> %s::{bits}, id FROM {table} WHERE code <~> %s::{bits} <= %s"
-        )
+    def _run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         with _translated_errors():
-            return [
-                self._matches(statement, query, query, radius) for query in to_pgvector(queries, self.n_bits)
-            ]
-
-    def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
-        """Return rows by id."""
-        statement = self._statement("SELECT id, code::text FROM {table} WHERE id = ANY(%s)")
-        with _translated_errors():
-            rows = self._connection.execute(statement, [ids.tolist()]).fetchall()
-        return id_array([row[0] for row in rows]), from_pgvector([row[1] for row in rows], self.n_bits)
-
-    def delete(self, ids: Ids) -> None:
-        """Delete rows in one transaction."""
-        with _translated_errors():
-            self._connection.execute(
-                self._statement("DELETE FROM {table} WHERE id = ANY(%s)"), [ids.tolist()]
-            )
-
-    def count(self) -> int:
-        """Return the number of rows of the table."""
-        with _translated_errors():
-            return int(
-                self._connection.execute(self._statement("SELECT count(*) FROM {table}")).fetchone()[0]
-            )
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def _scan(self, query: str, k: int) -> Matches:
-        """Return the k nearest by a scan: no index supports an order by the distance as an int."""
-        text = "SELECT (code <~> %s::{bits})::int AS distance, id FROM {table} ORDER BY distance, id LIMIT %s"
-        return self._matches(self._statement(text), query, k)
+            self._connection.execute(statement, parameters)
 
     def _search_index(self, query: str, k: int) -> Matches:
-        """Return the k nearest by the HNSW index; if it finds fewer than k, by a scan."""
+        """Return the k nearest, or fewer, by the HNSW index."""
         default, maximum = _EF_SEARCH
-        statement = self._statement(
-            "SELECT code <~> %s::{bits}, id FROM {table} ORDER BY code <~> %s::{bits} LIMIT %s"
-        )
+        near = f"code <~> %s::bit({self.n_bits})"
         with self._connection.transaction():
             ef = str(min(max(k, default), maximum))
             self._connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", [ef])
-            matches = self._matches(statement, query, query, k)
-        return matches if len(matches[1]) == k else self._scan(query, k)
-
-    def _matches(self, statement: Any, *parameters: Any) -> Matches:
-        rows = self._connection.execute(statement, parameters).fetchall()
-        return sorted_matches([row[0] for row in rows], [row[1] for row in rows])
-
-    def _statement(self, text: str) -> Any:
-        bits = self._sql.SQL("bit({})").format(self._sql.Literal(self.n_bits))
-        return self._sql.SQL(text).format(table=self._table, bits=bits)
+            return self._matches(
+                f"SELECT {near}, id FROM {self._table} ORDER BY {near} LIMIT {k}", [query, query]
+            )
 
     def _create_index(self, table: str) -> None:
         """Create the index ``<table>_code_hnsw``; on a large table this is slow."""
-        name = self._sql.Identifier(f"{table.split('.')[-1]}_code_hnsw")
-        text = self._sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (code bit_hamming_ops)")
-        self._connection.execute(text.format(name, self._table))
+        name = self._sql.Identifier(f"{table.split('.')[-1]}_code_hnsw").as_string(self._connection)
+        self._connection.execute(
+            f"CREATE INDEX IF NOT EXISTS {name} ON {self._table} USING hnsw (code bit_hamming_ops)"
+        )
 
-    def _layout_of(self, table: str) -> tuple[int, type]:
-        """Return n from the type bit(n) of the column ``code``, and the type of the ids."""
-        quoted = self._table.as_string(self._connection)
-        columns = {name: rest for name, *rest in self._connection.execute(_COLUMNS, [quoted]).fetchall()}
-        if not columns:
-            raise StoreNotFoundError(
-                f"no table {table} in this database: create it, or name an existing one with ?table=NAME"
-            )
-        kind, bits = columns.get("code", ["", 0])
-        id_type = {"bigint": int, "text": str}.get(columns.get("id", [""])[0])
-        if id_type is None or not kind.startswith("bit("):
-            shown = ", ".join(f"{name} {rest[0]}" for name, rest in columns.items())
-            raise StoreError(
-                f"table {table} has the columns {shown}: expected id bigint or text, and code bit(n). "
-                "Name another one with ?table=NAME"
-            )
-        return int(bits), id_type
+
+def _format_of(connection: Any, table: str, name: str) -> RowFormat:
+    """Return n from the type bit(n) of the column ``code``, the type of the ids, and bits of ``first``."""
+    columns = {column: rest for column, *rest in connection.execute(_COLUMNS, [name]).fetchall()}
+    if not columns:
+        raise StoreNotFoundError(
+            f"no table {table} in this database: create it, or name an existing one with ?table=NAME"
+        )
+    kind, bits = columns.get("code", ["", 0])
+    id_type = {"bigint": int, "text": str}.get(columns.get("id", [""])[0])
+    if id_type is None or not kind.startswith("bit("):
+        shown = ", ".join(f"{column} {rest[0]}" for column, rest in columns.items())
+        raise StoreError(
+            f"table {table} has the columns {shown}: expected id bigint or text, and code bit(n). "
+            "Name another one with ?table=NAME"
+        )
+    first_kind, first_bits = columns.get("first", ["", 0])
+    return RowFormat(int(bits), id_type, int(first_bits) if first_kind.startswith("bit(") else None)
 
 
 def _connect(address: str) -> Any:
@@ -212,19 +197,15 @@ def _translated_errors() -> Iterator[None]:
         yield
     except psycopg.errors.DuplicateTable as error:
         raise StoreExistsError(
-            f"{_first_line(error)}: open it, or name another one with ?table=NAME"
+            f"{first_line(error)}: open it, or name another one with ?table=NAME"
         ) from error
     except psycopg.Error as error:
         if _is_connection_error(error, psycopg):
-            raise StoreConnectionError(f"PostgreSQL does not respond: {_first_line(error)}") from error
-        raise StoreError(f"PostgreSQL reports an error: {_first_line(error)}") from error
+            raise StoreConnectionError(f"PostgreSQL does not respond: {first_line(error)}") from error
+        raise StoreError(f"PostgreSQL reports an error: {first_line(error)}") from error
 
 
 def _is_connection_error(error: Any, psycopg: Any) -> bool:
     """Return whether the connection failed: no SQLSTATE, or class 08 (connection) or 57P (shutdown)."""
     lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     return lost and (error.sqlstate is None or error.sqlstate.startswith(("08", "57P")))
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -2,15 +2,16 @@
 
 import logging
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
+from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes
 from manihash.search.ids import check_ids, is_in
-from manihash.stores.driver import Driver, StoreError, listed_ids
+from manihash.stores.driver import Driver, FirstPartDriver, Matches, StoreError, listed_ids
 from manihash.types import Codes, Ids, Mask
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,8 @@ class Store:
     closes itself at the end of the block.
 
     Several processes may change one store at the same time: their changes are made one after another, except
-    in Milvus, which needs one writer at a time. Readers see the changes of others. Open one store per thread.
+    in Milvus, ClickHouse and Qdrant, which need one writer at a time. A DuckDB file is open in one process at
+    a time. Readers see the changes of others. Open one store per thread.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ class Store:
         Number of bits of a code.
     id_type : type
         The type of all ids: int, or str for ids such as file names.
+    first_bits : int or None
+        Number of bits of the first part of codes, which has a column of its own; None without that column.
 
     See Also
     --------
@@ -67,6 +71,7 @@ class Store:
         self._driver = driver
         self.url = url
         self.n_bits, self.id_type = driver.n_bits, driver.id_type
+        self.first_bits = driver.first_bits
         self._id_dtype: Any = object if self.id_type is str else np.int64
 
     @property
@@ -227,7 +232,9 @@ class Store:
             distances[i], ids[i] = distance[:k], number[:k]
         return distances, ids
 
-    def within(self, queries: ArrayLike, radius: int) -> tuple[Ids, NDArray[np.int32], Ids]:
+    def within(
+        self, queries: ArrayLike, radius: int, *, part: str | None = None
+    ) -> tuple[Ids, NDArray[np.int32], Ids]:
         """Find all codes within a Hamming radius of each query.
 
         Parameters
@@ -236,6 +243,9 @@ class Store:
             Packed codes.
         radius : int
             Largest distance, in bits.
+        part : {"first"} or None, default=None
+            The radius and the distances are those of the first part of the codes, if the store has a column
+            for it (`first_bits`); None for all bits.
 
         Returns
         -------
@@ -247,7 +257,8 @@ class Store:
             The ids at these distances.
         """
         radius = min(positive_int(radius, "radius", least=0), self.n_bits)
-        matches = self._driver.within(self._checked_codes(queries, "queries"), radius)
+        rows = self._checked_codes(queries, "queries")
+        matches = self._driver.within(rows, radius) if part is None else self._first(rows, radius, part)
         lims = np.cumsum([0, *(len(ids) for _, ids in matches)], dtype=np.int64)
         columns = [np.concatenate([np.empty(0, np.int64), *(m[i] for m in matches)]) for i in (0, 1)]
         return lims, columns[0].astype(np.int32), columns[1].astype(self._id_dtype)
@@ -270,6 +281,18 @@ class Store:
 
     def _checked_codes(self, codes: ArrayLike, name: str) -> Codes:
         return np.ascontiguousarray(check_codes(codes, self.n_bits, name))
+
+    def _first(self, queries: Codes, radius: int, part: str) -> list[Matches]:
+        """Return the rows whose first part is within the radius of each query's."""
+        if part != "first":
+            raise ValueError(f"got part={part!r}: expected 'first', or None for all bits")
+        if self.first_bits is None:
+            raise StoreError(
+                f"{self.url} has no column for the first part of codes: create it with first_bits, in "
+                "DuckDB, SQLite, PostgreSQL, ClickHouse or Qdrant"
+            )
+        first = CodeLayout(self.n_bits, self.first_bits).first(queries)
+        return cast(FirstPartDriver, self._driver).within_first(first, min(radius, self.first_bits))
 
     def _fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return the stored ids among `ids`, in any order, with their codes (n, bytes)."""
