@@ -12,10 +12,17 @@ import pytest
 
 from manihash.codes import hamming, pack
 
-EXTRAS = ["duckdb", "parquet", "usearch", "lance", "postgres", "milvus", "clickhouse", "qdrant"]
-DATABASES = ["faiss", "sqlite", *(pytest.param(name, marks=pytest.mark.extra) for name in EXTRAS)]
-FILES = ("faiss", "parquet", "usearch")  # that each change rewrites
-WITH_FIRST = ["sqlite", "duckdb", "parquet", "postgres", "clickhouse", "qdrant"]  # stores with a first part
+
+def database_params(names):
+    """Databases as parameters of a test: all but two need an optional part of the package."""
+    without = ("faiss", "sqlite")
+    return [name if name in without else pytest.param(name, marks=pytest.mark.extra) for name in names]
+
+
+WITH_FIRST = ["sqlite", "duckdb", "parquet", "postgres", "clickhouse", "qdrant"]  # stores of first parts
+NAMES = ["faiss", "usearch", "lance", "milvus", *WITH_FIRST]
+REWRITTEN = ["faiss", "parquet", "usearch"]  # files that each change rewrites
+DATABASES = database_params(NAMES)
 
 
 _numbers = itertools.count()

@@ -51,6 +51,7 @@ NUMPY_ALONE |= {"hashers", "evaluation", "datasets", "search", "cli"}
 NOT_NUMPY = {"sklearn", "scipy", "threadpoolctl", "safetensors"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite", "onnx", "onnxruntime"}
+OPTIONAL |= {"duckdb", "apsw", "sqlite_vec", "clickhouse_connect", "chdb", "usearch", "qdrant_client"}
 # Imported by the files of web/, which are imported inside functions.
 WEB = {"starlette", "uvicorn", "orjson", "msgspec", "simdjson"}
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from store_databases import DATABASES, new_address, repeated_codes, scattered_ids
+from store_databases import DATABASES, WITH_FIRST, database_params, new_address, repeated_codes, scattered_ids
 
 from manihash import HammingIndex, create_store
 from manihash.codes import pack
@@ -29,6 +29,29 @@ def change(rng, store, index, n_bits):
         index.add(codes, ids)
 
 
+def drawn(rng, index, n_bits):
+    """Queries, random ones and codes of the index."""
+    random = pack(rng.random((QUERIES, n_bits)) < 0.5)
+    known = index.codes[rng.integers(len(index), size=QUERIES)]
+    return np.where(rng.random((QUERIES, 1)) < 0.5, random, known)
+
+
+@pytest.mark.parametrize("database", database_params(WITH_FIRST))
+def test_a_store_looks_up_by_the_first_part_as_the_index_does(database, tmp_path):
+    rng = np.random.default_rng(1)
+    n_bits, first_bits = 83, 21
+    codes, ids = repeated_codes(150, n_bits), scattered_ids(150)
+    index = HammingIndex(codes, n_bits, ids, first_bits=first_bits)
+    with create_store(new_address(database, tmp_path), n_bits=n_bits, first_bits=first_bits) as store:
+        store.add(codes, ids=ids)
+        for _ in range(-(-CASES // QUERIES)):
+            change(rng, store, index, n_bits)
+            queries, radius = drawn(rng, index, n_bits), int(rng.integers(0, first_bits // 2))
+            found = store.within(queries, radius, part="first")
+            for own, expected in zip(found, index.within(queries, radius, part="first"), strict=True):
+                np.testing.assert_array_equal(own, expected)
+
+
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_store_answers_as_the_index_does(database, tmp_path):
     rng = np.random.default_rng(0)
@@ -39,9 +62,7 @@ def test_a_store_answers_as_the_index_does(database, tmp_path):
         store.add(codes, ids=ids)
         for _ in range(-(-CASES // QUERIES)):
             change(rng, store, index, n_bits)
-            random = pack(rng.random((QUERIES, n_bits)) < 0.5)
-            known = index.codes[rng.integers(len(index), size=QUERIES)]
-            queries = np.where(rng.random((QUERIES, 1)) < 0.5, random, known)
+            queries = drawn(rng, index, n_bits)
             k, radius = int(rng.integers(1, 30)), int(rng.integers(0, n_bits // 2))
             for found, expected in zip(store.search(queries, k), index.search(queries, k), strict=True):
                 np.testing.assert_array_equal(found, expected)

@@ -104,7 +104,8 @@ def test_info_lists_recipes_and_optional_libraries() -> None:
 
     document = json.loads(run("info", "--json").stdout)
     assert list(document["recipes"]) == recipe_names()
-    databases = {"lancedb", "psycopg", "pymilvus"}
+    databases = {"lancedb", "psycopg", "pymilvus", "duckdb", "sqlite_vec", "clickhouse_connect", "usearch"}
+    databases |= {"qdrant_client"}
     others = {"faiss", "matplotlib", "h5py", "pyarrow", "dask", "torch", "onnx", "onnxruntime"}
     assert set(document["optional"]) == others | databases
     assert "imh-tsne" in run("info").stdout

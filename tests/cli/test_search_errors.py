@@ -147,7 +147,14 @@ def test_a_failed_index_keeps_the_old_file() -> None:
         ("postgres://me:secret@127.0.0.1:9/db?connect_timeout=5", "does not respond"),
         ("milvus://127.0.0.1:9?timeout=1", "does not respond"),
         ("none.lance", "no "),
-        ("none.db", "no milvus-lite file"),
+        ("none.db", "no SQLite file"),
+        ("milvus:none.db", "no milvus-lite file"),
+        ("none.duckdb", "no DuckDB file"),
+        ("none.parquet", "no Parquet file"),
+        ("none.usearch", "no usearch index file"),
+        ("qdrant:none", "no Qdrant folder"),
+        ("clickhouse://me:secret@127.0.0.1:9?timeout=1", "does not respond"),
+        ("qdrant://:secret@127.0.0.1:9?timeout=1", "does not respond"),
     ],
 )
 def test_a_store_that_is_down_or_missing_gives_one_message(store: str, expected: str) -> None:

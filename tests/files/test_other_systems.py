@@ -10,7 +10,7 @@ import pytest
 
 from manihash.cli._labels import read_labels
 from manihash.files.atomic import atomic_write
-from manihash.stores import addresses
+from manihash.stores import locations
 
 BARE_SYSTEM = """
 import os, signal, sys
@@ -61,14 +61,16 @@ def test_commands_need_nothing_that_only_posix_systems_have(folder):
         ("C:/data/codes.faiss", "FaissFile", r"C:\data\codes.faiss"),
         (r"D:\my data\codes.lance", "LanceTable", r"D:\my data\codes.lance"),
         (r"lance:D:\data", "LanceTable", r"D:\data\codes.lance"),
+        (r"C:\data\codes.db", "SQLiteTable", r"C:\data\codes.db"),
+        (r"duckdb:C:\data\codes", "DuckDBTable", r"C:\data\codes"),
         (r"\\server\share\codes.faiss", "FaissFile", r"\\server\share\codes.faiss"),
     ],
 )
 def test_a_path_with_a_drive_is_the_address_of_a_file(url, opened, path, monkeypatch):
     asked = []
-    monkeypatch.setattr(addresses, "Path", PureWindowsPath)
-    monkeypatch.setattr(getattr(addresses, opened), "open", lambda where: asked.append(where))
-    addresses._location(url).open()
+    monkeypatch.setattr(locations, "Path", PureWindowsPath)
+    monkeypatch.setattr(getattr(locations, opened), "open", lambda where, *more: asked.append(where))
+    locations.location_of(url).open()
     assert asked == [PureWindowsPath(path)]
 
 

@@ -6,7 +6,16 @@ import logging
 import numpy as np
 import pytest
 from command import invoke
-from store_databases import DATABASES, FILES, new_address, postgres_url, repeated_codes, scattered_ids
+from store_databases import (
+    DATABASES,
+    NAMES,
+    REWRITTEN,
+    database_params,
+    new_address,
+    postgres_url,
+    repeated_codes,
+    scattered_ids,
+)
 
 from manihash.stores import (
     StoreConnectionError,
@@ -19,9 +28,7 @@ from manihash.stores import (
 from manihash.stores.export import put_codes
 
 N = 1000
-BATCHED = [
-    engine for engine in DATABASES if (engine if isinstance(engine, str) else engine.values[0]) not in FILES
-]
+BATCHED = database_params([name for name in NAMES if name not in REWRITTEN])
 
 
 @pytest.fixture(params=DATABASES)

@@ -27,7 +27,11 @@ _HINTS = (
     (r"\bperplexity\b", "--set", "--set embedding__perplexity=P sets the perplexity"),
     (r"\by is None\b", "--labels", "--labels FILE gives the labels of the vectors"),
     (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),
-    (r"no (FAISS|LanceDB|milvus-lite|collection|table)\b", None, "manihash export creates a store"),
+    (
+        r"no (FAISS|LanceDB|milvus-lite|DuckDB|Parquet|SQLite|usearch|Qdrant|collection|table)\b",
+        None,
+        "manihash export creates a store",
+    ),
     (r"special character in the user, the password", None, "quote the address in the shell: 'postgres://…'"),
     (r"\brecord_statistics\b", "--record", "manihash drift MODEL TRAINING_VECTORS --record adds them"),
     (r"hasher\.refit\b", None, "manihash refit MODEL VECTORS -o MODEL2 trains anew"),

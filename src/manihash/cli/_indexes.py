@@ -128,11 +128,25 @@ def open_index_of(
 def check_store(store: "Store", hasher: "Hasher") -> None:
     """Raise if a store holds codes of another length than the model's; say what it loses of two parts."""
     _check_bits(store.url, store.n_bits, hasher.n_bits_)
-    if hasattr(hasher, "first_bits_"):
-        text = (
-            "a store counts all bits of these codes of two parts alike; an index file ranks by the weighted "
+    first_bits = getattr(hasher, "first_bits_", None)
+    if store.first_bits not in (None, first_bits):
+        raise ValueError(
+            f"{store.url} has first parts of {store.first_bits} bits, but those of the model's codes have "
+            f"{first_bits}: use the model that made the codes"
         )
-        print_message("note", text + "distance, and its radius is that of the first part", "yellow")
+    if first_bits is not None:
+        print_message("note", what_a_store_loses("a store", has_first=store.first_bits is not None), "yellow")
+
+
+def what_a_store_loses(kind: str, *, has_first: bool) -> str:
+    """Return what a kind of store cannot do with codes of two parts."""
+    text = f"{kind} ranks codes of two parts by all bits alike, without the weight of the second part"
+    if has_first:
+        return f"{text}; --radius looks up by the first part, which has a column of its own"
+    return (
+        f"{text}, and has no column for the first part, so that --radius counts all bits, too. An index file "
+        "does both; DuckDB, SQLite, PostgreSQL, ClickHouse and Qdrant look up by the first part"
+    )
 
 
 def _check_bits(name: str, stored: int, n_bits: int) -> None:

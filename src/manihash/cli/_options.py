@@ -8,8 +8,9 @@ import typer
 INDEX_SUFFIX = ".mhx"
 VECTOR_FILES = "npy, npz, fvecs, bvecs, idx, HDF5, Parquet or CSV; FILE:KEY selects an array or a column"
 STORES = (
-    "codes.faiss, codes.lance, postgres://user@host/database?table=NAME, milvus://host:19530?table=NAME, "
-    "or codes.db for milvus-lite"
+    "codes.duckdb, codes.parquet, codes.db (SQLite), codes.faiss, codes.usearch, codes.lance, "
+    "postgres://user@host/database?table=NAME, clickhouse://host/database?table=NAME, "
+    "qdrant://host?table=NAME, milvus://host?table=NAME, or milvus:codes.db for milvus-lite"
 )
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by [bold]manihash fit[/].")]

@@ -1,12 +1,13 @@
 """manihash export: write codes to a database."""
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._output import key_values, print_json, print_result
+from manihash.cli._indexes import is_index, open_index, what_a_store_loses
+from manihash.cli._output import key_values, print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 def export(
     codes: Annotated[
-        str, typer.Argument(metavar="CODES", help="File of codes written by [bold]manihash encode[/].")
+        str,
+        typer.Argument(
+            metavar="CODES",
+            help="File of codes written by [bold]manihash encode[/], or index file.",
+        ),
     ],
     to: Annotated[
         str,
@@ -37,6 +42,15 @@ def export(
         ),
     ] = None,
     ids: _options.Ids = None,
+    first_bits: Annotated[
+        int | None,
+        typer.Option(
+            "--first-bits",
+            help="Length of the first part of codes of two parts (hybrid codes), which gets a column of its "
+            "own. An index file knows it.",
+            show_default=False,
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option("--batch", help="Number of rows per batch.")] = 10_000,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
@@ -50,6 +64,7 @@ def export(
 
     Examples:
 
+      manihash export codes.mhx --to codes.duckdb
       manihash export codes.npy --to codes.lance
       manihash export codes.npy --to photos.lance --ids names.txt
       manihash export codes.npy --bits 48 --to "postgres://me@host/db?table=codes"
@@ -62,11 +77,11 @@ def export(
     start = perf_counter()
     with progress_shown(quiet) as bar:
         bar.start("reading codes")
-        rows = _inputs.read_codes(codes)
-        numbers = None if ids is None else _read_ids(ids, rows)
-        with _store(to, bits, rows, numbers) as store:
+        read = _of_index if is_index(codes) else _of_codes
+        rows = read(codes, bits, ids, first_bits)
+        with _store(to, rows) as store:
             bar.start(f"exporting to {store.url}")
-            done = export_codes(rows, store, numbers, batch)
+            done = export_codes(rows.codes, store, rows.ids, batch)
     result = {
         "codes": codes,
         "store": store.url,
@@ -79,25 +94,55 @@ def export(
     print_json(result) if as_json else print_result(key_values(_as_text(result)))
 
 
-def _store(to: str, bits: int | None, codes: "NDArray[Any]", ids: "NDArray[Any] | None") -> "Store":
+class _Rows(NamedTuple):
+    """Codes to be exported; without bits, as many as an existing store has."""
+
+    codes: "NDArray[Any]"
+    bits: int | None
+    ids: "NDArray[Any] | None"
+    first_bits: int | None
+
+
+def _of_codes(path: str, bits: int | None, ids: str | None, first_bits: int | None) -> _Rows:
+    """Return the rows of a file of codes."""
+    from manihash.search.ids import check_ids
+
+    codes = _inputs.read_codes(path)
+    numbers = None if ids is None else check_ids(_inputs.read_ids(ids).reshape(-1), len(codes))
+    return _Rows(codes, bits, numbers, first_bits)
+
+
+def _of_index(path: str, bits: int | None, ids: str | None, first_bits: int | None) -> _Rows:
+    """Return the rows of an index file, which has its own ids and parts."""
+    if ids is not None:
+        raise ValueError(f"got --ids, but {path} has its own ids: omit --ids")
+    index = open_index(path, bits)
+    if first_bits not in (None, index.first_bits):
+        raise ValueError(
+            f"got --first-bits {first_bits}, but {path} has first_bits={index.first_bits}: omit --first-bits"
+        )
+    return _Rows(index.codes, index.n_bits, index.ids, index.first_bits)
+
+
+def _store(to: str, rows: _Rows) -> "Store":
     """Open the store, or create it if it does not exist; raise before that if the codes are invalid."""
     from manihash.codes import check_codes
     from manihash.stores import StoreNotFoundError, open_store
+    from manihash.stores.locations import location_of
 
-    id_type = str if ids is not None and ids.dtype == object else int
+    location, bits, first_bits = location_of(to), rows.bits, rows.first_bits
+    if first_bits is not None:
+        text = what_a_store_loses(location.kind, has_first=location.has_first)
+        print_message("note", text, "yellow")
+        first_bits = first_bits if location.has_first else None
+    id_type = str if rows.ids is not None and rows.ids.dtype == object else int
     if bits is None:
         try:
-            return open_store(to, id_type=id_type)
+            return open_store(to, id_type=id_type, first_bits=first_bits)
         except StoreNotFoundError:
-            bits = 8 * codes.shape[-1]
-    check_codes(codes, bits)
-    return open_store(to, bits, id_type=id_type)
-
-
-def _read_ids(path: str, codes: "NDArray[Any]") -> "NDArray[Any]":
-    from manihash.search.ids import check_ids
-
-    return check_ids(_inputs.read_ids(path).reshape(-1), len(codes))
+            bits = 8 * rows.codes.shape[-1]
+    check_codes(rows.codes, bits)
+    return open_store(to, bits, id_type=id_type, first_bits=first_bits)
 
 
 def _as_text(result: dict[str, Any]) -> dict[str, str]:

@@ -30,6 +30,11 @@ _OPTIONAL = {
     "lancedb": ("codes in LanceDB", "lancedb"),
     "psycopg": ("codes in PostgreSQL with pgvector", "postgres"),
     "pymilvus": ("codes in Milvus", "milvus"),
+    "duckdb": ("codes in DuckDB and Parquet files", "duckdb"),
+    "sqlite_vec": ("faster search of codes in SQLite", "sqlite"),
+    "clickhouse_connect": ("codes in ClickHouse", "clickhouse"),
+    "usearch": ("codes in index files of usearch", "usearch"),
+    "qdrant_client": ("codes in Qdrant", "qdrant"),
 }
 
 

@@ -158,7 +158,7 @@ def search(
             "bits": hasher.n_bits_,
             "codes": len(opened),
             **({"k": k or _DEFAULT_K} if radius is None else {"radius": radius}),
-            "ranked_by": (ranked_by := _ranked_by(request, hasher, store)),
+            "ranked_by": (ranked_by := _ranked_by(request, hasher, opened)),
         }
     answers = list(_by_query(lims, distances, found))
     if as_json:
@@ -167,11 +167,13 @@ def search(
         print_result(_table(answers, ranked_by))
 
 
-def _ranked_by(request: _Request, hasher: Any, store: str | None) -> str:
+def _ranked_by(request: _Request, hasher: Any, opened: "HammingIndex | Store") -> str:
     """Return the kind of the distances in the result; an index ranks codes of two parts by a weighted sum."""
-    if request.ranked_by != "hamming" or store is not None or not hasattr(hasher, "first_bits_"):
+    if request.ranked_by != "hamming" or opened.first_bits is None:
         return request.ranked_by
-    return "weighted hamming" if request.radius is None else "first-part hamming"
+    if request.radius is not None:
+        return "first-part hamming"
+    return "weighted hamming" if hasattr(opened, "weight") else "hamming"
 
 
 def _sources(files: list[str], store: str | None) -> tuple[str | None, str]:
@@ -241,7 +243,7 @@ def _search(
         values = hasher.embed(queries) if request.asymmetric else None
         distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
     elif request.radius is not None:
-        return opened.within(codes, request.radius)
+        return opened.within(codes, request.radius, part=None if opened.first_bits is None else "first")
     elif rescore is not None:
         distances, ids = search_rescored(opened, codes, k, rescore)
     else:

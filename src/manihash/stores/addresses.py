@@ -169,8 +169,8 @@ def _checked_format(
         CodeLayout(n_bits, first_bits)
         if not location.has_first:
             raise StoreError(
-                f"{shown}: {location.kind} has no column for the first part of codes: omit first_bits, or use "
-                "DuckDB, SQLite, PostgreSQL, ClickHouse or Qdrant"
+                f"{shown}: {location.kind} has no column for the first part of codes: omit first_bits, or "
+                "use DuckDB, SQLite, PostgreSQL, ClickHouse or Qdrant"
             )
     return RowFormat(n_bits, id_type, first_bits)
 

@@ -15,12 +15,12 @@ from manihash.stores.driver import (
     first_line,
     id_condition,
 )
-from manihash.stores.sql import WordTable, format_of_words, plain_values, record_of, word_names
+from manihash.stores.sql import Column, WordTable, format_of_words, plain_values, record_of, word_names
 from manihash.types import Ids
 
 _TYPES: dict[type, str] = {int: "Int64", str: "String"}
 _ID_TYPES = {name: kind for kind, name in _TYPES.items()}
-# Lists of ids make long statements. An insert returns when its rows are stored, and a delete when they are gone.
+# Lists of ids make long statements. An insert returns when its rows are stored.
 _SETTINGS = {"max_query_size": 2**28, "async_insert": 0}
 _COLUMNS = """SELECT name, type FROM system.columns
     WHERE database = currentDatabase() AND table = {name:String} ORDER BY position"""
@@ -77,7 +77,7 @@ class ClickHouseTable(WordTable):
     def _having(self, ids: Ids) -> tuple[str, Sequence[Any]]:
         return id_condition(ids, "id IN ({})", _literal), ()
 
-    def _insert(self, columns: Mapping[str, Sequence[Any]]) -> None:
+    def _insert(self, columns: Mapping[str, Column]) -> None:
         values = [plain_values(column) if name == "id" else column for name, column in columns.items()]
         with _translated_errors():
             self._client.insert(self._name, values, column_names=list(columns), column_oriented=True)

@@ -22,7 +22,7 @@ from manihash.stores.driver import (
     file_version,
     first_line,
 )
-from manihash.stores.sql import WordTable, format_of_words, quoted, record_of, word_names
+from manihash.stores.sql import Column, WordTable, format_of_words, quoted, record_of, word_names
 from manihash.types import Codes, Ids
 
 _TYPES: dict[type, str] = {int: "BIGINT", str: "VARCHAR"}
@@ -61,7 +61,7 @@ class _DuckDB(WordTable):
             self._connection.execute(statement, parameters)
 
     @contextmanager
-    def _given(self, columns: Mapping[str, Sequence[Any]]) -> Iterator[None]:
+    def _given(self, columns: Mapping[str, Column]) -> Iterator[None]:
         """Show rows to DuckDB as the table ``given``."""
         with _translated_errors():
             self._connection.register("given", {name: np.asarray(own) for name, own in columns.items()})
@@ -110,7 +110,7 @@ class DuckDBTable(_DuckDB):
         with _WRITER, _translated_errors(), _transaction(self._connection):
             yield
 
-    def _insert(self, columns: Mapping[str, Sequence[Any]]) -> None:
+    def _insert(self, columns: Mapping[str, Column]) -> None:
         names = ", ".join(columns)
         with self._given(columns):
             self._run(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM given")
@@ -158,12 +158,10 @@ class ParquetFile(_DuckDB):
         condition, parameters = self._having(ids)
         self._append(self._rows(codes, ids), f"WHERE NOT ({condition})", parameters)
 
-    def _insert(self, columns: Mapping[str, Sequence[Any]]) -> None:
+    def _insert(self, columns: Mapping[str, Column]) -> None:
         self._append(columns)
 
-    def _append(
-        self, columns: Mapping[str, Sequence[Any]], kept: str = "", parameters: Sequence[Any] = ()
-    ) -> None:
+    def _append(self, columns: Mapping[str, Column], kept: str = "", parameters: Sequence[Any] = ()) -> None:
         """Rewrite the file with its rows that are kept, and new ones."""
         names = ", ".join(columns)
         old = f"SELECT {names} FROM {self._table} {kept}"

@@ -31,6 +31,8 @@ from manihash.types import Codes, Ids
 
 _MAX_MATCHES = 16_384  # the limit of Milvus per query
 _MAX_INSERT_BYTES = 2**25  # half of the size limit of a message to Milvus
+# pymilvus pings every 10 s, and a server closes a connection without requests that pings so often.
+_PINGS = {"grpc.keepalive_time_ms": 330_000}
 _CONNECT_FAILED = 2  # error code in a MilvusException
 
 
@@ -191,7 +193,7 @@ def _connect(address: dict[str, str], timeout: float) -> Any:
         extra("milvus_lite", "milvus-lite")
     pymilvus = extra("pymilvus", "milvus")
     with _translated_errors():
-        return pymilvus.MilvusClient(**address, timeout=timeout)
+        return pymilvus.MilvusClient(**address, timeout=timeout, grpc_options=_PINGS)
 
 
 @contextmanager

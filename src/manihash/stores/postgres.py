@@ -19,7 +19,7 @@ from manihash.stores.driver import (
     StoreNotFoundError,
     first_line,
 )
-from manihash.stores.sql import SqlTable, plain_values
+from manihash.stores.sql import Column, SqlTable, plain_values
 from manihash.types import Codes, Ids
 
 _COLUMNS = """SELECT attname, format_type(atttypid, atttypmod), atttypmod FROM pg_attribute
@@ -94,7 +94,7 @@ class PostgresTable(SqlTable):
         """Close the connection."""
         self._connection.close()
 
-    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Sequence[Any]]:
+    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Column]:
         return {part: to_pgvector(codes, n_bits)}
 
     def _packed(self, columns: Sequence[Any], n_bits: int) -> Codes:
@@ -107,7 +107,7 @@ class PostgresTable(SqlTable):
     def _having(self, ids: Ids) -> tuple[str, Sequence[Any]]:
         return "id = ANY(%s)", [ids.tolist()]
 
-    def _insert(self, columns: Mapping[str, Sequence[Any]]) -> None:
+    def _insert(self, columns: Mapping[str, Column]) -> None:
         ids, *parts = (plain_values(column) for column in columns.values())
         shown = [text.translate(_ESCAPES) for text in ids] if self.id_type is str else ids
         lines = zip(map(str, shown), *parts, strict=True)

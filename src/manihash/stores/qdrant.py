@@ -101,12 +101,11 @@ class QdrantCollection:
     def search(self, queries: Codes, k: int) -> list[Matches]:
         """Return the k nearest of each query, exactly, or by the HNSW graph of a server."""
         find = partial(self._find, "code", self.n_bits)
+        near = partial(self._near, "code", self.n_bits)
         if self._hnsw:
             return [find(query, k) for query in _vectors(queries, self.n_bits)]
         return [
-            nearest_with_ties(
-                k, partial(find, query), lambda radius, q=query: self._near("code", self.n_bits, q, radius)
-            )
+            nearest_with_ties(k, partial(find, query), partial(near, query))
             for query in _vectors(queries, self.n_bits)
         ]
 

@@ -18,6 +18,8 @@ from manihash.codes import n_bytes
 from manihash.stores.driver import Matches, RowFormat, StoreError, id_array, sorted_matches
 from manihash.types import Codes, Ids
 
+Column = Sequence[Any] | NDArray[Any]
+
 _WORD_BITS = 64
 _RECORD = re.compile(r"manihash n_bits=(\d+)(?: first_bits=(\d+))?")
 
@@ -33,7 +35,7 @@ class SqlTable(ABC):
         self.first_bits = row_format.first_bits
 
     @abstractmethod
-    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Sequence[Any]]:
+    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Column]:
         """The columns of a part ("code" or "first") of codes (n, b), as values of the database."""
 
     @abstractmethod
@@ -49,7 +51,7 @@ class SqlTable(ABC):
         """The condition that selects ids, and its parameters."""
 
     @abstractmethod
-    def _insert(self, columns: Mapping[str, Sequence[Any]]) -> None:
+    def _insert(self, columns: Mapping[str, Column]) -> None:
         """Insert rows, given by column."""
 
     @abstractmethod
@@ -101,9 +103,9 @@ class SqlTable(ABC):
         """The columns of a part of n_bits."""
         return [part]
 
-    def _rows(self, codes: Codes, ids: Ids) -> dict[str, Sequence[Any]]:
+    def _rows(self, codes: Codes, ids: Ids) -> dict[str, Column]:
         """The columns of rows."""
-        columns = {"id": ids, **self._stored("code", codes, self.n_bits)}
+        columns: dict[str, Column] = {"id": ids, **self._stored("code", codes, self.n_bits)}
         if self.first_bits is None:
             return columns
         first = CodeLayout(self.n_bits, self.first_bits).first(codes)
@@ -132,7 +134,7 @@ class WordTable(SqlTable):
     def _names(self, part: str, n_bits: int) -> list[str]:
         return word_names(part, n_bits)
 
-    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Sequence[Any]]:
+    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Column]:
         padded = np.zeros((len(codes), 8 * n_words(n_bits)), np.uint8)
         padded[:, : codes.shape[1]] = codes
         words = np.ascontiguousarray(padded.view(">u8").astype(np.uint64).T)
@@ -183,7 +185,7 @@ def format_of_words(
     return RowFormat(n_bits, id_type, first_bits)
 
 
-def plain_values(column: Sequence[Any] | NDArray[Any]) -> list[Any]:
+def plain_values(column: Column) -> list[Any]:
     """The values of a column as objects of Python."""
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
 

@@ -28,7 +28,7 @@ from manihash.stores.driver import (
     StoreNotFoundError,
     first_line,
 )
-from manihash.stores.sql import SqlTable, plain_values, quoted, record_of, recorded_bits
+from manihash.stores.sql import Column, SqlTable, plain_values, quoted, record_of, recorded_bits
 from manihash.types import Codes, Ids
 
 _TYPES: dict[type, str] = {int: "INTEGER", str: "TEXT"}
@@ -81,7 +81,7 @@ class SQLiteTable(SqlTable):
         """Close the connection."""
         self._connection.close()
 
-    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Sequence[Any]]:
+    def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Column]:
         return {part: [row.tobytes() for row in codes]}
 
     def _packed(self, columns: Sequence[Any], n_bits: int) -> Codes:
@@ -93,7 +93,7 @@ class SQLiteTable(SqlTable):
     def _having(self, ids: Ids) -> tuple[str, Sequence[Any]]:
         return "id IN (SELECT value FROM json_each(?))", [json.dumps(ids.tolist())]
 
-    def _insert(self, columns: Mapping[str, Sequence[Any]]) -> None:
+    def _insert(self, columns: Mapping[str, Column]) -> None:
         marks = ", ".join("?" * len(columns))
         statement = f"INSERT INTO {self._table} ({', '.join(columns)}) VALUES ({marks})"
         with _translated_errors():
@@ -159,7 +159,7 @@ def _load_extension(connection: Any) -> bool:
     """Load sqlite-vec, and return whether that was possible."""
     if not find_spec("sqlite_vec") or not hasattr(connection, "enable_load_extension"):
         return False
-    with suppress(_database_errors()):
+    with suppress(*_database_errors()):
         connection.enable_load_extension(True)
         connection.load_extension(import_module("sqlite_vec").loadable_path())
         connection.enable_load_extension(False)
@@ -213,7 +213,7 @@ def _transaction(connection: Any) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with suppress(_database_errors()):  # a full disk has ended the transaction already
+        with suppress(*_database_errors()):  # a full disk has ended the transaction already
             connection.execute("ROLLBACK")
         raise
 
