@@ -39,6 +39,32 @@ def run_limited(folder, args, file_limit):
     return _run(folder, args, None, file_limit)
 
 
+def stored_codes(folder, address, n):
+    """The codes of rows 0 to n of a store, read by a process of its own; None if there are other rows."""
+    receive, send = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_read, args=(str(folder), address, n, send))
+    process.start()
+    send.close()
+    try:
+        return receive.recv_bytes()
+    except EOFError:
+        return None
+    finally:
+        process.join()
+
+
+def _read(folder, address, n, send):
+    os.chdir(folder)
+    import numpy as np
+
+    from manihash import open_store
+
+    with open_store(address) as store:
+        if len(store) == n:
+            send.send_bytes(store.get(np.arange(n)).tobytes())
+    os._exit(0)  # an engine inside the process may have threads that do not end
+
+
 def _run(folder, args, seconds, file_limit):
     ready = CONTEXT.Event()
     process = CONTEXT.Process(target=_work, args=(str(folder), args, file_limit, ready))

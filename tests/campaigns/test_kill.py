@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from store_databases import database_params
 
 from manihash import HammingIndex, create_store, open_store, recipe
 
@@ -23,6 +24,14 @@ TARGETS = {
     "export": ["codes.faiss"],
     "update": ["imh2.mhash", "old.npy"],
     "update index and store": ["imh2.mhash", "old.mhx", "old.faiss"],
+}
+STORES = {
+    "sqlite": "{}.db",
+    "duckdb": "{}.duckdb",
+    "parquet": "{}.parquet",
+    "usearch": "{}.usearch",
+    "clickhouse": "chdb:{}",
+    "qdrant": "qdrant:{}",
 }
 UPDATE = ["update", "imh.mhash", "more.npy", "--vectors", "some.npy", "--max-changed=0.5", "-o", "imh2.mhash"]
 COMMANDS = {
@@ -109,6 +118,23 @@ def test_a_killed_command_leaves_the_old_state_or_the_new_one(states, tmp_path, 
     shutil.copytree(before, folder)
     killed_command.run_killed(folder, COMMANDS[name], rng.random() * 1.1 * seconds[name])
     check(folder, name, before, after)
+
+
+@pytest.mark.parametrize("database", database_params(STORES))
+def test_a_killed_export_is_completed_when_it_is_repeated(tmp_path, database):
+    """After a kill a store may hold a part of the batches; after the next command it holds all."""
+    codes = np.random.default_rng(0).integers(0, 256, (1500, 16), np.uint8)
+    np.save(tmp_path / "made.npy", codes)
+    args = ["export", "made.npy", "--first-bits=24", "--batch=100", "--to"]
+    start = time.monotonic()
+    assert killed_command.run_killed(tmp_path, [*args, STORES[database].format("whole")], None) == 0
+    seconds = time.monotonic() - start
+    for seed in range(FIRST, FIRST + max(3, KILLS // len(STORES))):
+        address = STORES[database].format(f"killed{seed}")
+        moment = np.random.default_rng(seed).random() * seconds
+        killed_command.run_killed(tmp_path, [*args, address], moment)
+        assert killed_command.run_killed(tmp_path, [*args, address], None) == 0, (seed, moment)
+        assert killed_command.stored_codes(tmp_path, address, len(codes)) == codes.tobytes(), (seed, moment)
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + KILLS // 2))

@@ -4,13 +4,14 @@ import multiprocessing
 
 import numpy as np
 import pytest
-from store_databases import DATABASES, new_address, repeated_codes
+from store_databases import DATABASES, database_params, new_address, repeated_codes
 
 from manihash.files import locks
 from manihash.stores import StoreError, StoreNotFoundError, create_store, export_codes, open_store
 
 N = 60
-FILES = ["faiss", pytest.param("lance", marks=pytest.mark.extra)]
+FILES = {"faiss": "a.faiss", "sqlite": "a.db", "lance": "a.lance", "usearch": "a.usearch"}
+FILES |= {"duckdb": "a.duckdb", "parquet": "a.parquet"}
 
 
 @pytest.fixture(params=DATABASES)
@@ -64,10 +65,10 @@ def _export(address, start, failed):
         raise
 
 
-@pytest.mark.parametrize("database", FILES)
+@pytest.mark.parametrize("database", database_params(FILES))
 @pytest.mark.parametrize("starts", [[0, N], [0, N // 2], [0, 0]])
 def test_processes_that_write_to_one_store_keep_all_rows_once(tmp_path, database, starts):
-    address, spawn = str(tmp_path / f"a.{database}"), multiprocessing.get_context("spawn")
+    address, spawn = str(tmp_path / FILES[database]), multiprocessing.get_context("spawn")
     failed = spawn.SimpleQueue()
     writers = [spawn.Process(target=_export, args=(address, start, failed)) for start in starts]
     for writer in writers:

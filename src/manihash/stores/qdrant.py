@@ -139,7 +139,9 @@ class QdrantCollection:
 
     def close(self) -> None:
         """Close the connection."""
-        _released(self._client, self._folder)
+        client, self._client = self._client, None
+        if client is not None:
+            _released(client, self._folder)
 
     def _upsert(self, codes: Codes, ids: Ids) -> None:
         vectors = {"code": _vectors(codes, self.n_bits)}
@@ -231,9 +233,7 @@ def _released(client: Any, folder: str | None) -> None:
     """Close a client, that of a folder with its last user."""
     if folder is not None:
         key = str(Path(folder).resolve())
-        users = _shared_folders.get(key)
-        if users is None or users[0] is not client:
-            return
+        users = _shared_folders[key]
         users[1] -= 1
         if users[1]:
             return

@@ -57,6 +57,7 @@ class SQLiteTable(SqlTable):
             raise StoreNotFoundError(f"no SQLite file at {path}: create it, or give the path of one")
         connection, fast = _connect(path)
         with _closed_on_error(connection), _translated_errors(path):
+            _refuse_milvus(connection, path)
             return cls(connection, table, _format_of(connection, path, table), fast=fast)
 
     @classmethod
@@ -67,6 +68,7 @@ class SQLiteTable(SqlTable):
         columns = f"id {_TYPES[row_format.id_type]} PRIMARY KEY NOT NULL, code BLOB NOT NULL{first}"
         looked_up = "first" if first else "code"
         with _closed_on_error(connection), _translated_errors(path), _transaction(connection):
+            _refuse_milvus(connection, path)
             connection.execute(f"CREATE TABLE {quoted(table)} ({columns} /* {record_of(row_format)} */)")
             connection.execute(f"CREATE INDEX {quoted(f'{table}_buckets')} ON {quoted(table)} ({looked_up})")
         return cls(connection, table, row_format, fast=fast)
@@ -176,7 +178,9 @@ def _format_of(connection: Any, path: Path, table: str) -> RowFormat:
     """The format of a table, from its columns and the statement that created it."""
     columns = dict(connection.execute("SELECT name, type FROM pragma_table_info(?)", [table]).fetchall())
     if not columns:
-        raise _no_table(connection, path, table)
+        raise StoreNotFoundError(
+            f"no table {table} in {path}: create it, or name an existing one with ?table=NAME"
+        )
     id_type = _ID_TYPES.get(columns.get("id", "").upper())
     if id_type is None or columns.get("code", "").upper() != "BLOB":
         shown = ", ".join(f"{name} {kind}" for name, kind in columns.items())
@@ -196,13 +200,10 @@ def _format_of(connection: Any, path: Path, table: str) -> RowFormat:
     return RowFormat(recorded[0], id_type, recorded[1])
 
 
-def _no_table(connection: Any, path: Path, table: str) -> StoreNotFoundError | StoreError:
-    """The error for a file without the table; it may be one of milvus-lite, which also ends in .db."""
+def _refuse_milvus(connection: Any, path: Path) -> None:
+    """Raise if a file is one of milvus-lite, which is a SQLite file and often ends in .db, too."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [_MILVUS_TABLE]).fetchall():
-        return StoreError(f"{path} is a file of milvus-lite: its address is milvus:{path}")
-    return StoreNotFoundError(
-        f"no table {table} in {path}: create it, or name an existing one with ?table=NAME"
-    )
+        raise StoreError(f"{path} is a file of milvus-lite: its address is milvus:{path}")
 
 
 @contextmanager

@@ -134,10 +134,11 @@ class UsearchFile:
         if self._names is not None:
             stored = [identity for identity in ids.tolist() if identity in self._names]
             return np.array([self._names[identity] for identity in stored], np.uint64), string_array(stored)
-        keys = _integer_keys(ids)
-        present = (
-            np.asarray(self._index.contains(keys), np.bool_) if len(self._index) else np.zeros(len(ids), bool)
-        )
+        keys, present = _integer_keys(ids), ids != _LOWEST
+        if len(self._index) and len(ids):
+            present &= np.asarray(self._index.contains(keys), np.bool_)
+        else:
+            present[:] = False
         return keys[present], ids[present]
 
     def _ids(self, keys: Keys) -> Ids:

@@ -1,0 +1,123 @@
+"""Stores with a column for the first part of codes: look-up by its radius, and what others say."""
+
+import json
+
+import numpy as np
+import pytest
+from command import invoke
+from store_databases import WITH_FIRST, database_params, new_address, repeated_codes, scattered_ids
+
+from manihash import HammingIndex, recipe
+from manihash.stores import StoreError, create_store, open_store
+from manihash.stores.export import put_codes
+
+
+@pytest.fixture(params=database_params(WITH_FIRST))
+def address(request, tmp_path):
+    return new_address(request.param, tmp_path)
+
+
+@pytest.mark.parametrize(("n_bits", "first_bits"), [(64, 24), (13, 3), (200, 70)])
+def test_a_look_up_by_the_first_part_is_that_of_an_index(address, n_bits, first_bits):
+    codes, ids = repeated_codes(300, n_bits), scattered_ids(300)
+    index = HammingIndex(codes, n_bits, ids, first_bits=first_bits)
+    with create_store(address, n_bits, first_bits=first_bits) as store:
+        store.add(codes, ids)
+    with open_store(address, n_bits, first_bits=first_bits) as store:
+        assert store.first_bits == first_bits
+        for radius in (0, 2, first_bits + 5):
+            found = store.within(codes[:5], radius, part="first")
+            expected = index.within(codes[:5], min(radius, first_bits), part="first")
+            for own, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(own, other)
+
+
+def test_the_first_part_follows_a_code_that_is_replaced(address):
+    codes = repeated_codes(20, 40)
+    with create_store(address, 40, first_bits=9) as store:
+        store.add(codes, np.arange(20))
+        put_codes(store, codes[10:] ^ 0xFF, np.arange(10, 20))
+        near = store.within(codes[10:] ^ 0xFF, 0, part="first")[2]
+        assert set(range(10, 20)) <= set(near.tolist())
+
+
+def test_a_store_with_another_first_part_is_refused(address):
+    create_store(address, 40, first_bits=9).close()
+    with pytest.raises(StoreError, match="has 9 bits of the first part of codes, got first_bits=8"):
+        open_store(address, 40, first_bits=8)
+    with open_store(address) as store, pytest.raises(ValueError, match="got part='second'"):
+        store.within(np.zeros((1, 5), np.uint8), 1, part="second")
+
+
+def test_a_store_without_first_parts_refuses_to_look_them_up(address):
+    with create_store(address, 40) as store:
+        assert store.first_bits is None
+        with pytest.raises(StoreError, match="has no column for the first part of codes: create it with"):
+            store.within(np.zeros((1, 5), np.uint8), 1, part="first")
+    with pytest.raises(StoreError, match="has no column for the first part of codes, got first_bits=9"):
+        open_store(address, 40, first_bits=9)
+
+
+def test_a_kind_of_store_without_first_parts_refuses_to_create_them(tmp_path):
+    with pytest.raises(StoreError, match="a FAISS file has no column for the first part of codes"):
+        create_store(str(tmp_path / "a.faiss"), 40, first_bits=9)
+    with pytest.raises(ValueError, match="leaves none of the 40 bits"):
+        create_store(str(tmp_path / "a.db"), 40, first_bits=40)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def hybrid(tmp_path, monkeypatch):
+    """A folder with a hybrid model, an index file of it and queries, as the current one."""
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(400, 24)).astype(np.float32)
+    hasher = recipe("imh-hybrid", n_bits=24, random_state=0).fit(X)
+    hasher.save("model.mhash")
+    index = HammingIndex(
+        hasher.encode(X), 24, np.arange(400) + 1000, first_bits=hasher.first_bits_, weight=hasher.weight_
+    )
+    index.save("items.mhx")
+    np.save("Q.npy", X[:5])
+    return hasher, index
+
+
+def test_the_command_exports_an_index_with_its_ids_and_first_parts(hybrid):
+    hasher, index = hybrid
+    done = invoke(["export", "items.mhx", "--to", "sqlite:items.db"])
+    assert done.exit_code == 0, done.output
+    assert "note: SQLite ranks codes of two parts by all bits alike" in " ".join(done.stderr.split())
+    with open_store("items.db") as store:
+        assert (store.n_bits, store.first_bits, store.count()) == (24, hasher.first_bits_, 400)
+        np.testing.assert_array_equal(store.get(index.ids), index.codes)
+    found = invoke(
+        ["search", "model.mhash", "Q.npy", "--store", "items.db", "--radius", "1", "--json", "--quiet"]
+    )
+    answers = json.loads(found.stdout)
+    lims, distances, ids = index.within(hasher.encode(np.load("Q.npy")), 1, part="first")
+    assert answers["ranked_by"] == "first-part hamming"
+    for i, answer in enumerate(answers["answers"]):
+        assert answer["ids"] == ids[lims[i] : lims[i + 1]].tolist()
+        assert answer["distances"] == distances[lims[i] : lims[i + 1]].tolist()
+
+
+def test_the_command_says_at_once_what_a_store_without_first_parts_cannot_do(hybrid):
+    done = invoke(["export", "items.mhx", "--to", "items.faiss"])
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stderr.split())
+    assert "a FAISS file ranks codes of two parts by all bits alike" in text
+    assert "has no column for the first part, so that --radius counts all bits" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ids", "ids.npy"], "items.mhx has its own ids: omit --ids"),
+        (["--first-bits", "3"], "omit --first-bits"),
+        (["--bits", "32"], "holds codes of 24 bits: omit --bits"),
+    ],
+)
+def test_options_that_contradict_an_index_are_refused(hybrid, options, message):
+    np.save("ids.npy", np.arange(400))
+    done = invoke(["export", "items.mhx", "--to", "items.db", *options])
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
