@@ -10,7 +10,9 @@ from manihash import (
     AGH,
     IMH,
     PCA,
+    SNE,
     TSNE,
+    ElasticEmbedding,
     InductiveEmbedding,
     ITQRotation,
     KMeansBase,
@@ -23,6 +25,11 @@ from manihash.base.graph import BaseGraph
 from manihash.codes import pack
 from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
+from manihash.compute.torch_pairs import ElasticLoss, GaussianLoss, RowGaussianLoss, StudentLoss
+from manihash.embeddings._exact import ExactLoss
+from manihash.embeddings.ee import ElasticEnergy
+from manihash.embeddings.sne import GaussianDivergence, RowGaussianDivergence
+from manihash.embeddings.tsne import StudentDivergence
 from manihash.rows import rows_of
 from manihash.rows.local import LocalRows
 from manihash.rows.torch import TorchRows
@@ -126,6 +133,55 @@ def test_tsne_of_a_tensor_is_as_good_and_keeps_neighbors(device, dof):
     Y = there.embedding_.cpu().numpy()
     near, kept = numpy_backend.k_nearest(X, X, 6)[1], numpy_backend.k_nearest(Y, Y, 11)[1]
     assert np.mean([np.isin(a, b).mean() for a, b in zip(near, kept, strict=True)]) > 0.6
+
+
+LOSSES = {
+    "t-SNE": (lambda P: StudentDivergence(P, 1.0), lambda P: StudentLoss(P, 1.0)),
+    "t-SNE, dof 3": (lambda P: StudentDivergence(P, 3.0), lambda P: StudentLoss(P, 3.0)),
+    "elastic embedding": (lambda P: ElasticEnergy(P, 5.0), lambda P: ElasticLoss(P, 5.0)),
+    "symmetric SNE": (GaussianDivergence, lambda P: GaussianLoss(P, 1.0)),
+    "SNE": (RowGaussianDivergence, RowGaussianLoss),
+}
+
+
+@device
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_of_a_tensor_has_the_value_and_the_gradient_of_numpy(device, name):
+    rng = np.random.default_rng(0)
+    P = rng.random((70, 70)) * (rng.random((70, 70)) < 0.5)
+    np.fill_diagonal(P, 0)
+    P = P / P.sum(axis=1, keepdims=True) / 70 if name == "SNE" else (P + P.T) / (2 * P.sum())
+    objective, loss_of = LOSSES[name]
+    there, here = loss_of(torch.as_tensor(P, device=device)), ExactLoss(objective(P), 70)
+    for Y in (rng.normal(size=(70, 5)), 1e-4 * rng.normal(size=(70, 5))):
+        T = torch.as_tensor(Y, device=device)
+        for exaggeration in (1.0, 4.0, 1.0):
+            expected = here.gradient(Y, exaggeration)
+            found = there.gradient(T, exaggeration).cpu().numpy()
+            np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+        assert there.value(T) == pytest.approx(here.value(Y), rel=1e-9)
+
+
+@device
+@pytest.mark.parametrize(
+    "embedding", [ElasticEmbedding(), SNE(), SNE(symmetric=True)], ids=["elastic", "sne", "symmetric-sne"]
+)
+def test_other_embeddings_of_a_tensor_are_as_good(device, embedding):
+    X = points(300)
+    options = {"n_components": 8, "random_state": 0, "n_iter": 300}
+    here = clone(embedding).set_params(**options).fit(X)
+    there = clone(embedding).set_params(**options).fit(torch.as_tensor(X, device=device))
+    assert there.embedding_.device.type == device
+    assert there.loss_ == pytest.approx(here.loss_, rel=0.05)
+
+
+@device
+def test_a_hasher_with_elastic_embedding_is_fitted_to_a_tensor(device):
+    X = points(1000)
+    hasher = IMH(8, KMeansBase(60), ElasticEmbedding(n_iter=100), random_state=0)
+    hasher.fit(torch.as_tensor(X, device=device))
+    assert isinstance(hasher.base_embedding_, np.ndarray)
+    assert share_off(hasher.encode(torch.as_tensor(X, device=device)), hasher.encode(X)) < 1e-4
 
 
 @device

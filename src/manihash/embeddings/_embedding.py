@@ -1,5 +1,7 @@
 """The contract of an embedding: points (m, d) in, coordinates (m, r) out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -121,6 +123,18 @@ class NeighborEmbedding(Embedding):
 
     def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
         raise TypeError(f"{type(self).__name__} does not implement _embed")
+
+
+@contextmanager
+def memory_of_pairs(B: Floats, name: str) -> Iterator[None]:
+    """Embed points B (m, d) by a loss over pairs; an error of full memory says how much it needs."""
+    try:
+        yield
+    except backend(B).out_of_memory() as error:
+        raise MemoryError(
+            f"{name} over all pairs of {len(B)} points needs about {20 * len(B) ** 2 / 2**30:.1f} GiB: "
+            "use a smaller base set"
+        ) from error
 
 
 def too_many(r: int, most: int, what: str) -> ValueError:

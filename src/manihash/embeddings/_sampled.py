@@ -28,6 +28,11 @@ _PIECE = 64  # points whose near pairs are computed together
 _CHUNK = 1_000  # rows per task; results do not depend on the number of threads
 
 
+def pace_of(m: int) -> float:
+    """Return the pace of a loss over all pairs of m points on a device: larger for many points."""
+    return max(1.0, m / PACE_POINTS)
+
+
 class Kernel(Protocol):
     """A method as a function of squared distances E of embedded points; E is inf for a point and itself."""
 

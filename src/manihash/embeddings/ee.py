@@ -1,15 +1,19 @@
 """Elastic embedding (Carreira-Perpiñán, 2010)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from manihash import checks
-from manihash.embeddings._descent import minimize
-from manihash.embeddings._embedding import NeighborEmbedding
+from manihash.compute import backend
+from manihash.compute import torch as torch_backend
+from manihash.compute.torch_pairs import ElasticLoss
+from manihash.embeddings._descent import Loss, minimize
+from manihash.embeddings._embedding import NeighborEmbedding, memory_of_pairs
 from manihash.embeddings._exact import ExactLoss
-from manihash.embeddings._sampled import SampledLoss, neighbor_loss
+from manihash.embeddings._sampled import SampledLoss, neighbor_loss, pace_of
 from manihash.embeddings.sne import GaussianKernel
 from manihash.types import Floats, Ints
 
@@ -67,6 +71,8 @@ class ElasticEmbedding(NeighborEmbedding):
     (60, 3)
     """
 
+    takes_tensors = True
+
     def __init__(
         self,
         n_components: int = 2,
@@ -90,13 +96,19 @@ class ElasticEmbedding(NeighborEmbedding):
         self.affinity = affinity
 
     def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
-        lam = checks.positive_number(self.lam, "lam")
-        sampled = partial(SampledLoss, ElasticKernel(lam, len(B)))
-        loss = neighbor_loss(
-            self, B, lambda P: ExactLoss(ElasticEnergy(P, lam), len(P)), sampled, affinities=affinities
-        )
-        Y, self.loss_ = minimize(self, loss, B, rate=50, name="elastic embedding", start=start)
+        lam, name = checks.positive_number(self.lam, "lam"), "elastic embedding"
+        exact: Callable[[Floats], Loss] = partial(_exact_loss, lam=lam)
+        sampled: Callable[..., Loss] | None = partial(SampledLoss, ElasticKernel(lam, len(B)))
+        if backend(B) is torch_backend:  # on a GPU all pairs are always used
+            exact, sampled = partial(ElasticLoss, lam=lam, pace=pace_of(len(B))), None
+        with memory_of_pairs(B, name):
+            loss = neighbor_loss(self, B, exact, sampled, affinities=affinities)
+            Y, self.loss_ = minimize(self, loss, B, rate=50, name=name, start=start)
         return Y
+
+
+def _exact_loss(P: Floats, lam: float) -> ExactLoss:
+    return ExactLoss(ElasticEnergy(P, lam), len(P))
 
 
 class ElasticEnergy:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
+from manihash.compute import backend
+from manihash.compute import torch as torch_backend
+from manihash.compute.torch_pairs import GaussianLoss, RowGaussianLoss
 from manihash.embeddings._descent import Loss, minimize
-from manihash.embeddings._embedding import NeighborEmbedding
+from manihash.embeddings._embedding import NeighborEmbedding, memory_of_pairs
 from manihash.embeddings._exact import ExactLoss, Objective, row_sums
-from manihash.embeddings._sampled import NearPairs, SampledLoss, SampledPoints, neighbor_loss
+from manihash.embeddings._sampled import NearPairs, SampledLoss, SampledPoints, neighbor_loss, pace_of
 from manihash.types import Floats, Ints
 
 
@@ -66,6 +69,8 @@ class SNE(NeighborEmbedding):
     (60, 3)
     """
 
+    takes_tensors = True
+
     def __init__(
         self,
         n_components: int = 2,
@@ -89,20 +94,25 @@ class SNE(NeighborEmbedding):
         self.affinity = affinity
 
     def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
-        objective: Callable[[Floats], Objective] = RowGaussianDivergence
-        sampled: Callable[..., Loss] = partial(RowSampledLoss, RowGaussianKernel())
-        if checks.flag(self.symmetric, "symmetric"):
-            objective, sampled = GaussianDivergence, partial(SampledLoss, GaussianKernel())
-        loss = neighbor_loss(
-            self,
-            B,
-            lambda P: ExactLoss(objective(P), len(P)),
-            sampled,
-            symmetric=self.symmetric,
-            affinities=affinities,
-        )
-        Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE", start=start)
+        exact, sampled = self._losses(B, checks.flag(self.symmetric, "symmetric"))
+        with memory_of_pairs(B, "SNE"):
+            loss = neighbor_loss(self, B, exact, sampled, symmetric=self.symmetric, affinities=affinities)
+            Y, self.loss_ = minimize(self, loss, B, rate=50, name="SNE", start=start)
         return Y
+
+    def _losses(
+        self, B: Floats, symmetric: bool
+    ) -> tuple[Callable[[Floats], Loss], Callable[..., Loss] | None]:
+        """Return the loss over all pairs, and over sampled pairs; on a GPU all pairs are always used."""
+        if backend(B) is torch_backend:
+            return partial(GaussianLoss if symmetric else RowGaussianLoss, pace=pace_of(len(B))), None
+        if symmetric:
+            return partial(_exact_loss, GaussianDivergence), partial(SampledLoss, GaussianKernel())
+        return partial(_exact_loss, RowGaussianDivergence), partial(RowSampledLoss, RowGaussianKernel())
+
+
+def _exact_loss(objective: Callable[[Floats], Objective], P: Floats) -> ExactLoss:
+    return ExactLoss(objective(P), len(P))
 
 
 class GaussianDivergence:

@@ -15,9 +15,9 @@ from manihash.base.affinity import separation
 from manihash.compute import backend, numpy_backend, torch_backend
 from manihash.compute.torch_pairs import StudentLoss
 from manihash.embeddings._descent import Loss, Schedule, minimize
-from manihash.embeddings._embedding import NeighborEmbedding
+from manihash.embeddings._embedding import NeighborEmbedding, memory_of_pairs
 from manihash.embeddings._exact import ExactLoss, row_sums
-from manihash.embeddings._sampled import PACE_POINTS, SampledLoss, neighbor_loss
+from manihash.embeddings._sampled import SampledLoss, neighbor_loss, pace_of
 from manihash.types import Floats, Ints
 
 
@@ -118,19 +118,14 @@ class TSNE(NeighborEmbedding):
         self.annealed = annealed
 
     def _embed(self, B: Floats, affinities: Any = None, start: Any = None) -> Floats:
-        dof, xp = checks.positive_number(self.dof, "dof"), backend(B)
-        exact, sampled = _LOSSES[xp]
-        try:
+        dof = checks.positive_number(self.dof, "dof")
+        exact, sampled = _LOSSES[backend(B)]
+        with memory_of_pairs(B, "t-SNE"):
             loss = neighbor_loss(
                 self, B, partial(exact, dof=dof), sampled and partial(sampled, dof), affinities=affinities
             )
             schedule = self._schedule(affinities)
             Y, self.loss_ = minimize(self, loss, B, rate=500, name="t-SNE", schedule=schedule, start=start)
-        except xp.out_of_memory() as error:
-            raise MemoryError(
-                f"t-SNE over all pairs of {len(B)} points needs about {20 * len(B) ** 2 / 2**30:.1f} GiB: "
-                "use a smaller base set"
-            ) from error
         return Y
 
     def _schedule(self, affinities: Any) -> Schedule:
@@ -226,7 +221,7 @@ def _exact_loss(P: Floats, dof: float) -> ExactLoss:
 
 
 def _tensor_loss(P: Any, dof: float) -> StudentLoss:
-    return StudentLoss(P, dof, pace=max(1.0, len(P) / PACE_POINTS))
+    return StudentLoss(P, dof, pace=pace_of(len(P)))
 
 
 def _sampled_loss(dof: float, P: sp.csr_array, s: int, seed: int) -> SampledLoss:
