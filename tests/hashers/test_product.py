@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -317,7 +318,9 @@ def test_a_quantizer_is_neither_updated_nor_refitted():
 def test_good_codes_give_no_warning_and_equal_codes_do():
     X = np.random.default_rng(0).normal(size=(3000, 32))
     X[:, 0] += 20 * np.random.default_rng(1).integers(8, size=3000)
-    ProductQuantizer(32, random_state=0).fit(X).encode(X)  # warnings are errors in these tests
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ProductQuantizer(32, random_state=0).fit(X).encode(X)
     poor = ProductQuantizer(2, bits_per_field=1, rotation=False, max_iter=1, random_state=0)
     with pytest.warns(CollapsedCodesWarning):
         poor.fit(X[:, ::-1]).encode(X[:, ::-1])

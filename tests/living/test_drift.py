@@ -16,6 +16,7 @@ from manihash import (
     Hybrid,
     KMeansBase,
     LargeBase,
+    ProductQuantizer,
     RandomBase,
     ReducedBase,
     load,
@@ -43,6 +44,8 @@ HASHERS = {
     "agh": AGH(8, base=KMeansBase(60), random_state=0),
     "itq": ITQ(8, random_state=0),
     "lsh": LSH(16, random_state=0),
+    "opq": ProductQuantizer(16, max_iter=5, random_state=0),
+    "pq": ProductQuantizer(12, bits_per_field=4, rotation=False, max_iter=5, random_state=0),
     "hybrid": Hybrid(IMH(8, KMeansBase(60), PCA()), ITQ(4), random_state=0),
 }
 
@@ -50,6 +53,13 @@ HASHERS = {
 @pytest.fixture(scope="module", params=HASHERS)
 def hasher(request):
     return HASHERS[request.param].fit(clusters(2000, 0))
+
+
+@pytest.mark.parametrize("name", ["itq", "lsh", "opq", "pq"])
+def test_rows_of_a_tensor_have_the_drift_of_an_array(name):
+    torch = pytest.importorskip("torch")
+    hasher, X = HASHERS[name].fit(clusters(2000, 0)), clusters(300, 7)
+    assert hasher.drift(torch.as_tensor(X)).p_value == pytest.approx(hasher.drift(X).p_value)
 
 
 def test_fresh_rows_rarely_raise_an_alarm(hasher):

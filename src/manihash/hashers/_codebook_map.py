@@ -172,13 +172,14 @@ class CodebookMap(DecidedMap):
         (b, d), dtype = block.rows.shape, block.rows.dtype
         typed, t = self._typed[dtype], block.scale[:, None]
         T = buffer("coordinates", (b, self.f, self.w + 1), dtype)
-        given = typed.directions is None
-        shifted = self._filled(block.rows) if given else split_product(block.rows, typed.directions)
+        if typed.directions is None:
+            shifted, of_product = self._filled(block.rows), sum_error(0, dtype)
+        else:
+            shifted, of_product = split_product(block.rows, typed.directions), split_error(d, dtype)
         shifted = shifted - t * typed.offset
         T[:, :, :-1], T[:, :, -1] = shifted.reshape(b, self.f, self.w), t
         # The scale of rows of unit length is a sum over d columns; otherwise it is 1.
         of_scale = sum_error(d if self.preparation.normalize else 0, dtype)
-        of_product = sum_error(0, dtype) if given else split_error(d, dtype)
         shift = block.length[:, None] * (of_product * self._spread)
         shift = shift + t * (of_scale * (self._offsets + self._longest))
         shift = shift + (np.reshape(block.error, (-1, 1)) + underflow_error(d, dtype)) * self._spread

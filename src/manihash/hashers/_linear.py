@@ -10,7 +10,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear_map import LinearMap
 from manihash.rows import Rows
-from manihash.rows.mapping import Result, RowMap
+from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
 from manihash.types import Floats
 
@@ -22,19 +22,18 @@ class LinearHasher(Hasher):
     projection_: Floats
     offset_: Floats
 
-    def _embed(self, X: Floats) -> Floats:
-        Y = numpy_backend.rowwise_product(X, self.projection_.T.astype(X.dtype, copy=False))
-        Y -= self.offset_.astype(X.dtype, copy=False)
-        return Y
-
-    def _map_tensor(self, X: Any, result: Result) -> Any:
-        """As ``RowEstimator._map_tensor``: one product."""
-        xp = backend(X)
-        Y = xp.product(X, xp.like(self.projection_.T, X)) - xp.like(self.offset_, X)
-        return Y if result == "values" else Y > 0 if result == "bits" else xp.pack(Y > 0)
+    def _embed(self, X: Any) -> Any:
+        return linear_values(X, self.projection_, self.offset_)
 
     def _make_map(self, preparation: Preparation) -> RowMap:
         return LinearMap(self.projection_, self.offset_, preparation)
+
+
+def linear_values(X: Any, P: Floats, b: Floats) -> Any:
+    """Pᵀx - b (n, r) of each row of a block X (n, d), an array or a tensor, for P (d, r) and b (r,)."""
+    xp = backend(X)
+    product = numpy_backend.rowwise_product if xp is numpy_backend else xp.product
+    return product(X, xp.like(P.T, X)) - xp.like(b, X)
 
 
 @dataclass(frozen=True)
