@@ -117,6 +117,9 @@ bench-seeds: setup ## measure how MAP varies between seeds, and between two kind
 bench-hybrid: setup ## measure weights of hybrid codes on nine data sets (needs MNIST, CIFAR-10 GIST, photo-sift1m; ten minutes)
 	$(BIN)/python benchmarks/hybrid.py
 
+bench-quantizers: setup ## compare PQ and OPQ with those of FAISS on five data sets (half an hour, most of it FAISS's OPQ)
+	$(BIN)/python benchmarks/quantizers.py
+
 bench-recipes: setup ## measure graph and hybrid codes, three seeds (needs MNIST, CIFAR-10 GIST, photo-sift1m; half an hour)
 	$(BIN)/python benchmarks/recipes.py
 

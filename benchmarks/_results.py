@@ -25,6 +25,7 @@ FOLDER = ROOT / "docs" / "results"
 
 CODES = ("base", "embeddings", "hashers/imh.py", "hashers/recipe_table.py", "induction.py", "rotation.py")
 HYBRIDS = (*CODES, "hashers/hybrid.py", "hashers/_hybrid_parts.py", "hashers/itq.py")
+QUANTIZERS = ("base/lloyd.py", "base/principal.py", "hashers/_codebooks.py", "hashers/product.py")
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
 
 
@@ -49,6 +50,7 @@ BENCHMARKS = {  # by the name of the file of results
     "living": Benchmark("make bench-living", (*CODES, "living", "hashers/_living.py")),
     "mnist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "onnx": Benchmark("make bench-onnx", ("export",)),
+    "quantizers": Benchmark("make bench-quantizers", QUANTIZERS),
     "recipes": Benchmark("make bench-recipes", HYBRIDS),
     "same-bits": Benchmark("make bench-same-bits", SPEED),
     "scale": Benchmark("make bench-scale", (*SPEED, "files/resumable.py", "cli/encode.py")),

@@ -42,6 +42,7 @@ def pieces() -> Iterator[Piece]:
 def _quality() -> Iterator[Piece]:
     from hybrid import CATALOG, OTHERS
     from quality import PARTS
+    from quantizers import SETS
     from recipes import FITS
     from seeds import ROWS
 
@@ -60,6 +61,8 @@ def _quality() -> Iterator[Piece]:
             yield Piece("recipes", f"{data}, {name}, {bits} bits, seed 2", program, 10)
     for data in (*CATALOG, *OTHERS):
         yield Piece("hybrid", f"{data}, seed 0", ("hybrid.py", "--data", data), 5)
+    for data in SETS:
+        yield Piece("quantizers", f"{data}, 16 bytes", ("quantizers.py", "--data", data), 10)
     for part in ("drift", "update", "refit"):
         yield Piece("living", f"{part}, imh-tsne-rotated", ("living.py", "--parts", part), 3)
     for part in ("drift", "update"):

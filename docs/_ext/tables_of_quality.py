@@ -178,6 +178,20 @@ def weights(read: Read) -> list[str]:
     return lines(head, rows)
 
 
+def quantizers(read: Read) -> list[str]:
+    """Relative reconstruction errors of product quantizers, ours and FAISS's."""
+    source = read("quantizers")
+    rows = []
+    for part in source.parts:
+        found = source[part]
+        cells = [f"{found[f'{method}, {library}']:.3f}" for method in ("pq", "opq") for library in _LIBRARIES]
+        rows.append([part, f"{found['columns']:,}", *cells])
+    return lines(["relative error", "columns", "`pq`", "FAISS PQ", "`opq`", "FAISS OPQ"], rows)
+
+
+_LIBRARIES = ("manihash", "faiss")
+
+
 def paper(read: Read, name: str) -> list[str]:
     """A table of the report of ``manihash paper``; the printed values of the paper in parentheses."""
     with (FOLDER / "paper" / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
