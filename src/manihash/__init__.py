@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from manihash.base.reduced import ReducedBase
     from manihash.base.reduced_neighbors import ReducedNeighbors
     from manihash.checks import BadRowsError
+    from manihash.code_layout import CodeLayout
     from manihash.codes import pack, unpack
     from manihash.compute.fused import gpu_precision
     from manihash.datasets import load_dataset
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from manihash.export.encoder import export_onnx
     from manihash.files.errors import DataFileError, MissingDataError, ModelFileError
     from manihash.files.formats import open_vectors
-    from manihash.files.model import load
     from manihash.hashers._hasher import Hasher
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from manihash.living.drift import Drift
     from manihash.living.refit import Refit
     from manihash.living.update import Update
+    from manihash.opening import load
     from manihash.rotation import ITQRotation
     from manihash.rows.torch import on_device
     from manihash.search import (
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         verified_duplicates,
     )
     from manihash.search.lsh_tables import LSHTables
+    from manihash.search.model_index import Index
     from manihash.search.tensor_index import TensorIndex
     from manihash.stores import (
         ExportResult,
@@ -102,7 +104,7 @@ _HOMES = {
     "Hybrid": "manihash.hashers.hybrid",
     "recipe": "manihash.hashers.recipes",
     "recipe_names": "manihash.hashers.recipes",
-    "load": "manihash.files.model",
+    "load": "manihash.opening",
     "LSH": "manihash.hashers.lsh",
     "PCAH": "manihash.hashers.pcah",
     "ITQ": "manihash.hashers.itq",
@@ -147,6 +149,8 @@ _HOMES = {
     "Isomap": "manihash.embeddings.isomap",
     "DiffusionMaps": "manihash.embeddings.diffusion",
     "PCA": "manihash.embeddings.pca",
+    "Index": "manihash.search.model_index",
+    "CodeLayout": "manihash.code_layout",
     "HammingIndex": "manihash.search",
     "DamagedIndexError": "manihash.search",
     "Duplicates": "manihash.search",

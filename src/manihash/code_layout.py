@@ -1,14 +1,19 @@
-"""Codes of two parts, and the weighted distance between them."""
+"""The layout of codes: their parts, the distance between codes, and the tables that rank them.
 
-from dataclasses import dataclass
+A code has one or two parts. A part is signs, compared by Hamming distance, or fields of a product quantizer,
+each of which is the number of a center. The first part, if it is signs, is the one that rows are looked up
+by.
+"""
+
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from manihash import checks
-from manihash.codes import hamming, n_bytes
+from manihash.codes import hamming, n_bytes, unpack
 from manihash.types import Codes, Floats, Ints
 
 # Copies of the parts have at most this many times the bits of a code, and fewer than 2^16.
@@ -17,55 +22,136 @@ _MOST_COPIED = 8
 _MOST_PAIRS = 2**22
 # Distances up to here are float32 numbers, too.
 _MOST_WEIGHT = 1e30
+# Values of queries and centers that are compared at once; codes whose bytes are looked up at once.
+_COMPARED, _CODES = 2**22, 2**16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CodeLayout:
-    """Codes of ``n_bits`` whose first ``first_bits`` bits are one part and whose other bits are another.
+    """The parts of codes of ``n_bits``, and the distance that ranks them.
 
-    The distance of two codes is d = d_first + weight * d_second in float64, with the Hamming distances of the
-    parts. A *level* is a whole number of at least 0 that has the order and the ties of the distances.
+    The first ``first_bits`` bits are signs. The others are signs, too, or the fields of a product quantizer
+    if there are ``codebooks``. The distance of two codes is
+
+        d = d_first + weight * scale * d_second,
+
+    with the Hamming distance of signs, and Σ_j |c_j - c'_j|² over the centers of fields. A query whose real
+    values are known is not rounded to a code: see ``tables``.
+
+    Parameters
+    ----------
+    n_bits : int
+        Length of a code.
+    first_bits : int, default=None
+        Length of the first part; ``n_bits`` (None, too) if a code is one part of signs, and 0 if it is one
+        part of fields.
+    weight : float, default=1.0
+        Weight of the second part, at least 0.
+    codebooks : ndarray of shape (f, c, w), default=None
+        The c centers of each of f fields of the second part, in w coordinates; None if it is signs.
+    scale : float, default=1.0
+        Factor that brings distances of the second part to the scale of the first.
     """
 
     n_bits: int
-    first_bits: int
-    weight: float = 0.5
+    first_bits: int = None  # type: ignore[assignment]
+    weight: float = 1.0
+    codebooks: NDArray[np.float32] | None = None
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.positive_int(self.first_bits, "first_bits")
-        if self.first_bits >= self.n_bits:
+        if self.first_bits is None:
+            object.__setattr__(self, "first_bits", self.n_bits)
+        least = 1 if self.codebooks is None else 0
+        if not least <= checks.positive_int(self.first_bits, "first_bits", least=0) <= self.n_bits:
             raise ValueError(
-                f"first_bits={self.first_bits} leaves none of the {self.n_bits} bits of a code for the "
-                f"second part: lower first_bits to {self.n_bits - 1}, or omit it if codes have one part"
+                f"first_bits={self.first_bits} is not a number of bits from {least} to the {self.n_bits} of "
+                "a code"
             )
-        if check_weight(self.weight) and self.copies is None and self._n_pairs > _MOST_PAIRS:
+        check_weight(self.weight)
+        check_weight(self.scale, "scale")
+        if self.codebooks is not None:
+            self._check_codebooks(self.codebooks)
+        elif self.has_two_parts and self.copies is None and self._n_pairs > _MOST_PAIRS:
             raise ValueError(
                 f"weight={self.weight} is not supported for parts of {self.first_bits} and "
                 f"{self.second_bits} bits: use a multiple of 1/4, or shorter codes"
             )
+
+    def _check_codebooks(self, codebooks: Any) -> None:
+        shape = np.shape(codebooks)
+        bits = int(shape[1] - 1).bit_length() if len(shape) == 3 else 0
+        if bits not in (1, 2, 4, 8) or shape[1] != 2**bits or shape[0] * bits != self.second_bits:
+            raise ValueError(
+                f"codebooks of shape {shape} do not fit a part of {self.second_bits} bits: expected f fields "
+                "of 256, 16, 4 or 2 centers whose numbers fill the part"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CodeLayout):
+            return NotImplemented
+        if (self.codebooks is None) != (other.codebooks is None):
+            return False
+        same = self.codebooks is None or np.array_equal(self.codebooks, other.codebooks)  # type: ignore[arg-type]
+        return same and self._numbers == other._numbers
+
+    def __hash__(self) -> int:
+        return hash(self._numbers)
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        # The weight of a second part that does not exist means nothing.
+        weights = (float(self.weight), float(self.scale)) if self.has_two_parts else ()
+        return (self.n_bits, self.first_bits, *weights)
 
     @property
     def second_bits(self) -> int:
         """Number of bits of the second part."""
         return self.n_bits - self.first_bits
 
-    @cached_property
-    def copies(self) -> tuple[int, int] | None:
-        """Numbers of copies (q, p) of the parts whose Hamming distance is q * d; None if they are too many.
-
-        This is weight = p / q, so that q d = q d_first + p d_second.
-        """
-        p, q = float(self.weight).as_integer_ratio()
-        bits = q * self.first_bits + p * self.second_bits
-        return (q, p) if bits <= min(_MOST_COPIED * self.n_bits, 2**16 - 1) else None
+    @property
+    def has_two_parts(self) -> bool:
+        """Whether codes have two parts."""
+        return 0 < self.first_bits < self.n_bits
 
     @property
-    def n_levels(self) -> int:
-        """Number of possible levels, from 0 on."""
-        if self.copies is None:
-            return len(self._values)
-        q, p = self.copies
-        return 1 + q * self.first_bits + p * self.second_bits
+    def is_hamming(self) -> bool:
+        """Whether the distance of codes is the Hamming distance of all bits."""
+        return self.first_bits == self.n_bits
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether codes have a part of fields, which only ``tables`` rank."""
+        return self.codebooks is not None
+
+    @property
+    def n_values(self) -> int:
+        """Number of real values of a row, as ``embed`` returns them."""
+        return self.first_bits + (self.second_bits if self.codebooks is None else self._n_coordinates)
+
+    @property
+    def _n_coordinates(self) -> int:
+        return 0 if self.codebooks is None else self.codebooks.shape[0] * self.codebooks.shape[2]
+
+    @property
+    def bits_per_field(self) -> int:
+        """Number of bits of a field; 0 without fields."""
+        return 0 if self.codebooks is None else int(self.codebooks.shape[1] - 1).bit_length()
+
+    def with_weight(self, weight: float) -> "CodeLayout":
+        """The same parts with another weight of the second one."""
+        return replace(self, weight=check_weight(weight))
+
+    def described(self) -> str:
+        """The parts in words."""
+        if self.is_hamming:
+            return f"{self.n_bits} signs"
+        if self.codebooks is None:
+            return f"{self.first_bits} + {self.second_bits} signs, weight {self.weight:g}"
+        fields = f"{len(self.codebooks)} fields of {self.bits_per_field} bits"
+        return f"{self.first_bits} signs + {fields}, weight {self.weight:g}" if self.first_bits else fields
+
+    # Codes
 
     def first(self, codes: Codes) -> Codes:
         """The first part of codes (n, b), packed: (n, ceil(first_bits / 8)); b may include padding."""
@@ -84,13 +170,69 @@ class CodeLayout:
         part[:, :-1] |= padded[:, 1:] >> np.uint8(8 - shift)
         return part[:, : n_bytes(self.second_bits)]
 
+    @property
+    def is_split(self) -> bool:
+        """Whether no byte holds bits of both parts, so that ``tables`` rank codes as they are."""
+        return self.codebooks is None or self.first_bits % 8 == 0
+
+    def split(self, codes: Codes) -> Codes:
+        """Codes (n, b) with each part in bytes of its own, in the order of ``tables``."""
+        return codes if self.is_split else np.hstack([self.first(codes), self.second(codes)])
+
+    def code_distances(self, queries: Codes, codes: Codes) -> NDArray[Any]:
+        """Numbers (q, n) with the order of the distances of queries (q, b) and codes (n, b)."""
+        if not self.has_fields:
+            return self.levels(queries, codes)
+        return table_distances(self.tables(self.values_of(queries)), self.split(codes))
+
+    def values_of(self, codes: Codes) -> Floats:
+        """Real values (n, v) that codes stand for: 1 and -1 for signs, centers for fields."""
+        bits = unpack(np.ascontiguousarray(codes[:, : n_bytes(self.n_bits)]), self.n_bits)
+        if self.codebooks is None:
+            return np.where(bits > 0, 1.0, -1.0)
+        labels = self._labels(bits[:, self.first_bits :])
+        centers = self.codebooks[np.arange(len(self.codebooks)), labels].reshape(
+            len(codes), self._n_coordinates
+        )
+        return np.hstack([np.where(bits[:, : self.first_bits] > 0, 1.0, -1.0), centers])
+
+    def _labels(self, bits: NDArray[Any]) -> Ints:
+        """Numbers (n, f) of the centers of fields with these bits (n, second_bits)."""
+        b = self.bits_per_field
+        powers = 2 ** np.arange(b - 1, -1, -1)
+        return np.asarray(bits.reshape(len(bits), self.second_bits // b, b) @ powers, np.int64)
+
+    # Distances of two codes by Hamming distances
+
+    @cached_property
+    def copies(self) -> tuple[int, int] | None:
+        """Numbers of copies (q, p) of two parts of signs whose Hamming distance is q * d; None if too many.
+
+        This is weight = p / q, so that q d = q d_first + p d_second.
+        """
+        p, q = float(self.weight).as_integer_ratio()
+        bits = q * self.first_bits + p * self.second_bits
+        return (q, p) if bits <= min(_MOST_COPIED * self.n_bits, 2**16 - 1) else None
+
+    @property
+    def n_levels(self) -> int:
+        """Number of possible levels, from 0 on; a level is a whole number with the order of distances."""
+        if self.is_hamming:
+            return self.n_bits + 1
+        if self.copies is None:
+            return len(self._values)
+        q, p = self.copies
+        return 1 + q * self.first_bits + p * self.second_bits
+
     def copied(self, codes: Codes) -> Codes:
         """The copies of the parts of codes (n, b) side by side, if ``copies`` is not None."""
         q, p = self.copies or (1, 1)
         return np.hstack([self.first(codes)] * q + [self.second(codes)] * p)
 
     def levels(self, queries: Codes, codes: Codes) -> NDArray[Any]:
-        """Levels (q, n) of queries (q, b) and codes (n, b)."""
+        """Levels (q, n) of queries (q, b) and codes (n, b) whose parts are signs."""
+        if self.is_hamming:
+            return hamming(queries, codes)
         if self.copies is not None:
             return hamming(self.copied(queries), self.copied(codes))
         pair = hamming(self.first(queries), self.first(codes)).astype(np.int32)
@@ -121,24 +263,112 @@ class CodeLayout:
     def _levels_of_pairs(self) -> NDArray[Any]:
         return self._pair_table[1]
 
+    # Distances of real values and codes
 
-def layout_of(n_bits: int, first_bits: int | None, weight: float) -> CodeLayout | None:
-    """The layout of codes of n_bits; None if ``first_bits`` is None, that is for codes of one part."""
-    if first_bits is not None:
-        return CodeLayout(n_bits, first_bits, weight)
-    check_weight(weight)
-    return None
+    def tables(self, values: ArrayLike, factors: tuple[float, float] | None = None) -> NDArray[np.float32]:
+        """Contribution of each value of each byte of a code to its distance from a query.
+
+        The distance of a query and a code is the sum of the entries for the bytes of ``split`` codes, in
+        their order, in float32. It is d_first + weight * scale * d_second, where the distance of a part of
+        signs is Σ_j w_j [bit_j ≠ (y_j > 0)] with w_j = min(|y_j|, rms) / rms for the root mean square rms of
+        the query's values in this part, and that of a part of fields is Σ_j |z_j - c_j|². If codes are one
+        part of signs, the weights w_j are not divided by rms.
+
+        Parameters
+        ----------
+        values : array-like of shape (q, n_values)
+            Real values of the queries, as ``embed`` returns them.
+        factors : tuple of two floats, default=None
+            Factors of the parts instead of 1 and ``weight * scale``.
+
+        Returns
+        -------
+        ndarray of shape (q, bytes, 256), float32
+            The tables.
+        """
+        given = self._checked_values(values)
+        first, second = factors or (1.0, float(self.weight) * float(self.scale))
+        if self.is_hamming:
+            return _sign_tables(_bounded(given, scaled=False), given > 0).astype(np.float32)
+        if self.codebooks is None:
+            parts = (slice(0, self.first_bits), first), (slice(self.first_bits, None), second)
+            weights = np.hstack([factor * _bounded(given[:, part], scaled=True) for part, factor in parts])
+            return _sign_tables(weights, given > 0).astype(np.float32)
+        fields = self._field_tables(given[:, self.first_bits :]) * (second if self.first_bits else 1.0)
+        if not self.first_bits:
+            return fields.astype(np.float32)
+        signs = given[:, : self.first_bits]
+        signed = _sign_tables(first * _bounded(signs, scaled=True), signs > 0)
+        return np.concatenate([signed, fields], axis=1).astype(np.float32)
+
+    def _checked_values(self, values: ArrayLike) -> NDArray[Any]:
+        given = np.asarray(values)
+        if given.ndim != 2 or given.shape[1] != self.n_values or given.dtype.kind not in "fiu":
+            raise ValueError(
+                f"the embedding of the queries must be real numbers of shape (q, {self.n_values}), as "
+                f"embed() returns them, got shape {given.shape} and type {given.dtype}"
+            )
+        checks.finite_block(given, name="the embedding of the queries")
+        return given
+
+    def _field_tables(self, Z: NDArray[Any]) -> Floats:
+        """Squared distances of coordinates Z (q, f w) to the centers of each byte: (q, bytes, 256)."""
+        assert self.codebooks is not None
+        f, c, w = self.codebooks.shape
+        books, z = self.codebooks.astype(np.float64), Z.reshape(len(Z), f, w).astype(np.float64)
+        found = np.empty((len(Z), f, c))
+        step = max(1, _COMPARED // (f * c * w))
+        for i in range(0, len(Z), step):
+            # Differences and not products: the table of a query does not depend on those asked with it.
+            found[i : i + step] = np.square(z[i : i + step, :, None] - books).sum(axis=3)
+        per_byte = 8 // self.bits_per_field
+        if per_byte == 1:
+            return found
+        padded = np.zeros((len(Z), -(-f // per_byte) * per_byte, c))
+        padded[:, :f] = found
+        number = np.arange(256)
+        fields = padded.reshape(len(Z), padded.shape[1] // per_byte, per_byte, c)
+        b = self.bits_per_field
+        return sum(fields[:, :, i, number >> 8 - b * (i + 1) & c - 1] for i in range(per_byte))  # type: ignore[return-value]
 
 
-def layout_options(model: Any) -> dict[str, Any]:
-    """The options ``first_bits`` and ``weight`` of a model's codes; none if the codes have one part."""
-    if getattr(model, "first_bits_", None) is None:
-        return {}
-    return {"first_bits": model.first_bits_, "weight": model.weight_}
-
-
-def check_weight(weight: Any) -> float:
+def check_weight(weight: Any, name: str = "weight") -> float:
     """The weight of a second part as a float; raise unless it is from 0 to 1e30."""
-    if checks.positive_number(weight, "weight", zero=True) > _MOST_WEIGHT:
-        raise ValueError(f"weight must be at most {_MOST_WEIGHT:g}, not {weight!r}")
+    if checks.positive_number(weight, name, zero=True) > _MOST_WEIGHT:
+        raise ValueError(f"{name} must be at most {_MOST_WEIGHT:g}, not {weight!r}")
     return float(weight)
+
+
+def table_distances(tables: NDArray[np.float32], codes: Codes) -> NDArray[np.float32]:
+    """Distances (q, n) of the queries of tables (q, b, 256) to split codes (n, b)."""
+    distance = np.zeros((len(tables), len(codes)), np.float32)
+    for i in range(0, len(codes), _CODES):
+        columns = codes[i : i + _CODES].T.astype(np.intp)
+        for table, out in zip(tables, distance[:, i : i + _CODES], strict=True):
+            for values, column in zip(table, columns, strict=True):
+                out += values[column]
+    return distance
+
+
+def _sign_tables(weights: Floats, positive: NDArray[np.bool_]) -> Floats:
+    """Σ_j |weights_j| [bit_j ≠ positive_j] for the bits of each value of each byte: (q, bytes, 256)."""
+    q, r = weights.shape
+    padded = np.zeros((2, q, 8 * n_bytes(r)))
+    padded[0, :, :r], padded[1, :, :r] = np.abs(weights), positive
+    y, one = padded.reshape(2, q, n_bytes(r), 8, 1)
+    bits = unpack(np.arange(256, dtype=np.uint8)[:, None], 8)
+    tables = np.zeros((q, y.shape[1], 256))
+    for j in range(8):
+        tables += y[:, :, j] * (bits[:, j] != one[:, :, j])
+    return tables
+
+
+def _bounded(Y: NDArray[Any], *, scaled: bool) -> Floats:
+    """Y (q, r) with absolute values of at most the root mean square of a row, divided by it if ``scaled``."""
+    y = Y.astype(np.float64)
+    largest = np.abs(y).max(axis=1, keepdims=True, initial=0)
+    extreme = (largest > 1e30) | ((largest < 1e-30) & (largest > 0))
+    y /= np.where(extreme, largest, 1)  # squares and sums stay within float32
+    most = np.sqrt(np.square(y).sum(axis=1, keepdims=True) / max(1, y.shape[1]))
+    y = np.clip(y, -most, most)
+    return y / np.where(most > 0, most, 1) if scaled else y

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from manihash.advice.quality import Quality, Truths, quality_of_codes, quality_of_ranking
+from manihash.advice.quality import Quality, Truths, quality_of_codes, quality_of_ranking, quality_of_words
 from manihash.advice.sample import Sample
-from manihash.code_layout import layout_of, layout_options
 from manihash.codes import hamming, n_bytes
 from manihash.hashers.recipes import recipe
 from manihash.progress import without_notes
@@ -88,13 +87,15 @@ def measure(
     codes = hasher.encode(sample.X)
     times.append(perf_counter())
     queries = hasher.encode(sample.Q)
-    options = layout_options(hasher)
-    layout = layout_of(candidate.n_bits, **({"first_bits": None, "weight": 0.5} | options))
-    quality = quality_of_codes(queries, codes, truths, candidate.n_bits, layout)
-    index = HammingIndex(codes, candidate.n_bits, **options, made_by=hasher)
-    index.search(queries[:1], k=min(10, len(codes)))
+    layout, values = hasher.layout_, None
+    if layout.has_fields:
+        quality = quality_of_words(queries, values := hasher.embed(sample.Q), codes, truths, layout)
+    else:
+        quality = quality_of_codes(queries, codes, truths, layout)
+    index = HammingIndex(codes, candidate.n_bits, layout=layout, made_by=hasher)
+    index.search(queries[:1], k=min(10, len(codes)), asymmetric=None if values is None else values[:1])
     start = perf_counter()
-    index.search(queries, k=min(10, len(codes)))
+    index.search(queries, k=min(10, len(codes)), asymmetric=values)
     search = perf_counter() - start
     fit, encode = np.diff(times)
     return Measured(

@@ -5,17 +5,18 @@ expectations, as in ``manihash.evaluation``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.code_layout import CodeLayout
+from manihash.code_layout import CodeLayout, table_distances
 from manihash.codes import hamming
+from manihash.compute.largest import query_block
 from manihash.evaluation import metrics
 from manihash.evaluation.first_answers import NeighborTruth, expected_hits, expected_hits_ranked
-from manihash.evaluation.truth import Truth, query_block
+from manihash.evaluation.truth import Truth
 from manihash.types import Codes, Floats, Ints, Mask
 
 SHORTLIST = 10  # rows that are rescored per answer
@@ -67,24 +68,36 @@ class Quality:
     nearest_precision_at_10: float | None = None
 
 
-def quality_of_codes(
-    queries: Codes, codes: Codes, truths: Truths, n_bits: int, layout: CodeLayout | None = None
-) -> Quality:
-    """Quality of the codes (n, b) of a database for the codes (q, b) of queries."""
+def quality_of_codes(queries: Codes, codes: Codes, truths: Truths, layout: CodeLayout) -> Quality:
+    """Quality of the codes (n, b) of a database for the codes (q, b) of queries, whose parts are signs."""
     (q, n), ranks, radii = (len(queries), len(codes)), _Sums(), _LookUpSums()
     for start in range(0, q, query_block(n)):
         stop = min(start + query_block(n), q)
         masks = truths.masks(start, stop)
-        if layout is None:
-            distance: NDArray[Any] = hamming(queries[start:stop], codes)
-            found = _Histograms(distance, masks, n_bits)
-            ranks.add(found)
-            radii.add(found)
-        else:
-            ranks.add(_Histograms(layout.levels(queries[start:stop], codes), masks, layout.n_levels - 1))
-            first = hamming(layout.first(queries[start:stop]), layout.first(codes))
-            radii.add(_Histograms(first, masks, layout.first_bits))
+        first = hamming(layout.first(queries[start:stop]), layout.first(codes))
+        found = _Histograms(first, masks, layout.first_bits)
+        radii.add(found)
+        if not layout.is_hamming:
+            found = _Histograms(layout.levels(queries[start:stop], codes), masks, layout.n_levels - 1)
+        ranks.add(found)
     return Quality(radii.means(q), *ranks.means(q))
+
+
+def quality_of_words(
+    queries: Codes, values: Floats, codes: Codes, truths: Truths, layout: CodeLayout
+) -> Quality:
+    """Quality of codes (n, b) with fields, for the codes (q, b) and real values (q, v) of queries."""
+    split = layout.split(codes)
+
+    def distances(start: int, stop: int) -> Floats:
+        return table_distances(layout.tables(values[start:stop]), split)
+
+    ranking = quality_of_ranking(distances, truths)
+    if not layout.first_bits:
+        return ranking
+    first = CodeLayout(layout.first_bits)
+    look_up = quality_of_codes(layout.first(queries), layout.first(codes), truths, first)
+    return replace(ranking, lookup=look_up.lookup)
 
 
 def quality_of_ranking(distances: Callable[[int, int], Floats], truths: Truths) -> Quality:

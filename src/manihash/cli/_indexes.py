@@ -97,17 +97,13 @@ def code_bits(codes: "NDArray[Any]", bits: int | None) -> int:
 
 def use_layout(path: str, index: "HammingIndex", model: Any) -> None:
     """Rank an index by the parts of the codes of a model; raise if it was built for other parts."""
-    from manihash.code_layout import layout_options
-
-    options = layout_options(model)
-    own = (index.first_bits, index.weight)
-    expected = (options.get("first_bits"), options.get("weight"))
-    if own == (None, None) and options:
-        index.set_parts(**options)
-    elif own != expected:
+    own, expected = index.layout, model.layout_
+    if own.is_hamming:
+        index.set_layout(expected)
+    elif own.with_weight(expected.weight) != expected:
         raise ValueError(
-            f"{path} has codes with first_bits={own[0]} and weight={own[1]}, but the model makes codes with "
-            f"first_bits={expected[0]} and weight={expected[1]}: build the index again with --model"
+            f"{path} has codes of {own.described()}, but the model makes codes of {expected.described()}: "
+            "build the index again with --model"
         )
 
 
@@ -128,7 +124,14 @@ def open_index_of(
 def check_store(store: "Store", hasher: "Hasher") -> None:
     """Raise if a store holds codes of another length than the model's; say what it loses of two parts."""
     _check_bits(store.url, store.n_bits, hasher.n_bits_)
-    first_bits = getattr(hasher, "first_bits_", None)
+    layout = hasher.layout_
+    first_bits = layout.first_bits if layout.has_two_parts else None
+    if layout.has_fields and store.first_bits is None:
+        raise ValueError(
+            f"{store.url} compares codes by Hamming distance, and those of the model have fields of a "
+            "product quantizer: use an index file, or export an index of hybrid codes to a store with a "
+            "column for their first part, such as DuckDB or PostgreSQL"
+        )
     if store.first_bits not in (None, first_bits):
         raise ValueError(
             f"{store.url} has first parts of {store.first_bits} bits, but those of the model's codes have "

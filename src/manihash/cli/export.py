@@ -101,6 +101,7 @@ class _Rows(NamedTuple):
     bits: int | None
     ids: "NDArray[Any] | None"
     first_bits: int | None
+    has_fields: bool = False  # of a product quantizer, which no store ranks
 
 
 def _of_codes(path: str, bits: int | None, ids: str | None, first_bits: int | None) -> _Rows:
@@ -117,11 +118,10 @@ def _of_index(path: str, bits: int | None, ids: str | None, first_bits: int | No
     if ids is not None:
         raise ValueError(f"got --ids, but {path} has its own ids: omit --ids")
     index = open_index(path, bits)
-    if first_bits not in (None, index.first_bits):
-        raise ValueError(
-            f"got --first-bits {first_bits}, but {path} has first_bits={index.first_bits}: omit --first-bits"
-        )
-    return _Rows(index.codes, index.n_bits, index.ids, index.first_bits)
+    own = index.layout.first_bits if index.layout.has_two_parts else None
+    if first_bits not in (None, own):
+        raise ValueError(f"got --first-bits {first_bits}, but {path} has first_bits={own}: omit --first-bits")
+    return _Rows(index.codes, index.n_bits, index.ids, own, index.layout.has_fields)
 
 
 def _store(to: str, rows: _Rows) -> "Store":
@@ -131,6 +131,12 @@ def _store(to: str, rows: _Rows) -> "Store":
     from manihash.stores.locations import location_of
 
     location, bits, first_bits = location_of(to), rows.bits, rows.first_bits
+    if rows.has_fields and not location.has_first:
+        raise ValueError(
+            f"{location.kind} compares codes by Hamming distance and has no column for their first part, and "
+            "the other part of these codes is a product quantizer: use a store with such a column, such as "
+            "DuckDB or PostgreSQL, or codes of recipe imh-hybrid-hamming"
+        )
     if first_bits is not None:
         text = what_a_store_loses(location.kind, has_first=location.has_first)
         print_message("note", text, "yellow")

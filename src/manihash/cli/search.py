@@ -33,7 +33,7 @@ class _Request:
     radius: int | None
     rerank: str | None
     shortlist: int | None
-    asymmetric: bool
+    asymmetric: bool | None
     filter: str | None
     ids: str | None
 
@@ -97,11 +97,13 @@ def search(
         ),
     ] = None,
     asymmetric: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--asymmetric", help="Rank by asymmetric distance: real values of the query, bits of the codes."
+            "--asymmetric/--symmetric",
+            help="Rank by the real values of the query, or by its code.",
+            show_default="asymmetric for codes with a product quantizer",
         ),
-    ] = False,
+    ] = None,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -169,11 +171,12 @@ def search(
 
 def _ranked_by(request: _Request, hasher: Any, opened: "HammingIndex | Store") -> str:
     """Return the kind of the distances in the result; an index ranks codes of two parts by a weighted sum."""
-    if request.ranked_by != "hamming" or opened.first_bits is None:
+    layout = getattr(opened, "layout", None)
+    if request.ranked_by != "hamming" or layout is None:
         return request.ranked_by
-    if request.radius is not None:
-        return "first-part hamming"
-    return "weighted hamming" if hasattr(opened, "weight") else "hamming"
+    if layout.has_fields:
+        return "code" if request.asymmetric is False else "asymmetric"
+    return "hamming" if layout.is_hamming else "weighted hamming"
 
 
 def _sources(files: list[str], store: str | None) -> tuple[str | None, str]:
@@ -238,9 +241,10 @@ def _search(
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         if request.radius is not None:
-            parts = {} if opened.first_bits is None else {"part": "first"}
-            return opened.within(codes, request.radius, filter=kept, **parts)
-        values = hasher.embed(queries) if request.asymmetric else None
+            by_values = opened.layout.has_two_parts and _by_values(request, opened)
+            values = hasher.embed(queries) if by_values else None
+            return opened.within(codes, request.radius, filter=kept, asymmetric=values)
+        values = hasher.embed(queries) if _by_values(request, opened) else None
         distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
     elif request.radius is not None:
         return opened.within(codes, request.radius, part=None if opened.first_bits is None else "first")
@@ -250,6 +254,11 @@ def _search(
         distances, ids = opened.search(codes, k)
     q, columns = ids.shape
     return np.arange(q + 1) * columns, distances.ravel(), ids.ravel()
+
+
+def _by_values(request: _Request, index: "HammingIndex") -> bool:
+    """Return whether the real values of queries rank: if asked for, or by default if codes have fields."""
+    return index.layout.has_fields if request.asymmetric is None else request.asymmetric
 
 
 def _read_filter(path: str, index: "HammingIndex") -> "NDArray[Any]":

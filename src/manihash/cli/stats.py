@@ -32,8 +32,8 @@ def stats(
     it equals the code length if the bits are independent. A warning says if the
     codes have collapsed to few values, or if bits are redundant.
 
-    An index of hybrid codes, built with --model, also shows the buckets of the
-    first part: the rows that a look-up within radius 0 finds.
+    Of an index of hybrid codes, the first part is described, which rows are
+    looked up by: a bucket is what a look-up within radius 0 finds.
 
     Examples:
 
@@ -45,30 +45,22 @@ def stats(
         bar.start("computing statistics")
         index = open_index(codes, bits)
         statistics = index.stats()
-        first = None if index.first_bits is None else index.stats(part="first")
     for warning in statistics.warnings:
         print_message("warning", warning, "yellow")
     if as_json:
-        part = {} if first is None else {"first_part": asdict(first)}
-        print_json({"codes": codes, **asdict(statistics), **part})
+        print_json({"codes": codes, "code_bits": index.n_bits, **asdict(statistics)})
     else:
-        print_result(key_values(_as_text(codes, statistics) | ({} if first is None else _first_part(first))))
+        print_result(key_values(_as_text(codes, index.n_bits, statistics)))
 
 
-def _first_part(first: "IndexStats") -> dict[str, str]:
-    return {
-        "first part": f"{first.n_bits} bits, {first.distinct_codes:,} distinct (entropy {first.entropy:.2f} "
-        f"bits); bucket size mean {first.mean_bucket:.1f}, median {first.median_bucket:,.0f}, maximum "
-        f"{first.largest_bucket:,}"
-    }
-
-
-def _as_text(codes: str, statistics: "IndexStats") -> dict[str, str]:
+def _as_text(codes: str, n_bits: int, statistics: "IndexStats") -> dict[str, str]:
     pairs = [f"{i} and {j}" for i, j in statistics.correlated_bits]
+    part = "" if n_bits == statistics.n_bits else f"; their first part has {statistics.n_bits} bits"
     return {
         "codes": f"{codes} (index of {file_size(statistics.bytes)})",
-        "rows": f"{statistics.rows:,} codes of {statistics.n_bits} bits",
-        "distinct codes": f"{statistics.distinct_codes:,} (entropy {statistics.entropy:.2f} bits)",
+        "rows": f"{statistics.rows:,} codes of {n_bits} bits{part}",
+        f"distinct {'first parts' if part else 'codes'}": f"{statistics.distinct_codes:,} (entropy "
+        f"{statistics.entropy:.2f} bits)",
         "bucket size": f"mean {statistics.mean_bucket:.1f}, median {statistics.median_bucket:,.0f}, "
         f"maximum {statistics.largest_bucket:,}",
         "effective bits": f"{statistics.effective_bits:.1f} of {statistics.n_bits}",

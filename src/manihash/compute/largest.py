@@ -1,8 +1,8 @@
-"""The k largest numbers of each row of an array: by k passes for small k, by partition for large k."""
+"""The k largest or smallest numbers of each row of an array, by k passes or by partition."""
 
 import numpy as np
 
-from manihash.types import Floats, Ints
+from manihash.types import Floats, Ids, Ints
 
 # Up to this k, k passes of argmax are faster than a partition.
 _ARGMAX_PASSES = 16
@@ -73,3 +73,17 @@ def _columns_of_groups(scores: Floats, k: int) -> Ints:
     of_groups = (np.arange(0, rounds * G, G)[:, None] + groups[:, None, :]).reshape(b, rounds * k)
     rest = np.broadcast_to(np.arange(rounds * G, m), (b, m - rounds * G))
     return np.hstack([of_groups, rest])
+
+
+def smallest(keys: Floats, k: int) -> Ids:
+    """Positions of the k smallest keys of each row, smallest first, ties by position: (b, n) -> (b, k)."""
+    positions = np.empty((len(keys), k), np.int64)
+    for row, out in zip(keys, positions, strict=True):
+        near = np.flatnonzero(row <= np.partition(row, k - 1)[k - 1])
+        out[:] = near[np.argsort(row[near], kind="stable")[:k]]
+    return positions
+
+
+def query_block(n: int) -> int:
+    """Number of queries that are compared with n rows at a time: about 16 million pairs."""
+    return min(1024, max(16, 2**24 // n))

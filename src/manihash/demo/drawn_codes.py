@@ -30,13 +30,11 @@ class CodeDrawing:
 
 def draw(codes: ShownCodes, code: NDArray[np.uint8], query: NDArray[np.uint8] | None = None) -> CodeDrawing:
     """A code (b,); compared with the code of a query, the bits that differ are marked."""
-    bits = unpack(code[None], codes.n_bits)[0].astype(bool)
-    first = codes.n_bits if codes.first_bits is None else codes.first_bits
-    x = np.arange(codes.n_bits) + _GAP * (np.arange(codes.n_bits) >= first)
-    differ = (
-        np.zeros_like(bits) if query is None else bits != unpack(query[None], codes.n_bits)[0].astype(bool)
-    )
-    in_first = np.arange(codes.n_bits) < first
+    n_bits, first = codes.layout.n_bits, codes.layout.first_bits
+    bits = unpack(code[None], n_bits)[0].astype(bool)
+    x = np.arange(n_bits) + _GAP * (np.arange(n_bits) >= first)
+    differ = np.zeros_like(bits) if query is None else bits != unpack(query[None], n_bits)[0].astype(bool)
+    in_first = np.arange(n_bits) < first
     return CodeDrawing(
         width=float(x[-1]) + 1,
         zeros=_squares(x[~bits]),
@@ -54,17 +52,21 @@ def _squares(x: NDArray[Any]) -> str:
 
 def _digits(code: NDArray[np.uint8], codes: ShownCodes) -> str:
     """The code in hexadecimal, with a space between its parts if it falls between two digits."""
-    text = code[: n_bytes(codes.n_bits)].tobytes().hex()
-    if codes.first_bits is None or codes.first_bits % 4:
+    layout = codes.layout
+    text = code[: n_bytes(layout.n_bits)].tobytes().hex()
+    if not layout.has_two_parts or layout.first_bits % 4:
         return text
-    return f"{text[: codes.first_bits // 4]} {text[codes.first_bits // 4 :]}"
+    return f"{text[: layout.first_bits // 4]} {text[layout.first_bits // 4 :]}"
 
 
 def _distance(codes: ShownCodes, first: int, second: int) -> str:
     """The distance to the query in words."""
-    if codes.weight is None:
+    layout = codes.layout
+    if layout.has_fields:
+        return f"{first} bits of the first part differ"
+    if layout.is_hamming:
         return f"{first} bits differ"
-    return f"{first} + {codes.weight:g} × {second} = {first + codes.weight * second:g}"
+    return f"{first} + {layout.weight:g} × {second} = {first + layout.weight * second:g}"
 
 
 def codes_of_queries(demo: Demo) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from manihash.base.kmeans import KMeansBase
-from manihash.code_layout import layout_options
+from manihash.code_layout import CodeLayout
 from manihash.compute.numpy import k_nearest
 from manihash.datasets import CATALOG, Dataset, load_dataset
 from manihash.evaluation import NeighborTruth, RankingQuality
@@ -21,8 +21,9 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import recipe
 from manihash.induction import InductiveEmbedding
 from manihash.rows.local import LocalRows
-from manihash.search import FaissQuantizer, HammingIndex
+from manihash.search import FaissQuantizer
 from manihash.search.faiss_peers import PEERS
+from manihash.search.model_index import Index
 from manihash.types import Codes, Floats, Ids
 
 METHODS = (
@@ -97,9 +98,7 @@ class ShownCodes:
 
     rows: Codes
     queries: Codes
-    n_bits: int
-    first_bits: int | None
-    weight: float | None
+    layout: CodeLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +191,8 @@ def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence
     plane = InductiveEmbedding(2, base=setup.base, random_state=setup.seed).fit(setup.U)
     shown = _shown(scores)
     hasher = _hasher(setup, shown.method, shown.n_bits).fit(data.X_train)
-    parts = layout_options(hasher)
     held, asked = hasher.encode(data.X_train), hasher.encode(data.X_test)
-    index = HammingIndex(held, shown.n_bits, **parts, made_by=hasher)
+    index = Index(hasher, held)
     depth = min(max(DEPTHS), setup.truth.counts.min())
     return Demo(
         setup,
@@ -205,9 +203,9 @@ def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence
         plane.base_embedding_,
         plane.transform(normalize(data.X_test.astype(np.float32))),
         _answers(setup, nearest_euclidean(data.X_test, data.X_train, depth)),
-        _answers(setup, index.search(asked, depth)[1]),
+        _answers(setup, index.search(data.X_test, depth, symmetric=not index.layout.has_fields)[1]),
         shown,
-        ShownCodes(held, asked, shown.n_bits, index.first_bits, index.weight),
+        ShownCodes(held, asked, index.layout),
         np.array([np.flatnonzero(setup.y_test == c)[0] for c in np.unique(setup.y_test)]),
     )
 

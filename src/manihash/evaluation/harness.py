@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
-from manihash.code_layout import CodeLayout, layout_of, layout_options
+from manihash.code_layout import CodeLayout, table_distances
 from manihash.codes import check_codes, hamming
+from manihash.compute.largest import query_block
 from manihash.evaluation import metrics
 from manihash.evaluation.first_answers import FirstAnswers
 from manihash.evaluation.results import Curves, Evaluation, LookUp, Measurement, R, RankingQuality
-from manihash.evaluation.truth import EuclideanScan, Truth, query_block
+from manihash.evaluation.truth import EuclideanScan, Truth
 from manihash.progress import advance
 from manihash.types import Codes, Floats, Ids, Ints, Mask
 
@@ -41,14 +42,14 @@ def evaluate(
     neighbors: Truth | None = None,
     curves: bool = False,
     block: int | None = None,
-    first_bits: int | None = None,
-    weight: float = 0.5,
+    layout: CodeLayout | None = None,
+    values: ArrayLike | None = None,
 ) -> Evaluation:
-    """Measure how well Hamming distances between codes retrieve the relevant rows.
+    """Measure how well distances between codes retrieve the relevant rows.
 
-    The whole database is ranked by Hamming distance for mean average precision (MAP). All rows within a
-    Hamming radius are retrieved for precision, recall and F1. The first ten answers count for precision@10
-    and recall@10.
+    The whole database is ranked by Hamming distance, or by the distance of the layout of the codes, for mean
+    average precision (MAP). All rows within a Hamming radius are retrieved for precision, recall and F1. The
+    first ten answers count for precision@10 and recall@10.
 
     Parameters
     ----------
@@ -70,12 +71,13 @@ def evaluate(
     block : int, default=None
         Number of queries compared with the database at a time. The result does not depend on it. By default
         a block has about 16 million pairs of a query and a row.
-    first_bits : int or None, default=None
-        Number of bits of the first part of the codes of a ``Hybrid``. Then the ranking is by weighted
-        distance, the radius is that of the first part, and ``Evaluation.plain`` has the same measures for the
-        Hamming distance of all bits. None for codes of one part.
-    weight : float, default=0.5
-        Weight of the second part, if there is one.
+    layout : CodeLayout, default=None
+        The parts of the codes, ``hasher.layout_``. If there are two, the ranking is by the distance of both
+        and the radius is that of the first part; if both are signs, ``Evaluation.plain`` has the same
+        measures for the Hamming distance of all bits. None for codes that are one part of signs.
+    values : array-like of shape (n_queries, v), default=None
+        Real values of the queries, ``hasher.embed(Q)``: the ranking is then by the distance of these values
+        to the codes (asymmetric distance).
 
     Returns
     -------
@@ -106,7 +108,7 @@ def evaluate(
     n_bits, radius = positive_int(n_bits, "n_bits"), positive_int(radius, "radius", least=0)
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
     q, n = _check_truth(truth, (len(queries), len(database)))
-    compared = _Compared(queries, database, n_bits, layout_of(n_bits, first_bits, weight))
+    compared = _Compared(queries, database, layout or CodeLayout(n_bits), values)
     block = query_block(n) if block is None else positive_int(block, "block")
     ap, ap_ties = np.empty(q), np.empty(q)
     precision, recall = np.empty((2, q, compared.radii))
@@ -116,19 +118,24 @@ def evaluate(
         rows = slice(start, min(start + block, q))
         relevant = truth.relevant(start, rows.stop)
         distance, counts, inside = compared.block(rows, relevant)
-        ap_ties[rows] = metrics.expected_ap(*counts)
         precision[rows], recall[rows] = metrics.within_radii(*inside)
-        first.add(start, distance, *counts)
+        if counts is None:
+            first.add_ranked(start, distance, relevant)
+        else:
+            ap_ties[rows] = metrics.expected_ap(*counts)
+            first.add(start, distance, *counts)
         for i, ranks in enumerate(metrics.relevant_ranks(distance, relevant), start):
             ap[i] = metrics.ap_of_ranks(ranks)
             if curve:
                 curve.add(ranks)
         advance("evaluation", rows.stop, q)
+    if compared.by_tables:
+        ap_ties = ap  # real distances are hardly ever equal
     within = precision.mean(axis=0), recall.mean(axis=0)
     p, r = (float(values[min(radius, compared.radii - 1)]) for values in within)
     drawn = Curves(*curve.means(q), *within) if curve else None
     plain = None
-    if first_bits is not None:
+    if compared.layout.has_two_parts and not compared.layout.has_fields and values is None:
         plain = evaluate(
             queries, database, truth, n_bits, radius, neighbors=neighbors, curves=curves, block=block
         )
@@ -140,24 +147,33 @@ def evaluate(
 class _Compared:
     """The distances of queries (q, b) to a database (n, b), for its ranking and for the look-up in it."""
 
-    def __init__(self, queries: Codes, database: Codes, n_bits: int, layout: CodeLayout | None) -> None:
-        self._queries, self._database, self._n_bits, self._layout = queries, database, n_bits, layout
-        self.radii = 1 + (n_bits if layout is None else layout.first_bits)
+    def __init__(
+        self, queries: Codes, database: Codes, layout: CodeLayout, values: ArrayLike | None = None
+    ) -> None:
+        self._queries, self._database, self.layout = queries, database, layout
+        self._values = None if values is None else np.asarray(values)
+        self.by_tables = layout.has_fields or values is not None
+        self.radii = 1 + layout.first_bits
+        self._split = layout.split(database) if self.by_tables else None
 
-    def block(self, rows: slice, relevant: Mask) -> tuple[NDArray[Any], tuple[Ints, Ints], tuple[Ints, Ints]]:
+    def block(
+        self, rows: slice, relevant: Mask
+    ) -> tuple[NDArray[Any], tuple[Ints, Ints] | None, tuple[Ints, Ints]]:
         """Distances (b, n) that order the database for some queries, and two pairs of histograms.
 
-        The first pair counts rows by these distances, the second by the distance of the look-up.
+        The first pair counts rows by these distances, None if they are real numbers; the second by the
+        distance of the look-up.
         """
-        queries, layout = self._queries[rows], self._layout
-        if layout is None:
-            distance: NDArray[Any] = hamming(queries, self._database)
-            counts = metrics.histograms(distance, relevant, self._n_bits)
-            return distance, counts, counts
-        level = layout.levels(queries, self._database)
+        queries, layout = self._queries[rows], self.layout
         first = hamming(layout.first(queries), layout.first(self._database))
-        counts = metrics.histograms(level, relevant, layout.n_levels - 1)
-        return level, counts, metrics.histograms(first, relevant, layout.first_bits)
+        inside = metrics.histograms(first, relevant, layout.first_bits)
+        if self._split is not None:
+            values = layout.values_of(queries) if self._values is None else self._values[rows]
+            return table_distances(layout.tables(values), self._split), None, inside
+        if layout.is_hamming:
+            return first, inside, inside
+        level = layout.levels(queries, self._database)
+        return level, metrics.histograms(level, relevant, layout.n_levels - 1), inside
 
 
 def evaluate_lookup(
@@ -167,28 +183,33 @@ def evaluate_lookup(
     n_bits: int,
     neighbors: Truth | None = None,
     *,
-    first_bits: int | None = None,
-    weight: float = 0.5,
+    layout: CodeLayout | None = None,
+    values: ArrayLike | None = None,
 ) -> LookUp:
     """Precision and recall within every radius, and tie-aware metrics of the ranking.
 
     They follow from the number of rows at each distance; nothing is sorted. On a million rows this is several
-    times faster than ``evaluate``. Codes of two parts are ranked and looked up as ``evaluate`` does.
+    times faster than ``evaluate``. ``layout`` and ``values`` are those of ``evaluate``.
     """
     n_bits = positive_int(n_bits, "n_bits")
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
     q, n = _check_truth(truth, (len(queries), len(database)))
-    compared = _Compared(queries, database, n_bits, layout_of(n_bits, first_bits, weight))
+    compared = _Compared(queries, database, layout or CodeLayout(n_bits), values)
     precision, recall, ap_ties = np.zeros(compared.radii), np.zeros(compared.radii), 0.0
     first = FirstAnswers((q, n), neighbors)
     for start in range(0, q, query_block(n)):
         stop = min(start + query_block(n), q)
-        distance, counts, inside = compared.block(slice(start, stop), truth.relevant(start, stop))
+        relevant = truth.relevant(start, stop)
+        distance, counts, inside = compared.block(slice(start, stop), relevant)
         within = metrics.within_radii(*inside)
         precision += within[0].sum(axis=0)
         recall += within[1].sum(axis=0)
-        ap_ties += float(metrics.expected_ap(*counts).sum())
-        first.add(start, distance, *counts)
+        if counts is None:
+            ap_ties += float(metrics.average_precision(distance, relevant).sum())
+            first.add_ranked(start, distance, relevant)
+        else:
+            ap_ties += float(metrics.expected_ap(*counts).sum())
+            first.add(start, distance, *counts)
         advance("look-up", stop, q)
     return LookUp(precision / q, recall / q, ap_ties / q, *first.means())
 
@@ -235,8 +256,8 @@ def measure(
 
     ``X`` (n, d), with labels ``y`` (n,) or none, is the training set and the database; ``Q`` (q, d) are the
     queries. ``metric`` is called with query codes, codes, truth and number of bits: ``evaluate``,
-    ``evaluate_lookup``, or one of them with some arguments bound. If codes have two parts, it gets
-    ``first_bits`` and ``weight``, too.
+    ``evaluate_lookup``, or one of them with some arguments bound. It gets the layout of the codes and, if
+    codes have fields, the real values of the queries, too.
     """
     times = [perf_counter()]
     if fit:
@@ -244,9 +265,10 @@ def measure(
     times.append(perf_counter())
     codes = hasher.encode(X)
     times.append(perf_counter())
-    query_codes = hasher.encode(Q)
+    query_codes, layout = hasher.encode(Q), hasher.layout_
+    values = hasher.embed(Q) if layout.has_fields else None
     times.append(perf_counter())
-    result = metric(query_codes, codes, truth, hasher.n_bits_, **layout_options(hasher))
+    result = metric(query_codes, codes, truth, hasher.n_bits_, layout=layout, values=values)
     times.append(perf_counter())
     return Measurement(result, *(after - before for before, after in pairwise(times)))
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import check_unmasked, finite_block, positive_int, positive_number
+from manihash.compute.largest import query_block, smallest
 from manihash.progress import advance
 from manihash.rows import rows_of, rows_to_fit
 from manihash.types import Floats, Ids, Mask
@@ -226,20 +227,6 @@ def nearest_euclidean(Q: ArrayLike, X: ArrayLike, k: int) -> Ids:
     for rows, keys in scan.blocks("nearest rows"):
         ids[rows] = smallest(keys, ids.shape[1])
     return ids
-
-
-def smallest(keys: Floats, k: int) -> Ids:
-    """Positions of the k smallest keys of each row, smallest first, ties by position: (b, n) -> (b, k)."""
-    positions = np.empty((len(keys), k), np.int64)
-    for row, out in zip(keys, positions, strict=True):
-        near = np.flatnonzero(row <= np.partition(row, k - 1)[k - 1])
-        out[:] = near[np.argsort(row[near], kind="stable")[:k]]
-    return positions
-
-
-def query_block(n: int) -> int:
-    """Number of queries that are compared with n rows at a time: about 16 million pairs."""
-    return min(1024, max(16, 2**24 // n))
 
 
 def _at_most(k: Any, n: int) -> int:

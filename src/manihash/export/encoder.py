@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from manihash import __version__, checks, codes
+from manihash.code_layout import CodeLayout
 from manihash.estimator import check_is_fitted
 from manihash.export.formulas import values_and_bits
 from manihash.export.graph import Graph, Value
@@ -83,6 +84,14 @@ def _packed(g: Graph, bits: Value, n_bits: int) -> Value:
     return g.cast(g.op("ReduceSum", g.op("Mul", groups, powers), g.ints(2), keepdims=0), np.uint8)
 
 
+def _parts(hasher: Any) -> dict[str, Any]:
+    """The parts of the codes of a hasher, if there are two."""
+    layout: CodeLayout | None = getattr(hasher, "layout_", None)
+    if layout is None or not layout.has_two_parts:
+        return {}
+    return {"first_bits": layout.first_bits, "weight": layout.weight, "scale": layout.scale}
+
+
 def _facts(hasher: Any, double: bool) -> dict[str, str]:
     """The metadata of the file."""
     recipe, _ = recipe_of(hasher) or (None, {})
@@ -94,7 +103,6 @@ def _facts(hasher: Any, double: bool) -> dict[str, str]:
         "n_features": hasher.n_features_in_,
         "model_id": getattr(hasher, "lineage_", {}).get("id"),
         "precision": "float64" if double else "float32",
-        "first_bits": getattr(hasher, "first_bits_", None),
-        "weight": getattr(hasher, "weight_", None),
+        **_parts(hasher),
     }
     return {name: str(value) for name, value in facts.items() if value is not None}

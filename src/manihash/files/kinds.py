@@ -32,10 +32,15 @@ def other_kind(path: str | os.PathLike[str], expected: str) -> str | None:
     if found == MODEL != expected:
         return f"{path} is a model file, not {_with_article(expected)}: open it with manihash.load"
     if found == INDEX != expected:
-        return f"{path} is an index file, not {_with_article(expected)}: open it with HammingIndex.load"
+        return f"{path} is an index file, not {_with_article(expected)}: open it with manihash.load"
     if found in (None, MODEL, INDEX) or expected == VECTORS:
         return None
     return f"{path} is {found}, not {_with_article(expected)}: {_REMEDIES[expected]}"
+
+
+def is_index(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is an index file, by its first bytes."""
+    return _kind_of(Path(path)) == INDEX
 
 
 def _with_article(kind: str) -> str:

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import checks
-from manihash.code_layout import layout_of, layout_options
-from manihash.codes import hamming
+from manihash.code_layout import CodeLayout
 from manihash.hashers._living import LivingEstimator
 from manihash.hashers.collapse import check_encoded, check_fitted, watched
 from manihash.rows import Rows
-from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 from manihash.types import Codes, Floats
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
+
+    from manihash.search.model_index import Index
 
 
 class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator):
@@ -38,6 +39,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
     ----------
     n_bits_ : int
         Length of the codes.
+    layout_ : CodeLayout
+        The parts of the codes, and the distance that ranks them.
     n_features_in_ : int
         Number of columns of the rows seen by ``fit``.
     lineage_ : dict
@@ -103,11 +106,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         """The length of the codes, after ``_fit``."""
         return int(self.n_bits)
 
-    def _code_distances(self, queries: Codes, codes: Codes) -> NDArray[Any]:
-        """Distances (q, n) by which packed codes are ranked, up to a factor; fitted models have them."""
-        options = layout_options(self)
-        layout = layout_of(self.n_bits_, **options) if options else None
-        return hamming(queries, codes) if layout is None else layout.levels(queries, codes)
+    @property
+    def layout_(self) -> CodeLayout:
+        """The parts of the codes and their distance, which an index of the codes needs."""
+        check_is_fitted(self)
+        return CodeLayout(self.n_bits_)
 
     def _most_bits(self, n: int, d: int) -> int | None:
         """The most bits that this method can learn from n rows of d columns; None if there is no limit."""
@@ -184,6 +187,25 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         """
         rows, f = self._mapping(X, "codes")
         return watched(self, X, rows.stream(f, "encode", start=start), range(start, len(rows)))
+
+    def index(self, X: Any, ids: Any = None) -> "Index":
+        """Encode rows and return an index of them, which knows this hasher.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows to search among.
+        ids : array-like of shape (n,), default=None
+            Distinct integers or strings, one per row. By default the id of a row is its position.
+
+        Returns
+        -------
+        Index
+            The index: ``search`` and ``within`` take vectors.
+        """
+        import manihash
+
+        return manihash.Index(self, self.encode(X), ids)
 
     def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
         """Write the fitted hasher as an ONNX file, which other programs run without manihash.

@@ -4,19 +4,24 @@ from typing import Any
 
 import numpy as np
 
-from manihash.code_layout import check_weight
+from manihash.code_layout import CodeLayout, check_weight, table_distances
 from manihash.hashers._hasher import Hasher
 from manihash.linalg import effective_number
 from manihash.progress import note
 from manihash.rows import Rows
-from manihash.types import Floats, Ids
+from manihash.types import Codes, Floats, Ids
 
 # With this many bits a manifold method has separated what it can; further bits are worth more as second part.
 _MOST_FIRST_BITS = 24
+# The same before a product quantizer, for codes shorter than ``_LONG_CODE`` and for others.
+_MOST_BEFORE_FIELDS, _LONG_CODE = (32, 64), 256
 _SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numbers of them in memory
 # Redundancy of the first part up to which the weight is the least one, and from which on it is 1: see
 # docs/methods/hybrid.md for the data sets that they were chosen on.
 _LOW, _HIGH, _LEAST = 5.0, 9.0, 0.25
+# The same for a product quantizer as second part, with weights from 1/2 to 2.
+_FIELDS_LOW, _FIELDS_HIGH, _FIELDS_LEAST, _FIELDS_MOST = 8.5, 12.0, 0.5, 2.0
+_QUERIES = 250  # rows that are compared with the others for the scale of the parts
 
 
 def checked_weight(weight: Any) -> float | str:
@@ -39,6 +44,30 @@ def weight_by_redundancy(bits: Floats) -> float:
     return float(np.round(4 * np.clip(_LEAST + (1 - _LEAST) * share, _LEAST, 1)) / 4)
 
 
+def weight_of_fields(bits: Floats) -> float:
+    """The weight of a product quantizer as second part, given bits of the first part (s, r).
+
+    Both distances have the same spread. The weight is 1/2, and up to 2 if the first part repeats a few coarse
+    splits, as ``weight_by_redundancy`` explains.
+    """
+    varying = bits[:, bits.std(axis=0) > 0].astype(np.float64)
+    if not varying.size:
+        return _FIELDS_MOST
+    redundancy = bits.shape[1] / effective_number(np.atleast_2d(np.corrcoef(varying.T)))
+    share = float(np.clip((redundancy - _FIELDS_LOW) / (_FIELDS_HIGH - _FIELDS_LOW), 0, 1))
+    return round(_FIELDS_LEAST * (_FIELDS_MOST / _FIELDS_LEAST) ** share, 3)
+
+
+def scale_of_fields(layout: CodeLayout, values: Floats, codes: Codes) -> float:
+    """Spread of the distances of the first part, divided by that of the fields, over rows (s, v), (s, b)."""
+    some = values[:: max(1, len(values) // _QUERIES)]
+    spread = [
+        float(table_distances(layout.tables(some, factors), layout.split(codes)).std(dtype=np.float64))
+        for factors in ((1.0, 0.0), (0.0, 1.0))
+    ]
+    return spread[0] / spread[1] if min(spread) > 0 else 1.0
+
+
 def sampled_rows(rows: Rows) -> Ids:
     """Ascending positions of rows spread evenly over all rows."""
     n = len(rows)
@@ -46,13 +75,29 @@ def sampled_rows(rows: Rows) -> Ids:
     return np.asarray(np.arange(size) * n // size, np.int64)
 
 
-def first_bits_of(n_bits: int, most_first: int | None, most_second: int | None) -> int:
-    """Return the length of the first part: half of the bits, at most 24, if the rows allow it."""
-    usual = first_bits = min(_MOST_FIRST_BITS, n_bits // 2)
+def field_bits_of(n_bits: int, n: int) -> int:
+    """Bits of a field of a quantizer as second part: fewer if codes are short, or rows fewer than centers."""
+    return next(b for b in (8, 4, 1) if b == 1 or (n >= 2**b and n_bits >= 2 * b))
+
+
+def first_bits_of(
+    n_bits: int, most_first: int | None, most_second: int | None, field_bits: int | None = None
+) -> int:
+    """Return the length of the first part: half of the bits, at most 24, if the rows allow it.
+
+    If the second part has fields of ``field_bits``, the first has at most 32 bits, or 64 of long codes, and
+    the second a whole number of fields.
+    """
+    most = _MOST_FIRST_BITS if field_bits is None else _MOST_BEFORE_FIELDS[n_bits >= _LONG_CODE]
+    step = field_bits or 1
+    usual = n_bits - (n_bits - min(most, n_bits // 2)) // step * step
+    first_bits = usual
     if most_second is not None:
-        first_bits = max(first_bits, n_bits - most_second)
-    if most_first is not None:
-        first_bits = min(first_bits, max(most_first, 1))
+        first_bits = max(first_bits, n_bits - most_second // step * step)
+    if most_first is not None and first_bits > max(most_first, 1):
+        first_bits = n_bits - -(-(n_bits - max(most_first, 1)) // step) * step
+        if first_bits < 1:
+            first_bits = n_bits % step or step
     if first_bits != usual:
         note(
             f"the first part has {first_bits} bits instead of {usual}: the number of rows or columns "

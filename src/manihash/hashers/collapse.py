@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manihash.code_layout import layout_options
 from manihash.codes import pack, words
 from manihash.compute.largest import k_largest
 from manihash.types import Codes, Floats, Ids, Ints
@@ -169,7 +168,7 @@ def _neighbors(X: Floats, queries: Ids) -> tuple[Ints, Ints]:
 
 def _distances(hasher: "Hasher", codes: Codes, queries: Ids) -> Floats:
     """Distances (q, s) of the codes of queries to all codes, ties in random order; infinite to themselves."""
-    exact = hasher._code_distances(codes[queries], codes)
+    exact = hasher.layout_.code_distances(codes[queries], codes)
     whole = exact.dtype.kind in "iu"  # real numbers are hardly ever equal
     distance = exact + np.random.default_rng(2).uniform(0, 0.5 if whole else 0, exact.shape)
     distance[np.arange(len(queries)), queries] = np.inf
@@ -201,5 +200,5 @@ def _message(hasher: "Hasher", rows: int, n_codes: int, wrong: float, by_vector:
     points = getattr(hasher, "base_points_", None)
     if points is not None:
         found += f". The {len(points):,} base points are too few for the groups of these rows"
-    remedy = "more bits" if layout_options(hasher) else "recipe('imh-hybrid') or recipe('itq')"
+    remedy = "more bits" if hasher.layout_.has_two_parts else "recipe('imh-hybrid') or recipe('itq')"
     return f"{found}. Use {remedy}" + (", or a larger base set" if points is not None else "")

@@ -13,13 +13,17 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers._hybrid_parts import (
     check_limits,
     checked_weight,
+    field_bits_of,
     first_bits_of,
     sampled_rows,
+    scale_of_fields,
     weight_by_redundancy,
+    weight_of_fields,
 )
 from manihash.hashers.collapse import parts_not_checked
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
+from manihash.hashers.product import ProductQuantizer
 from manihash.living.drift import Drift, combined
 from manihash.living.update import Update
 from manihash.rows import Rows
@@ -37,28 +41,32 @@ class Hybrid(Hasher):
 
     The first bits of a code are those of ``first``, usually a manifold method such as ``IMH``. Rows of one
     cluster share most of these bits, so a look-up within a small radius of the first part finds the cluster.
-    The other bits are those of ``second``, usually ``ITQ``: they order the rows inside a cluster. The
-    distance of two codes a and b is
+    The other bits are those of ``second``: they order the rows inside a cluster. The distance of two codes a
+    and b is
 
-    d(a, b) = d_H(a_first, b_first) + weight * d_H(a_second, b_second)
+    d(a, b) = d_H(a_first, b_first) + weight * scale * d_2(a_second, b_second)
 
-    with the Hamming distance d_H. ``HammingIndex(codes, n_bits, first_bits=..., weight=...)`` ranks by it. A
-    database that compares all bits by Hamming distance can store these codes as well; it ranks with weight 1.
+    with the Hamming distance d_H. If ``second`` is a ``ProductQuantizer``, d_2 is the squared distance of its
+    centers, and ``scale_`` gives both terms the same spread over the training rows. If its bits are signs, as
+    those of ``ITQ``, d_2 is the Hamming distance and the scale 1: a database that compares all bits by
+    Hamming distance can store such codes, and ranks with weight 1. ``index`` returns an index that ranks by
+    d.
 
     Parameters
     ----------
     first : Hasher, default=None
         Hasher of the first bits. None for ``IMH(n_bits=32, normalize=True)``.
     second : Hasher, default=None
-        Hasher of the other bits. None for ``ITQ(n_bits=32, normalize=True)``.
+        Hasher of the other bits, or a ``ProductQuantizer``. None for ``ITQ(n_bits=32, normalize=True)``.
     weight : float or "auto", default=0.5
         Weight of the second part in the distance, at least 0. It does not change the codes. ``"auto"`` takes
-        0.25 if the bits of the first part tell many groups of the training rows apart, and up to 1 if they
-        repeat a few coarse splits. No labels are used.
+        0.25 (0.5 for a product quantizer) if the bits of the first part tell many groups of the training rows
+        apart, and up to 1 (2) if they repeat a few coarse splits. No labels are used.
     n_bits : int or None, default=None
-        Length of the whole code, at least 2: the first part gets half of it, at most 24 bits, and the second
-        part gets the rest. If the rows are too few for the first part, or have too few columns for the
-        second, the split is changed. If None, each part has the ``n_bits`` that are set on it.
+        Length of the whole code, at least 2: the first part gets half of it, at most 24 bits (32 before a
+        product quantizer, and 64 from 256 bits on), and the second part gets the rest, a whole number of
+        fields. If the rows are too few for the first part, or have too few columns for the second, the split
+        is changed. If None, each part has the ``n_bits`` that are set on it.
     normalize : bool or None, default=None
         ``normalize`` of both parts. If None, each part has its own.
     random_state : int, Generator, RandomState or None, default=None
@@ -74,6 +82,10 @@ class Hybrid(Hasher):
         Number of bits of the first part.
     weight_ : float
         Weight of the second part in the distance, a number also for ``weight="auto"``.
+    scale_ : float
+        Factor of the distance of a product quantizer; 1 if the second part is signs.
+    layout_ : CodeLayout
+        The parts of the codes, and the distance that ranks them.
     n_bits_ : int
         Length of the whole code.
     n_features_in_ : int
@@ -82,15 +94,13 @@ class Hybrid(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import IMH, ITQ, PCA, HammingIndex, Hybrid, KMeansBase
+    >>> from manihash import IMH, PCA, Hybrid, KMeansBase, ProductQuantizer
     >>> X = np.random.default_rng(0).normal(size=(1000, 40))
     >>> first = IMH(n_bits=8, base=KMeansBase(50), embedding=PCA())
-    >>> hasher = Hybrid(first, ITQ(n_bits=24), random_state=0).fit(X)
-    >>> codes = hasher.encode(X)
-    >>> codes.shape, hasher.first_bits_
+    >>> hasher = Hybrid(first, ProductQuantizer(n_bits=24), random_state=0).fit(X)
+    >>> hasher.encode(X).shape, hasher.first_bits_
     ((1000, 4), 8)
-    >>> index = HammingIndex(codes, hasher.n_bits_, first_bits=hasher.first_bits_, weight=hasher.weight_)
-    >>> distances, ids = index.search(codes[:5], k=3)
+    >>> distances, ids = hasher.index(X).search(X[:5], k=3)
     >>> ids[:, 0]
     array([0, 1, 2, 3, 4])
     """
@@ -148,15 +158,21 @@ class Hybrid(Hasher):
         for part, name in zip(self._given_parts(), ("first", "second"), strict=True):
             if not isinstance(part, Hasher):
                 raise ValueError(f"{name} must be a hasher such as IMH() or ITQ(), not {part!r}")
+        if _has_fields(self._given_parts()[0]):
+            raise ValueError("first must be a hasher of signs: a ProductQuantizer is possible as second part")
 
     def _scales_rows(self) -> bool:
         return False  # each part prepares its rows itself
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         first, second = (clone(part) for part in self._given_parts())
-        limits = tuple(part._most_bits(len(rows), rows.width) for part in (first, second))
+        field_bits = None
+        if self.n_bits is not None and isinstance(second, ProductQuantizer):
+            field_bits = min(second.bits_per_field, field_bits_of(self.n_bits, len(rows)))
+            second.set_params(bits_per_field=field_bits)
+        limits = first._most_bits(len(rows), rows.width), second._most_bits(len(rows), rows.width)
         if self.n_bits is not None:
-            first_bits = first_bits_of(self.n_bits, *limits)
+            first_bits = first_bits_of(self.n_bits, *limits, field_bits)
             first.set_params(n_bits=first_bits)
             second.set_params(n_bits=self.n_bits - first_bits)
         check_limits((first, second), limits, rows)
@@ -165,18 +181,43 @@ class Hybrid(Hasher):
             if self.normalize is not None:
                 part.set_params(normalize=self.normalize)
             _fit_part(part, name, rows.X, y)
-        weight = checked_weight(self.weight)
+        self.first_, self.second_, self.first_bits_ = first, second, int(first.n_bits_)
+        self.weight_, self.scale_ = self._weight_and_scale(rows)
+
+    def _weight_and_scale(self, rows: Rows) -> tuple[float, float]:
+        """Return the weight of the second part, and the factor of its distance, from a sample of the rows."""
+        weight, fields = checked_weight(self.weight), _has_fields(self.second_)
+        if not fields and not isinstance(weight, str):
+            return weight, 1.0
+        Y = np.asarray(backend(values := self._embed(rows.take(sampled_rows(rows)))).to_numpy(values))
         if isinstance(weight, str):
-            weight = weight_by_redundancy(_values(first, rows.take(sampled_rows(rows))) > 0)
-        layout = CodeLayout(first.n_bits_ + second.n_bits_, first.n_bits_, weight)
-        self.first_, self.second_ = first, second
-        self.first_bits_, self.weight_ = layout.first_bits, float(layout.weight)
+            bits = Y[:, : self.first_bits_] > 0
+            weight = weight_of_fields(bits) if fields else weight_by_redundancy(bits)
+        if not fields:
+            return weight, 1.0
+        layout = CodeLayout(self._fitted_length(), self.first_bits_, 1.0, self.second_.layout_.codebooks)
+        return weight, scale_of_fields(layout, Y, codes.pack(np.asarray(self._bits_of(Y))))
+
+    @property
+    def layout_(self) -> CodeLayout:
+        """The parts of the codes, and the distance that ranks them."""
+        check_is_fitted(self)
+        codebooks, scale = self.second_.layout_.codebooks, float(getattr(self, "scale_", 1.0))
+        return CodeLayout(self.n_bits_, self.first_bits_, self.weight_, codebooks, scale)
 
     def _fitted_length(self) -> int:
         return int(self.first_.n_bits_ + self.second_.n_bits_)
 
     def _embed(self, X: Floats) -> Floats:
         return backend(X).hstack([_values(part, X) for part in (self.first_, self.second_)])
+
+    def _bits_of(self, Y: Any) -> Any:
+        n = self.first_._n_values
+        return backend(Y).hstack([self.first_._bits_of(Y[:, :n]), self.second_._bits_of(Y[:, n:])])
+
+    @property
+    def _n_values(self) -> int:
+        return int(self.first_._n_values + self.second_._n_values)
 
     def _summarize(self, rows: Rows) -> None:
         pass  # each part has statistics of its own
@@ -260,6 +301,13 @@ def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:
         raise
     except ValueError as error:
         raise ValueError(f"the {name} part, {type(part).__name__}: {error}") from error
+
+
+def _has_fields(part: Hasher) -> bool:
+    """Return whether the codes of a part, fitted or not, have fields of a product quantizer."""
+    if isinstance(part, Hybrid):
+        return _has_fields(part._given_parts()[1])
+    return isinstance(part, ProductQuantizer)
 
 
 def _values(part: Hasher, X: Floats) -> Floats:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash import checks
 from manihash.base.principal import principal_directions
+from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
@@ -27,7 +28,7 @@ from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
 from manihash.scikit import check_is_fitted
-from manihash.types import Codes, Floats
+from manihash.types import Floats
 
 # Rows that centers and rotation are learned from: 256 for each of 256 centers.
 _TRAINING_ROWS = 2**16
@@ -199,6 +200,12 @@ class ProductQuantizer(Hasher):
         return int(self.codebooks_.shape[1] - 1).bit_length()
 
     @property
+    def layout_(self) -> CodeLayout:
+        """One part of fields, ranked by the squared distance to their centers."""
+        check_is_fitted(self)
+        return CodeLayout(self.n_bits_, 0, codebooks=self.codebooks_)
+
+    @property
     def _n_values(self) -> int:
         return len(self.offset_)
 
@@ -292,9 +299,6 @@ class ProductQuantizer(Hasher):
 
     def _make_map(self, preparation: Preparation) -> RowMap:
         return CodebookMap(self.projection_, self.offset_, self.codebooks_, preparation)
-
-    def _code_distances(self, queries: Codes, codes: Codes) -> NDArray[Any]:
-        return numpy_backend.squared_distances(self.reconstruct(queries), self.reconstruct(codes))
 
     def _bits_of(self, Y: Any) -> Any:
         return bits_of_fields(nearest_centers(Y, self.codebooks_), self._field_bits)

@@ -111,6 +111,12 @@ def _short_ee() -> ElasticEmbedding:
 
 
 def _hybrid() -> Hybrid:
+    """A manifold part for look-up, and a product quantizer for the first answers."""
+    second = ProductQuantizer(n_components=256, normalize=True)
+    return Hybrid(RECIPES["imh-graph"].make(), second, weight="auto")
+
+
+def _hybrid_hamming() -> Hybrid:
     """The parts of imh-graph, and ITQ for the other bits."""
     return Hybrid(RECIPES["imh-graph"].make(), ITQ(normalize=True), weight="auto")
 
@@ -166,8 +172,13 @@ RECIPES: dict[str, Recipe] = {
     ),
     "imh-hybrid": Recipe(
         _hybrid,
+        "IMH-tSNE + OPQ",
+        "half of the bits, at most 32, for look-up, the rest a product quantizer for the first answers",
+    ),
+    "imh-hybrid-hamming": Recipe(
+        _hybrid_hamming,
         "IMH-tSNE graph + ITQ",
-        "half of the bits, at most 24, from imh-graph for look-up, the rest from ITQ for the first answers",
+        "imh-graph for look-up, and ITQ for the first answers: for databases that know Hamming distance only",
     ),
     "imh-large-ee": _large(
         "IMH-EE large",

@@ -1,6 +1,5 @@
 """Search among packed codes by Hamming distance."""
 
-from manihash.search.asymmetric import asymmetric_distances
 from manihash.search.duplicates import Duplicates, dedup
 from manihash.search.errors import DamagedIndexError
 from manihash.search.faiss_peers import FaissIndex, FaissQuantizer
@@ -9,6 +8,7 @@ from manihash.search.radius_curve import RadiusStep
 from manihash.search.rescore import Rescore
 from manihash.search.routes import QueryPlan
 from manihash.search.stats import IndexStats
+from manihash.search.tables import asymmetric_distances
 from manihash.search.verified import VerifiedDuplicates, verified_duplicates
 
 __all__ = [

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash import checks
 from manihash.codes import n_bytes
-from manihash.evaluation.truth import query_block
+from manihash.compute.largest import query_block
 from manihash.search.scanners import faiss_threads, installed_faiss
 from manihash.types import Codes, Ids
 

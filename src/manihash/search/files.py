@@ -2,10 +2,11 @@
 
 An index file is a safetensors file with the arrays ids (unless they are 0 … n - 1), offsets, rows and codes.
 If ids are strings, it has the arrays string_offsets, first, and strings, last, instead of ids: the strings in
-UTF-8, one after another. Arrays are in this order so that each is aligned to its type. The metadata hold
-n_bits, the next free id, ``made_by`` if it is set, ``first_bits`` and ``weight`` if codes have two parts, the
-SHA-256 of the arrays and the SHA-256 of the header. Opening a file reads the header and the offsets;
-``verify`` reads every byte.
+UTF-8, one after another. The arrays codebooks, before codes, and model, last, are optional: the centers of
+the fields of the codes, and the model file of the hasher that made them. Arrays are in this order so that
+each is aligned to its type. The metadata hold n_bits, the next free id, ``made_by`` if it is set,
+``first_bits``, ``weight`` and ``scale`` if codes are not one part of signs, the SHA-256 of the arrays and the
+SHA-256 of the header. Opening a file reads the header and the offsets; ``verify`` reads every byte.
 """
 
 import hashlib
@@ -28,11 +29,13 @@ from manihash.search.errors import DamagedIndexError
 from manihash.search.string_ids import StringIds
 
 FORMAT = "manihash-index"
-# 3 if ids are strings, 2 if codes have two parts, otherwise 1: earlier versions of manihash read these, too.
-VERSION = 3
+# 4 if there are codebooks or a model, 3 if ids are strings, 2 if codes have two parts, otherwise 1: earlier
+# versions of manihash read these, too.
+VERSION = 4
 
 _TYPES = {"ids": ("I64", "<i8"), "string_offsets": ("I64", "<i8"), "offsets": ("U32", "<u4")}
-_TYPES |= {"rows": ("U32", "<u4"), "codes": ("U8", "<u1"), "strings": ("U8", "<u1")}
+_TYPES |= {"rows": ("U32", "<u4"), "codebooks": ("F32", "<f4"), "codes": ("U8", "<u1")}
+_TYPES |= {"strings": ("U8", "<u1"), "model": ("U8", "<u1")}
 _MAX_HEADER = 2**16
 _ALIGNMENT = 64
 _CHUNK = 2**24
@@ -47,9 +50,10 @@ class IndexFile:
     next_id: int
     sha256: str
     made_by: str | None
-    layout: CodeLayout | None
+    layout: CodeLayout
     body: NDArray[np.uint8]
     buckets: Buckets
+    model: bytes | None
 
     def verify(self) -> None:
         """Read every byte; raise ``DamagedIndexError`` if one was changed."""
@@ -81,6 +85,7 @@ def write(
     next_id: int,
     made_by: str | None = None,
     layout: CodeLayout | None = None,
+    model: bytes | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> str:
     """Write buckets as an index file, atomically; return its checksum.
@@ -94,8 +99,10 @@ def write(
         "string_offsets": None if strings is None else strings.offsets,
         "offsets": offsets,
         "rows": buckets.rows,
+        "codebooks": None if layout is None else layout.codebooks,
         "codes": buckets.codes,
         "strings": None if strings is None else strings.text,
+        "model": None if model is None else np.frombuffer(model, np.uint8),
     }
     arrays = {
         name: np.ascontiguousarray(array, _TYPES[name][1])
@@ -104,15 +111,16 @@ def write(
     }
     metadata = {
         "format": FORMAT,
-        "version": str(VERSION if strings is not None else 1 if layout is None else 2),
+        "version": str(_version(arrays, layout)),
         "n_bits": str(n_bits),
         "next_id": str(next_id),
         "sha256": _checksum(list(arrays.values())),
     }
     if made_by is not None:
         metadata["made_by"] = made_by
-    if layout is not None:
+    if layout is not None and not layout.is_hamming:
         metadata |= {"first_bits": str(layout.first_bits), "weight": repr(float(layout.weight))}
+        metadata |= {"scale": repr(float(layout.scale))} if layout.has_fields else {}
     header: dict[str, Any] = {"__metadata__": metadata}
     header |= _descriptions({name: array.shape for name, array in arrays.items()})
     metadata["header_sha256"] = _seal(header)
@@ -125,6 +133,13 @@ def write(
         if announce is not None:
             announce(metadata["sha256"])
     return metadata["sha256"]
+
+
+def _version(arrays: dict[str, Any], layout: CodeLayout | None) -> int:
+    """The lowest version of the format that has all of this."""
+    if "codebooks" in arrays or "model" in arrays:
+        return VERSION
+    return 3 if "strings" in arrays else 1 if layout is None or layout.is_hamming else 2
 
 
 def read(path: str | os.PathLike[str], *, mmap: bool) -> IndexFile:
@@ -160,9 +175,10 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     (u, _), (n,) = shapes["codes"], shapes["rows"]
     expected: dict[str, tuple[int, ...]]
     expected = {"ids": (n,), "string_offsets": (n + 1,), "offsets": (u + 1,), "rows": (n,)}
-    expected |= {"codes": (u, aligned_bytes(n_bytes(n_bits))), "strings": (shapes.get("strings", (0,))[0],)}
+    expected |= {"codebooks": shapes.get("codebooks", (0,)), "codes": (u, aligned_bytes(n_bytes(n_bits)))}
+    expected |= {name: (shapes.get(name, (0,))[0],) for name in ("strings", "model")}
     absent = {"ids"} if "strings" in shapes else {"string_offsets", "strings"}
-    absent |= {"ids"} - shapes.keys()
+    absent |= {"ids", "codebooks", "model"} - shapes.keys()
     described = _descriptions({name: shape for name, shape in expected.items() if name not in absent})
     if header != {"__metadata__": metadata} | described or not 0 <= u <= n <= MAX_ROWS:
         raise ValueError("its header describes other arrays than those of an index")
@@ -178,8 +194,9 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     _check_offsets(arrays["offsets"], n)
     ids = _string_ids(arrays) if "strings" in arrays else arrays.get("ids")
     buckets = Buckets(arrays["codes"], DenseOffsets(arrays["offsets"]), arrays["rows"], ids, n)
-    made_by, layout = metadata.get("made_by"), _layout(metadata, n_bits)
-    return IndexFile(path, n_bits, next_id, metadata["sha256"], made_by, layout, body, buckets)
+    made_by, layout = metadata.get("made_by"), _layout(metadata, n_bits, arrays.get("codebooks"))
+    model = arrays["model"].tobytes() if "model" in arrays else None
+    return IndexFile(path, n_bits, next_id, metadata["sha256"], made_by, layout, body, buckets, model)
 
 
 def _string_ids(arrays: dict[str, NDArray[Any]]) -> StringIds:
@@ -189,11 +206,16 @@ def _string_ids(arrays: dict[str, NDArray[Any]]) -> StringIds:
     return ids
 
 
-def _layout(metadata: dict[str, str], n_bits: int) -> CodeLayout | None:
-    """The layout of the codes that a header has; None if codes have one part."""
+def _layout(metadata: dict[str, str], n_bits: int, codebooks: NDArray[Any] | None) -> CodeLayout:
+    """The layout of the codes that a header describes."""
     if "first_bits" not in metadata:
-        return None
-    return CodeLayout(n_bits, int(metadata["first_bits"]), float(metadata["weight"]))
+        return CodeLayout(n_bits)
+    if codebooks is not None and not np.isfinite(codebooks).all():
+        raise ValueError("its codebooks are not finite numbers")
+    first_bits, weight = int(metadata["first_bits"]), float(metadata["weight"])
+    if codebooks is None and first_bits >= n_bits:
+        raise ValueError(f"its header has first_bits={first_bits} of {n_bits}")
+    return CodeLayout(n_bits, first_bits, weight, codebooks, float(metadata.get("scale", "1")))
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
-from manihash.code_layout import layout_of
+from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes
 from manihash.files.lineage import model_id
 from manihash.search.buckets import build
@@ -44,12 +44,9 @@ class HammingIndex(InspectedRows):
     ids : array-like of shape (n,), default=None
         Distinct integers, or distinct strings such as file names, of at most 1,024 bytes in UTF-8, one per
         row. By default the id of a row is its position. Strings are ordered by code points.
-    first_bits : int or None, default=None
-        Number of bits of the first part of a code, for codes of a ``Hybrid``. Then ``search`` ranks by
-        d = d_first + weight * d_second, with the Hamming distances of the parts, and ``within`` can look up
-        by the first part. None for codes of one part.
-    weight : float, default=0.5
-        Weight of the second part, at least 0. Multiples of 1/4 are searched fastest.
+    layout : CodeLayout or None, default=None
+        The parts of the codes, ``hasher.layout_``: ``search`` ranks by its distance, and ``within`` looks up
+        rows by the first part. None for codes that are one part of signs, ranked by Hamming distance.
     made_by : fitted hasher, str or None, default=None
         The model that made the codes, or its id. ``save`` stores the id, and ``manihash search`` and
         ``manihash serve`` then refuse any other model.
@@ -58,10 +55,8 @@ class HammingIndex(InspectedRows):
     ----------
     n_bits : int
         Length of a code.
-    first_bits : int or None
-        Number of bits of the first part; ``set_parts`` changes it.
-    weight : float or None
-        Weight of the second part; None if codes have one part.
+    layout : CodeLayout
+        The parts of the codes; ``set_layout`` changes it.
     made_by : str or None
         Id of the model that made the codes, ``hasher.lineage_["id"]``, if it is known; ``save`` stores it.
 
@@ -91,13 +86,11 @@ class HammingIndex(InspectedRows):
         n_bits: int,
         ids: ArrayLike | None = None,
         *,
-        first_bits: int | None = None,
-        weight: float = 0.5,
+        layout: CodeLayout | None = None,
         made_by: Any = None,
     ) -> None:
         if positive_int(n_bits, "n_bits") > _MAX_BITS:
             raise ValueError(f"n_bits={n_bits} exceeds the limit of an index, {_MAX_BITS}: use shorter codes")
-        layout = layout_of(int(n_bits), first_bits, weight)
         database = check_codes(codes, n_bits)
         if not len(database):
             raise ValueError("codes are empty: an index needs at least one code, as encode() returns them")
@@ -113,8 +106,8 @@ class HammingIndex(InspectedRows):
         snapshot = self._snapshot
         distinct = f", distinct_codes={len(snapshot.base.buckets.codes)}" if snapshot.unchanged else ""
         file = "" if self._file is None else f", file={str(self._file.path)!r}"
-        parts = "" if self._parts is None else f", first_bits={self.first_bits}, weight={self.weight}"
-        return f"HammingIndex(rows={len(snapshot)}, n_bits={self.n_bits}{parts}{distinct}{file})"
+        parts = "" if self.layout.is_hamming else f", layout={self.layout.described()!r}"
+        return f"{type(self).__name__}(rows={len(snapshot)}, n_bits={self.n_bits}{parts}{distinct}{file})"
 
     def search(
         self,
@@ -137,9 +130,9 @@ class HammingIndex(InspectedRows):
             Number of rows to return per query.
         filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Search only these rows: their ids, or one boolean per row in the order of ``ids``.
-        asymmetric : array-like of shape (q, n_bits), default=None
-            Real embedding of the queries, as ``embed`` returns it. Rows are then ranked by the distance of
-            ``manihash.search.asymmetric_distances`` instead of the Hamming distance.
+        asymmetric : array-like of shape (q, v), default=None
+            Real values of the queries, as ``embed`` returns them. Rows are then ranked by the distance of
+            ``manihash.search.asymmetric_distances``, and not by that of two codes.
         rescore : Rescore, default=None
             Rank a longer list, which consists of whole buckets, by the Euclidean distance of the original
             vectors and return its best k rows.
@@ -147,15 +140,15 @@ class HammingIndex(InspectedRows):
         Returns
         -------
         distances : ndarray of shape (q, k)
-            Distances: int32 if Hamming, float64 if codes have two parts, float32 if asymmetric, float64 if
-            rescored.
+            Distances: int32 if Hamming, float64 of two parts of signs, float32 if asymmetric or if codes have
+            fields, float64 if rescored.
         ids : ndarray of shape (q, k)
             Ids of the rows: int64, or strings in an array of objects.
         """
         k, asked = positive_int(k, "k"), self._checked(queries, "queries")
         if rescore is not None:
             rescore.check(len(asked))
-        ranked = ranked_queries(asked, self.n_bits, self._snapshot.scanner, self._parts, asymmetric)
+        ranked = ranked_queries(asked, self._parts, asymmetric)
         segments = self._snapshot.segments()
         masks = filter_masks(segments, filter)
         if k > (n := selected_rows(segments, masks)):
@@ -172,48 +165,42 @@ class HammingIndex(InspectedRows):
         radius: int,
         *,
         filter: Filter = None,
-        part: str | None = None,
-        rank_by: str | None = None,
         asymmetric: ArrayLike | None = None,
     ) -> tuple[Ints, NDArray[Any], Ids]:
         """Find all rows within a Hamming radius of each query, nearest first, ties by id.
+
+        If codes have two parts, the radius is that of the first part, which is made for look-up, and the rows
+        are in the order of ``search``, by both parts.
 
         Parameters
         ----------
         queries : array-like of shape (q, ceil(n_bits / 8)), uint8
             Packed codes of the queries.
         radius : int
-            Largest distance; 0 finds rows with the same code.
+            Largest Hamming distance; 0 finds rows with the same code, or first part of a code.
         filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Search only these rows, as in ``search``.
-        part : {"first"} or None, default=None
-            The radius is that of the first part of the codes; None for all bits.
-        rank_by : {"first", "second", "both"} or None, default=None
-            Order of the rows that the first part finds: by the distance of the first part (None, too), by
-            that of the second, or by the weighted distance of both, as in ``search``.
-        asymmetric : array-like of shape (q, n_bits), default=None
-            Real embedding of the queries, for the order of the rows that the first part finds.
+        asymmetric : array-like of shape (q, v), default=None
+            Real values of the queries, for the order of the rows if codes have two parts.
 
         Returns
         -------
         lims : ndarray of shape (q + 1,), int64
             The results of query i are at ``lims[i]`` to ``lims[i + 1]``.
         distances : ndarray
-            Distances by which the rows are ordered: int32 if Hamming, float64 of both parts, float32 if
-            asymmetric.
+            Distances by which the rows are ordered: int32 if Hamming, float64 of two parts of signs, float32
+            if asymmetric or if codes have fields.
         ids : ndarray
             Ids of the rows.
         """
         asked, radius = self._checked(queries, "queries"), self._radius(radius)
-        look_up = look_up_by(part, asked, self._parts, rank_by, asymmetric)
+        look_up = look_up_by(asked, self._parts, asymmetric)
         segments = self._snapshot.segments()
         lims, distance, ids = within_of(segments, filter_masks(segments, filter), asked, radius, look_up)
-        return lims, distance.astype(np.int32 if look_up is None else look_up.dtype), ids
+        return lims, distance if look_up is not None else distance.astype(np.int32), ids
 
-    def count(
-        self, queries: ArrayLike, radius: int = 0, *, filter: Filter = None, part: str | None = None
-    ) -> Ints:
-        """Count the rows within a Hamming radius of each query.
+    def count(self, queries: ArrayLike, radius: int = 0, *, filter: Filter = None) -> Ints:
+        """Count the rows within a Hamming radius of each query, as ``within`` finds them.
 
         Parameters
         ----------
@@ -223,8 +210,6 @@ class HammingIndex(InspectedRows):
             Largest distance.
         filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Count only these rows, as in ``search``.
-        part : {"first"} or None, default=None
-            The radius is that of the first part of the codes; None for all bits.
 
         Returns
         -------
@@ -233,18 +218,16 @@ class HammingIndex(InspectedRows):
         """
         asked, radius = self._checked(queries, "queries"), self._radius(radius)
         segments = self._snapshot.segments()
-        look_up = look_up_by(part, asked, self._parts)
+        look_up = look_up_by(asked, self._parts)
         return count_of(segments, filter_masks(segments, filter), asked, radius, look_up)
 
-    def bucket(self, code: ArrayLike, *, part: str | None = None) -> Ids:
-        """Return the ids of the rows that have exactly this code.
+    def bucket(self, code: ArrayLike) -> Ids:
+        """Return the ids of the rows that have exactly this code, or this first part of a code of two parts.
 
         Parameters
         ----------
         code : array-like of shape (ceil(n_bits / 8),), uint8
             One packed code.
-        part : {"first"} or None, default=None
-            Only the first part of the codes must be the same; None for all bits.
 
         Returns
         -------
@@ -254,4 +237,4 @@ class HammingIndex(InspectedRows):
         asked = np.atleast_2d(np.asarray(code))
         if len(asked) != 1:
             raise ValueError(f"bucket takes one code, got {len(asked)}: use within(codes, 0) for several")
-        return self.within(asked, 0, part=part)[2]
+        return np.sort(self.within(asked, 0)[2])

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import numpy as np
+
 from manihash.checks import positive_int
-from manihash.search.parts import check_part
+from manihash.codes import n_bytes
+from manihash.search.parts import look_up_by
 from manihash.search.routes import QueryPlan, plan_nearest
 from manihash.search.saved_rows import SavedRows
 from manihash.search.stats import IndexStats, stats
@@ -18,7 +21,6 @@ class InspectedRows(SavedRows):
         k: int | None = None,
         radius: int | None = None,
         n_queries: int = 1,
-        part: str | None = None,
     ) -> QueryPlan:
         """Show how the next queries would be answered, with the estimated cost of each route.
 
@@ -32,8 +34,6 @@ class InspectedRows(SavedRows):
             Explain ``within`` or ``count`` for this radius; pass either ``k`` or ``radius``.
         n_queries : int, default=1
             Number of queries in one call.
-        part : {"first"} or None, default=None
-            Explain the look-up by the first part of the codes; None for all bits.
 
         Returns
         -------
@@ -43,26 +43,21 @@ class InspectedRows(SavedRows):
         if (k is None) == (radius is None):
             raise ValueError("explain() needs either k or radius, not both")
         n_queries, base, parts = positive_int(n_queries, "n_queries"), self._snapshot.base, self._parts
-        by_first = check_part(part, parts)
         if radius is not None:
             radius = self._radius(radius)
-            if by_first is None:
+            if look_up_by(np.empty((0, n_bytes(self.n_bits)), np.uint8), parts) is None:
                 return base.finder.plan(radius, n_queries)
-            return by_first.finder(base.buckets.codes).plan(radius, n_queries)
-        if by_first is not None:
-            raise ValueError('part="first" is a look-up within a radius: pass radius, or omit part')
-        codes = base.searched_buckets()[0].codes
-        compared = codes if parts is None or parts.layout.copies is None else parts.copied(codes)
-        return plan_nearest(compared, self._snapshot.scanner, positive_int(k, "k"), n_queries)
+            return parts.finder(base.buckets.codes).plan(radius, n_queries)
+        codes, k = base.searched_buckets()[0].codes, positive_int(k, "k")
+        if parts.layout.has_fields:
+            return parts.scan.plan(codes, k, n_queries)
+        compared = codes if parts.layout.copies is None else parts.copied(codes)
+        return plan_nearest(compared, self._snapshot.scanner, k, n_queries)
 
-    def stats(self, *, part: str | None = None) -> IndexStats:
+    def stats(self) -> IndexStats:
         """Compute statistics of the codes, with warnings if they have collapsed.
 
-        Parameters
-        ----------
-        part : {"first"} or None, default=None
-            Describe the first part of the codes alone: its distinct values, and the rows that share one.
-            None for whole codes.
+        If codes have two parts, the statistics are those of the first part, which rows are looked up by.
 
         Returns
         -------
@@ -70,16 +65,16 @@ class InspectedRows(SavedRows):
             Number of rows and distinct codes, bucket sizes, uninformative bits, memory and warnings. The
             memory is that of the whole index.
         """
-        snapshot, parts = self._snapshot, check_part(part, self._parts)
+        snapshot, layout = self._snapshot, self.layout
         if not len(snapshot):
             raise ValueError("the index is empty: add codes before calling stats()")
         segments = snapshot.segments()
         held = sum(segment.buckets.nbytes for segment in segments)
         tables = sum(segment.finder.nbytes for segment in segments)
         merged = snapshot.merged()
-        if parts is None:
+        if not layout.has_two_parts:
             return stats(merged, self.n_bits, held, tables)
-        return stats(parts.buckets_of_first(merged), parts.layout.first_bits, held, tables)
+        return stats(self._parts.buckets_of_first(merged), layout.first_bits, held, tables)
 
     def _radius(self, radius: Any) -> int:
         return min(positive_int(radius, "radius", least=0), self.n_bits)

@@ -1,54 +1,30 @@
-"""Codes of two parts in an index: ranked by weighted distance, looked up by their first part."""
+"""The parts of the codes of an index: ranked by the distance of the layout, looked up by the first part."""
 
-import weakref
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import words
-from manihash.evaluation.truth import query_block, smallest
-from manihash.search.asymmetric import AsymmetricQueries, byte_tables, pair_distances
+from manihash.compute.largest import query_block, smallest
 from manihash.search.buckets import Buckets, aligned, build
+from manihash.search.per_codes import PerCodes
 from manihash.search.routes import CodeFinder, QueryPlan
 from manihash.search.scanners import HammingQueries, Matches, Scanner
+from manihash.search.tables import TableQueries, TableScan, pair_distances
 from manihash.types import Codes, Floats, Ints
-
-T = TypeVar("T")
 
 # Pairs of a query and a code whose bits are compared at once.
 _PAIRS = 2**20
 
 
-class PerCodes(Generic[T]):
-    """What is made of arrays of codes, kept as long as these arrays exist.
-
-    Threads need no lock: the list is replaced in one assignment, and what is lost is made again.
-    """
-
-    def __init__(self, make: Callable[[Codes], T]) -> None:
-        self._make = make
-        self._made: tuple[tuple[weakref.ref[Codes], T], ...] = ()
-
-    def of(self, codes: Codes) -> T:
-        """What is made of the array ``codes``; it must not refer to this array."""
-        for source, made in self._made:
-            if source() is codes:
-                return made
-        made = self._make(codes)
-        alive = tuple(pair for pair in self._made if pair[0]() is not None)
-        self._made = (*alive, (weakref.ref(codes), made))
-        return made
-
-
 class IndexParts:
-    """The two parts of the codes of an index, with what queries need of each array of codes."""
+    """The layout of the codes of an index, with what queries need of each array of codes."""
 
     def __init__(self, layout: CodeLayout, scanner: Scanner) -> None:
         self.layout, self.scanner = layout, scanner
+        self.scan = TableScan(layout, scanner)
         self._copied: PerCodes[Codes] = PerCodes(lambda codes: aligned(layout.copied(codes)))
         self._finders = PerCodes(lambda codes: FirstPartFinder(codes, layout, scanner))
 
@@ -114,53 +90,26 @@ class FirstPartFinder:
 
 
 class FirstPartLookUp:
-    """Queries (q, b) that find codes by their first part, and what the rows found are ranked by.
+    """Queries (q, b) that find codes by their first part, and rank what was found by the whole code.
 
-    ``rank_by`` is "first", "second" or "both" parts; with ``asymmetric`` (q, n_bits), the real values of the
-    queries take the place of their bits in the ranking.
+    With ``tables`` (q, b, 256), these rank; otherwise both parts are signs, and their Hamming distances do.
     """
 
-    def __init__(
-        self, queries: Codes, parts: IndexParts, rank_by: str | None, asymmetric: ArrayLike | None
-    ) -> None:
-        rank_by = "first" if rank_by is None else rank_by
-        if rank_by not in ("first", "second", "both"):
-            raise ValueError(f'rank_by must be "first", "second" or "both", not {rank_by!r}')
-        self._queries, self._parts, self._rank_by = queries, parts, rank_by
-        self._tables = None
-        if asymmetric is not None:
-            self._tables = byte_tables(
-                asymmetric, parts.layout.n_bits, self._factors(), parts.layout.first_bits
-            )
-            _check_one_row_each(len(queries), len(self._tables))
-
-    @property
-    def dtype(self) -> Any:
-        """The type of the distances of the ranking."""
-        if self._tables is not None:
-            return np.float32
-        return np.float64 if self._rank_by == "both" else np.int32
-
-    def _factors(self) -> tuple[float, float]:
-        """The factors of the parts in the ranking."""
-        both = 1.0, self._parts.layout.weight
-        return {"first": (1.0, 0.0), "second": (0.0, 1.0), "both": both}[self._rank_by]
+    def __init__(self, queries: Codes, parts: IndexParts, tables: NDArray[np.float32] | None) -> None:
+        self._queries, self._parts, self._tables = queries, parts, tables
 
     def within(self, start: int, stop: int, codes: Codes, radius: int) -> Matches:
         """The codes (u, b) found by the queries from start to stop."""
         radius = min(radius, self._parts.layout.first_bits)
         return self._parts.finder(codes).within(self._queries[start:stop], radius)
 
-    def distances(self, start: int, matches: Matches, codes: Codes) -> NDArray[Any] | None:
-        """Distances of matches of the queries from ``start`` on; None for those that the matches have."""
-        if self._tables is None and self._rank_by == "first":
-            return None
+    def distances(self, start: int, matches: Matches, codes: Codes) -> Floats:
+        """Distances of matches of the queries from ``start`` on."""
         lims, first, position = matches
         query = np.repeat(np.arange(start, start + len(lims) - 1), np.diff(lims))
         if self._tables is not None:
-            return pair_distances(self._tables, query, codes, position)
-        second = self._second_distances(query, codes, position)
-        return second if self._rank_by == "second" else first + self._parts.layout.weight * second
+            return pair_distances(self._tables, query, self._parts.scan.split(codes), position)
+        return first + self._parts.layout.weight * self._second_distances(query, codes, position)
 
     def _second_distances(self, query: Ints, codes: Codes, position: Ints) -> Ints:
         """Hamming distances (p,) of the second parts of pairs of queries and codes."""
@@ -173,48 +122,43 @@ class FirstPartLookUp:
         return distance
 
 
+def query_tables(queries: Codes, layout: CodeLayout, values: ArrayLike | None) -> NDArray[np.float32] | None:
+    """The tables that rank codes for queries (q, b), or for their real values; None if codes rank by bits."""
+    if values is not None:
+        tables = layout.tables(values)
+        if len(tables) != len(queries):
+            raise ValueError(
+                f"got {len(queries)} queries, but asymmetric has {len(tables)} rows: pass one row per query"
+            )
+        return tables
+    return layout.tables(layout.values_of(queries)) if layout.has_fields else None
+
+
 def ranked_queries(
-    queries: Codes, n_bits: int, scanner: Scanner, parts: IndexParts | None, asymmetric: ArrayLike | None
-) -> HammingQueries | WeightedQueries | AsymmetricQueries:
+    queries: Codes, parts: IndexParts, values: ArrayLike | None
+) -> HammingQueries | WeightedQueries | TableQueries:
     """Queries (q, b) with the distance that ``HammingIndex.search`` ranks by."""
-    if asymmetric is not None:
-        ranked = AsymmetricQueries(asymmetric, n_bits, None if parts is None else parts.layout)
-        _check_one_row_each(len(queries), len(ranked))
-        return ranked
-    return HammingQueries(queries, scanner) if parts is None else WeightedQueries(queries, parts)
+    tables = query_tables(queries, parts.layout, values)
+    if tables is not None:
+        return TableQueries(tables, parts.scan)
+    return (
+        HammingQueries(queries, parts.scanner) if parts.layout.is_hamming else WeightedQueries(queries, parts)
+    )
 
 
-def look_up_by(
-    part: str | None,
-    queries: Codes,
-    parts: IndexParts | None,
-    rank_by: str | None = None,
-    asymmetric: ArrayLike | None = None,
-) -> FirstPartLookUp | None:
-    """The look-up of queries (q, b) by a part of the codes; None for all bits."""
-    if part is None:
-        if rank_by is not None or asymmetric is not None:
-            raise ValueError('rank_by and asymmetric order what the first part finds: pass part="first", too')
-        return None
-    by_first = check_part(part, parts)
-    assert by_first is not None
-    return FirstPartLookUp(queries, by_first, rank_by, asymmetric)
-
-
-def check_part(part: str | None, parts: IndexParts | None) -> IndexParts | None:
-    """The parts of the codes if a look-up is by the first of them; None if it is by all bits."""
-    if part is None:
-        return None
-    if part != "first":
-        raise ValueError(f'part must be "first" or None, not {part!r}')
-    if parts is None:
+def look_up_by(queries: Codes, parts: IndexParts, values: ArrayLike | None = None) -> FirstPartLookUp | None:
+    """The look-up of queries (q, b) by the first part of the codes; None if codes are one part of signs."""
+    layout = parts.layout
+    if not layout.first_bits:
         raise ValueError(
-            "the codes of this index have one part: pass first_bits to HammingIndex, or call set_parts()"
+            "codes of a product quantizer have no Hamming radius: search for the k nearest rows, or use "
+            "codes with a part of signs, such as those of recipe('imh-hybrid')"
         )
-    return parts
-
-
-def _check_one_row_each(n_queries: int, n_rows: int) -> None:
-    """Raise unless the real values have one row per query."""
-    if n_rows != n_queries:
-        raise ValueError(f"got {n_queries} queries, but asymmetric has {n_rows} rows: pass one row per query")
+    if layout.is_hamming:
+        if values is not None:
+            raise ValueError(
+                "asymmetric orders what the first of two parts finds: these codes have one part, whose "
+                "Hamming distance orders the rows within a radius"
+            )
+        return None
+    return FirstPartLookUp(queries, parts, query_tables(queries, layout, values))

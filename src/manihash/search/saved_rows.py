@@ -3,7 +3,7 @@
 import os
 from typing import Any, Self
 
-from manihash.code_layout import CodeLayout, layout_of
+from manihash.code_layout import CodeLayout
 from manihash.files.atomic import identity_of, sync_folder
 from manihash.search import files
 from manihash.search.buckets import Buckets
@@ -36,38 +36,33 @@ class SavedRows(RowSet):
     """Rows of codes, with their layout and the file that they were loaded from, if any."""
 
     def __init__(
-        self, buckets: Buckets, n_bits: int, next_id: int = 0, layout: CodeLayout | None = None
+        self, buckets: Buckets, n_bits: int, next_id: int = 0, *, layout: CodeLayout | None = None
     ) -> None:
         super().__init__(buckets, n_bits, next_id)
         self.made_by: str | None = None
         self._file: files.IndexFile | None = None
+        self._model: bytes | None = None  # the model file of the hasher, if the index file has it
         self._n_journaled = 0  # changes of the journal of the file that were made
-        self._parts = self._with_layout(layout)
-
-    def _with_layout(self, layout: CodeLayout | None) -> IndexParts | None:
-        return None if layout is None else IndexParts(layout, self._snapshot.scanner)
+        self.set_layout(layout)
 
     @property
-    def first_bits(self) -> int | None:
-        """Number of bits of the first part of a code; None if codes have one part."""
-        return None if self._parts is None else self._parts.layout.first_bits
+    def layout(self) -> CodeLayout:
+        """The parts of the codes, and the distance that ranks them."""
+        return self._parts.layout
 
-    @property
-    def weight(self) -> float | None:
-        """Weight of the second part of a code; None if codes have one part."""
-        return None if self._parts is None else self._parts.layout.weight
-
-    def set_parts(self, first_bits: int | None, weight: float = 0.5) -> None:
-        """Set the parts of the codes, which decide how ``search`` ranks; the codes do not change.
+    def set_layout(self, layout: CodeLayout | None) -> None:
+        """Set the parts of the codes, which decide how queries rank; the codes do not change.
 
         Parameters
         ----------
-        first_bits : int or None
-            Number of bits of the first part, below ``n_bits``; None for codes of one part.
-        weight : float, default=0.5
-            Weight of the second part in the distance, at least 0.
+        layout : CodeLayout or None
+            The layout, such as ``hasher.layout_`` or ``index.layout.with_weight(0.5)``; None for codes that
+            are one part of signs.
         """
-        self._parts = self._with_layout(layout_of(self.n_bits, first_bits, weight))
+        layout = CodeLayout(self.n_bits) if layout is None else layout
+        if layout.n_bits != self.n_bits:
+            raise ValueError(f"the layout is that of codes of {layout.n_bits} bits, expected {self.n_bits}")
+        self._parts = IndexParts(layout, self._snapshot.scanner)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a file, atomically.
@@ -96,8 +91,7 @@ class SavedRows(RowSet):
 
         A crash at any moment leaves the old file with the journal, or the new file.
         """
-        snapshot, parts = self._snapshot, self._parts
-        layout = None if parts is None else parts.layout
+        snapshot = self._snapshot
         changed = journal is not None and not journal.empty
         checksum = files.write(
             path,
@@ -105,12 +99,17 @@ class SavedRows(RowSet):
             self.n_bits,
             snapshot.next_id,
             self.made_by,
-            layout,
+            self.layout,
+            self._model_bytes(),
             journal.append_compacted if journal is not None and changed else None,
         )
         if journal is not None and changed:
             sync_folder(journal.path.parent)
             journal.start(checksum, self.id_type)
+
+    def _model_bytes(self) -> bytes | None:
+        """The model file to store in the index file; None if the index has no model."""
+        return self._model
 
     def _check_journaled(self, path: str | os.PathLike[str], journal: Journal) -> None:
         """Raise if the journal of a file has changes that this index does not have."""
@@ -167,8 +166,9 @@ class SavedRows(RowSet):
     def _of_file(cls, file: files.IndexFile, changes: list[Change]) -> Self:
         """The index of a file after changes."""
         index = cls.__new__(cls)
-        SavedRows.__init__(index, file.buckets, file.n_bits, file.next_id, file.layout)
+        SavedRows.__init__(index, file.buckets, file.n_bits, file.next_id, layout=file.layout)
         index.made_by, index._file, index._n_journaled = file.made_by, file, len(changes)
+        index._model = file.model
         for change in merged(changes):
             index._apply(change)
         return index

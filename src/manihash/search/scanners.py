@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manihash.checks import extra
 from manihash.codes import hamming
-from manihash.evaluation.truth import query_block, smallest
-from manihash.types import Codes, Ints
+from manihash.compute.largest import query_block, smallest
+from manihash.types import Codes, Floats, Ints
 
 # lims (q + 1,), distances and positions of codes: those of query i are at lims[i] to lims[i + 1].
 Matches = tuple[Ints, Ints, Ints]
@@ -43,6 +43,12 @@ class Scanner(Protocol):
     def within(self, queries: Codes, codes: Codes, radius: int) -> Matches:
         """All codes within the radius."""
 
+    def by_tables(self, tables: Floats, codes: Codes, k: int) -> tuple[Floats, Ints] | None:
+        """Distances and positions (q, k) of the k smallest sums of entries of tables (q, b, 256), unordered.
+
+        Sums are rounded in any order, and ties are broken in any way. None if there is no such scan.
+        """
+
     def threads(self, pairs: int) -> int:
         """Number of threads that compare this many pairs."""
 
@@ -61,6 +67,15 @@ def faiss_library() -> ModuleType | None:
     except ImportError:
         return None
     return faiss if _breaks_ties_by_position(FaissScanner(faiss)) else None
+
+
+@cache
+def unit_quantizer(faiss: ModuleType, width: int) -> Any:
+    """A product quantizer of codes of ``width`` bytes whose 256 centers of each byte are unit vectors."""
+    quantizer = faiss.ProductQuantizer(256 * width, width, 8)
+    centers = np.broadcast_to(np.eye(256, dtype=np.float32), (width, 256, 256))
+    faiss.copy_array_to_vector(np.ascontiguousarray(centers).reshape(-1), quantizer.centroids)
+    return quantizer
 
 
 def installed_faiss() -> ModuleType:
@@ -122,6 +137,9 @@ class NumpyScanner:
             distances.append(pairs[near].astype(np.int64))
             positions.append(np.nonzero(near)[1].astype(np.int64))
         return np.cumsum(np.concatenate(counts)), np.concatenate(distances), np.concatenate(positions)
+
+    def by_tables(self, tables: Floats, codes: Codes, k: int) -> None:
+        """None: ``TableScan`` adds the entries of all codes itself."""
 
     def threads(self, pairs: int) -> int:
         """Always one."""
@@ -192,6 +210,21 @@ class FaissScanner:
             return lims, np.empty(0, np.int64), np.empty(0, np.int64)
         distance = faiss.rev_swig_ptr(found.distances, total).astype(np.int64)
         return lims, distance, faiss.rev_swig_ptr(found.labels, total).copy()
+
+    def by_tables(self, tables: Floats, codes: Codes, k: int) -> tuple[Floats, Ints] | None:
+        """As ``Scanner.by_tables``: a product quantizer of FAISS whose centers are unit vectors.
+
+        The inner product of unit vector c and a table is its entry c, so FAISS adds the entries of any table.
+        """
+        faiss, (q, width), pointer = self._faiss, tables.shape[:2], self._faiss.swig_ptr
+        negative = np.ascontiguousarray(-tables).reshape(q, -1)
+        largest, position = np.empty((q, k), np.float32), np.empty((q, k), np.int64)
+        heaps = faiss.float_minheap_array_t()
+        heaps.nh, heaps.k, heaps.ids, heaps.val = q, k, pointer(position), pointer(largest)
+        quantizer = unit_quantizer(faiss, width)
+        with self._threads_for(q * len(codes)):
+            quantizer.search_ip(pointer(negative), q, pointer(codes), len(codes), heaps, True)
+        return np.negative(largest, out=largest), position
 
     def threads(self, pairs: int) -> int:
         """FAISS's number of threads, or one for few pairs."""

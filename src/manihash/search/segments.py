@@ -154,10 +154,9 @@ class Segment:
     ) -> tuple[Ints, NDArray[Any], Ints]:
         """Query, distance and rank of the rows found by queries (q, b), those from ``start`` on."""
         matches = self._codes_within(start, queries, radius, look_up)
-        distance = None if look_up is None else look_up.distances(start, matches, self.buckets.codes)
-        if distance is None:
+        if look_up is None:
             return rows_of_matches(matches, self.buckets)
-        return ordered_rows(matches, distance, self.buckets)
+        return ordered_rows(matches, look_up.distances(start, matches, self.buckets.codes), self.buckets)
 
     def count(
         self, queries: Codes, radius: int, mask: Mask | None, look_up: FirstPartLookUp | None = None

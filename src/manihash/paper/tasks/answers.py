@@ -3,10 +3,10 @@
 import numpy as np
 
 from manihash.codes import hamming, pack
+from manihash.compute.largest import smallest
 from manihash.compute.numpy import squared_distances, squared_norms, unit_rows
 from manihash.embeddings.tsne import TSNE
 from manihash.evaluation.harness import relevant_answers
-from manihash.evaluation.truth import smallest
 from manihash.hashers.lsh import LSH
 from manihash.paper.run.cache import TrialCache
 from manihash.paper.run.trial import Outcome, Trial

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.code_layout import layout_options
 from manihash.compute.numpy import squared_norms, unit_rows
 from manihash.evaluation.harness import (
     evaluate,
@@ -20,8 +19,8 @@ from manihash.evaluation.metrics import f1, precision_at_recall
 from manihash.evaluation.truth import LabelTruth, Truth
 from manihash.paper.run.cache import TrialCache
 from manihash.paper.run.trial import Figures, Outcome, Trial
-from manihash.search.asymmetric import asymmetric_distances
 from manihash.search.faiss_peers import PEERS, FaissQuantizer
+from manihash.search.tables import asymmetric_distances
 from manihash.types import Floats
 
 RADIUS = 2
@@ -133,12 +132,12 @@ def asymmetric(trial: Trial, cache: TrialCache) -> Outcome:
     """MAP with the query's real values against the bits of the database, and with Hamming distances."""
     data, truth, hasher = cache.dataset(trial), cache.truth(trial), cache.hasher(trial)
     hasher.fit(data.X_train, data.y_train)
-    codes, Y, parts = hasher.encode(data.X_train), hasher.embed(data.X_test), layout_options(hasher)
+    codes, Y, layout = hasher.encode(data.X_train), hasher.embed(data.X_test), hasher.layout_
 
     def distances(start: int, stop: int) -> Floats:
-        return asymmetric_distances(Y[start:stop], codes, trial.bits, **parts)
+        return asymmetric_distances(Y[start:stop], codes, trial.bits, layout=layout)
 
-    hamming = evaluate(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS, **parts)
+    hamming = evaluate(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS, layout=layout)
     return Outcome({"map": evaluate_ranking(distances, truth).map, "map_hamming": hamming.map})
 
 

@@ -141,8 +141,9 @@ class Api:
                 "index": {
                     "rows": len(index),
                     "ids": "strings" if index.id_type is str else "integers",
-                    "first_bits": index.first_bits,
-                    "weight": index.weight,
+                    "first_bits": index.layout.first_bits if index.layout.has_two_parts else None,
+                    "weight": float(index.layout.weight) if index.layout.has_two_parts else None,
+                    "bits_per_field": index.layout.bits_per_field or None,
                 },
                 "rescore": service.attachments.vectors is not None,
                 "labels": service.attachments.labels is not None,

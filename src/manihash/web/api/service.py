@@ -144,11 +144,10 @@ class Service:
         """The kind of the distances in the answers."""
         if options.rescore:
             return "euclidean"
-        if options.asymmetric:
+        layout = self.index.layout
+        if options.asymmetric or layout.has_fields:
             return "asymmetric"
-        if self.index.first_bits is None:
-            return "hamming"
-        return "weighted hamming" if options.radius is UNSET else "first-part hamming"
+        return "hamming" if layout.is_hamming else "weighted hamming"
 
     def compute(self, jobs: list[Job]) -> list[Codes | Answers | Exception]:
         """The results of jobs; one with invalid rows gets an exception and does not disturb the others."""
@@ -166,12 +165,13 @@ class Service:
         groups: dict[Any, list[Job]] = {}
         for job in jobs:
             if job.codes is None and job.vectors is not None:
-                real = job.options is not None and job.options.asymmetric
+                real = job.options is not None and (job.options.asymmetric or self.index.layout.has_fields)
                 groups.setdefault((job.vectors.dtype.char, real), []).append(job)
         for (_, real), some in groups.items():
             rows = _stacked([job.vectors for job in some])
             values = self.hasher.embed(rows) if real else None
-            codes = self.hasher.encode(rows) if values is None else pack(values > 0)
+            by_sign = values is not None and not self.index.layout.has_fields
+            codes = pack(np.asarray(values) > 0) if by_sign else self.hasher.encode(rows)
             first = 0
             for job in some:
                 last = first + job.n
@@ -186,7 +186,7 @@ class Service:
         for i, job in enumerate(jobs):
             if (options := job.options) is None:
                 continue
-            if options.filter is not UNSET or options.rescore or options.asymmetric:
+            if options.filter is not UNSET or options.rescore or job.values is not None:
                 results[i] = self._found(job.codes, options, index, job)
             else:
                 groups.setdefault((options.k, options.radius), []).append(i)
@@ -201,7 +201,7 @@ class Service:
         """The rows near queries with these codes; the job is needed for its vectors and values."""
         kept = None if options.filter is UNSET else _known(options.filter, index)
         if options.radius is not UNSET:
-            return self._within(codes, options.radius, index, kept)
+            return self._within(codes, options.radius, index, kept, None if job is None else job.values)
         n = len(index) if kept is None else len(kept)
         k = min(DEFAULT_K if options.k is UNSET else options.k, n)
         if not k:
@@ -215,16 +215,17 @@ class Service:
         values = None if job is None else job.values
         return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
 
-    def _within(self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None) -> Answers:
-        part = None if index.first_bits is None else "first"
+    def _within(
+        self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None, values: Any = None
+    ) -> Answers:
         if len(codes) * len(index) > self.limits.answers:
-            n = int(index.count(codes, radius, filter=kept, part=part).sum())
+            n = int(index.count(codes, radius, filter=kept).sum())
             if n > self.limits.answers:
                 text = f"{n:,} rows are within the radius, but this server returns at most"
                 raise RequestError(
                     400, f"{text} {self.limits.answers:,}: lower the radius, or ask less at once"
                 )
-        lims, distances, ids = index.within(codes, radius, filter=kept, part=part)
+        lims, distances, ids = index.within(codes, radius, filter=kept, asymmetric=values)
         return Answers(distances, ids, lims)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.code_layout import CodeLayout, layout_options
 from manihash.codes import words
 from manihash.hashers._hasher import Hasher
 from manihash.search import HammingIndex
@@ -47,20 +46,20 @@ class CodedRows:
         self.name, self.hasher, self.rows = name, hasher, rows
         self.codes = hasher.encode(rows.X)
         self.n_bits = int(hasher.n_bits_)
-        self.layout = layout_options(hasher)
-        self.index = HammingIndex(self.codes, self.n_bits, **self.layout, made_by=hasher)
+        self.layout = hasher.layout_
+        self.index = HammingIndex(self.codes, self.n_bits, layout=self.layout, made_by=hasher)
         self._lock = Lock()
         self._duplicates: dict[float, VerifiedDuplicates] = {}
 
     @property
     def look_up_bits(self) -> int:
         """Number of bits that a look-up by radius compares: those of the first part, or all."""
-        return int(self.layout.get("first_bits", self.n_bits))
+        return self.layout.first_bits or self.n_bits
 
     @cached_property
     def look_up_codes(self) -> Codes:
         """The part of the codes that a look-up by radius compares."""
-        return CodeLayout(self.n_bits, **self.layout).first(self.codes) if self.layout else self.codes
+        return self.layout.first(self.codes) if self.layout.has_two_parts else self.codes
 
     @cached_property
     def stats(self) -> IndexStats:

@@ -74,7 +74,7 @@ class Exploration:
         return {name: array.tobytes() for name, array in arrays.items()}
 
     def _model(self, model: CodedRows) -> dict[str, Any]:
-        layout = {"first_bits": None, "weight": None, **model.layout}
+        layout = model.layout
         buckets = [
             {"code": bucket.code.tobytes().hex(), "size": len(bucket.ids), **self._members(bucket.ids)}
             for bucket in model.largest_buckets()
@@ -84,7 +84,9 @@ class Exploration:
             "method": type(model.hasher).__name__,
             "n_bits": model.n_bits,
             "n_bytes": model.codes.shape[1],
-            **layout,
+            "first_bits": layout.first_bits if layout.has_two_parts else None,
+            "weight": float(layout.weight) if layout.has_two_parts else None,
+            "bits_per_field": layout.bits_per_field or None,
             "doubts": model.doubts,
             "stats": asdict(model.stats),
             "ones": model.ones.tolist(),

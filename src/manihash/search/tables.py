@@ -1,0 +1,274 @@
+"""Ranking by tables: the distance of a query to a code is a sum of entries, one for each byte of the code.
+
+This ranks the real values of a query against stored codes (asymmetric distance), and codes with fields of a
+product quantizer. A byte of signs is a field, too, whose 256 centers are the corners of a cube.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manihash.checks import positive_int
+from manihash.code_layout import CodeLayout, table_distances
+from manihash.codes import check_codes, n_bytes
+from manihash.compute.largest import smallest
+from manihash.search.buckets import aligned, build
+from manihash.search.per_codes import PerCodes
+from manihash.search.routes import QueryPlan, RouteEstimate, estimate_scan
+from manihash.search.scanners import Scanner
+from manihash.types import Codes, Ints
+
+# Queries whose distances to all codes are held at once.
+_QUERIES = 16
+# Candidates beside those requested, which rounding may bring into another order.
+_SPARE = 16
+# Up to this many codes, and for more answers than this, numpy compares all codes.
+_FEW_CODES, _MANY_ANSWERS = 2**10, 2**10
+# Codes per first part from which on first parts are visited in the order of their distance.
+_PER_FIRST = 4
+# Codes that are compared before the first bound is known, per answer.
+_FIRST_CODES = 64
+# Time of a code in a scan by tables beside one by Hamming distance; queries that ``plan`` tries.
+_TABLE_COST, _EXPLAINED = 5, 8
+# Rounding of a sum of b float32 numbers that are not negative: b times this, relative.
+_ROUNDING = 2.0**-23
+
+
+def asymmetric_distances(
+    Y: ArrayLike, codes: ArrayLike, n_bits: int, *, layout: CodeLayout | None = None
+) -> NDArray[np.float32]:
+    """Compute the asymmetric distances of embedded queries to codes.
+
+    The distance of y to a code is Σ_j w_j [bit_j ≠ (y_j > 0)] with w_j = min(|y_j|, ‖y‖ / √r). Bits of which
+    the query is uncertain count little. No bit counts more than the root mean square of the query's values,
+    because the values of the row, of which only the bits are stored, need not be as large. If all |y_j| are
+    1, it is the Hamming distance. ``average_precision`` accepts it like any other distance.
+
+    For codes of two parts, the weights w_j of a part of signs are divided by the root mean square of the
+    query's values in this part, and the distance of a part of fields is that to its centers. The distance is
+    that of the first part plus ``weight * scale`` times that of the second.
+
+    Parameters
+    ----------
+    Y : array-like of shape (q, v)
+        Real values of the queries, as ``embed`` returns them.
+    codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes.
+    n_bits : int
+        Length of a code.
+    layout : CodeLayout, default=None
+        The parts of the codes, ``hasher.layout_``; None if codes are one part of signs.
+
+    Returns
+    -------
+    ndarray of shape (q, n), float32
+        Distances.
+
+    Examples
+    --------
+    >>> from manihash import pack
+    >>> from manihash.search import asymmetric_distances
+    >>> asymmetric_distances([[1.0, -1.0, 0.5]], pack([[1, 0, 1], [1, 0, 0]]), n_bits=3)
+    array([[0. , 0.5]], dtype=float32)
+    """
+    stored = check_codes(codes, positive_int(n_bits, "n_bits"))
+    layout = CodeLayout(n_bits) if layout is None else layout
+    return table_distances(layout.tables(Y), layout.split(stored))
+
+
+def pair_distances(
+    tables: NDArray[np.float32], query: Ints, codes: Codes, position: Ints
+) -> NDArray[np.float32]:
+    """Distances (p,) of pairs of queries of the tables (q, b, 256) and split codes (n, b), by positions."""
+    distance = np.zeros(len(query), np.float32)
+    for byte in range(tables.shape[1]):
+        distance += tables[query, byte, codes[position, byte]]
+    return distance
+
+
+@dataclass(frozen=True, eq=False)
+class FirstParts:
+    """Distinct first parts of codes (u, b), and the codes that have each of them."""
+
+    parts: Codes  # (v, b1)
+    starts: Ints  # (v + 1,): the codes of first part i are order[starts[i] : starts[i + 1]]
+    order: Ints  # (u,): positions of codes, ascending for each first part
+    seconds: Codes  # (u, b2): the other bytes of the codes, in this order
+
+    @classmethod
+    def of(cls, codes: Codes, n_first: int) -> "FirstParts":
+        """The first parts of split codes whose first part is ``n_first`` bytes."""
+        buckets = build(codes[:, :n_first], None)
+        starts = buckets.offsets.dense().astype(np.int64)
+        order = buckets.rows.astype(np.int64)
+        parts = np.ascontiguousarray(buckets.codes[:, :n_first])
+        return cls(parts, starts, order, np.ascontiguousarray(codes[order, n_first:]))
+
+    @property
+    def repeat(self) -> bool:
+        """Whether so many codes share a first part that it pays to visit first parts one after another."""
+        return len(self.order) > _FEW_CODES and len(self.order) >= _PER_FIRST * len(self.parts)
+
+
+class TableScan:
+    """Finds the codes of an index with the smallest sums of table entries; kept beside the index."""
+
+    def __init__(self, layout: CodeLayout, scanner: Scanner) -> None:
+        self._scanner, self._layout = scanner, layout
+        self.n_first = n_bytes(layout.first_bits) if layout.has_two_parts and layout.is_split else 0
+        self._split: PerCodes[Codes] = PerCodes(lambda codes: aligned(layout.split(codes)))
+        self._firsts: PerCodes[FirstParts] = PerCodes(lambda codes: FirstParts.of(codes, self.n_first))
+
+    def split(self, codes: Codes) -> Codes:
+        """Codes (u, b) of the index with each part in bytes of its own."""
+        return codes if self._layout.is_split else self._split.of(codes)
+
+    def first_parts(self, codes: Codes) -> FirstParts | None:
+        """The first parts of codes (u, b) if they repeat; None otherwise."""
+        if not self.n_first or len(codes) <= _FEW_CODES:
+            return None
+        firsts = self._firsts.of(codes)
+        return firsts if firsts.repeat else None
+
+    def plan(self, codes: Codes, k: int, n_queries: int) -> QueryPlan:
+        """The plan of a search for the k nearest rows among codes (u, b)."""
+        scan = estimate_scan(codes, self._scanner, n_queries)
+        scan = replace(scan, query=_TABLE_COST * scan.query, why=scan.why.replace("compared", "added up"))
+        firsts = self.first_parts(codes)
+        if firsts is None:
+            return QueryPlan(f"nearest {k}", n_queries, (scan,))
+        share = self._share_compared(codes, firsts, k)
+        why = f"{len(firsts.parts):,} first parts in order, then {100 * share:.1f} % of {len(codes):,} codes"
+        visit = RouteEstimate("first parts", share * 2 * scan.query + 1e-8 * len(firsts.parts), 0, why)
+        return QueryPlan(f"nearest {k}", n_queries, (visit,))
+
+    def _share_compared(self, codes: Codes, firsts: FirstParts, k: int) -> float:
+        """Share of the codes that a search for k rows compares, mean over a few codes as queries."""
+        some = codes[np.linspace(0, len(codes) - 1, _EXPLAINED).astype(np.int64)]
+        tables = _widened(self._layout.tables(self._layout.values_of(some)), codes.shape[1])
+        m = min(k, len(codes) - 1)
+        compared = [nearest_by_first_parts(table, firsts, self.n_first, m)[2] for table in tables]
+        return float(np.mean(compared)) / len(codes)
+
+    def nearest(self, tables: NDArray[np.float32], codes: Codes, m: int) -> tuple[NDArray[np.float32], Ints]:
+        """Distances and positions (q, m) of the codes nearest to tables (q, b, 256), ties by position."""
+        split = self.split(codes)
+        if m > _MANY_ANSWERS or len(split) <= max(_FEW_CODES, 4 * m):
+            return _all_compared(tables, split, m)
+        firsts = self.first_parts(codes)
+        if firsts is not None:
+            return _by_first_parts(tables, firsts, self.n_first, m)
+        return self._scanned(tables, split, m)
+
+    def _scanned(self, tables: NDArray[np.float32], codes: Codes, m: int) -> tuple[NDArray[np.float32], Ints]:
+        """As ``nearest``: candidates of the scanner, if it is certain that they hold the answers."""
+        found = self._scanner.by_tables(tables, codes, min(m + _SPARE, len(codes)))
+        if found is None:
+            return _all_compared(tables, codes, m)
+        rough, position = found
+        query = np.repeat(np.arange(len(tables)), position.shape[1])
+        distance = pair_distances(tables, query, codes, position.ravel()).reshape(position.shape)
+        order = np.lexsort((position, distance), axis=1)[:, :m]
+        distance = np.take_along_axis(distance, order, axis=1)
+        position = np.take_along_axis(position, order, axis=1)
+        slack = 1 - 2 * tables.shape[1] * _ROUNDING
+        unsure = np.flatnonzero(rough.max(axis=1) * slack <= distance[:, -1])
+        if len(unsure):
+            distance[unsure], position[unsure] = _all_compared(tables[unsure], codes, m)
+        return distance, position
+
+
+def _all_compared(tables: NDArray[np.float32], codes: Codes, m: int) -> tuple[NDArray[np.float32], Ints]:
+    """Distances and positions (q, m) of the nearest of all codes (u, b)."""
+    distance, position = np.empty((len(tables), m), np.float32), np.empty((len(tables), m), np.int64)
+    for i in range(0, len(tables), _QUERIES):
+        every = table_distances(tables[i : i + _QUERIES], codes[:, : tables.shape[1]])
+        position[i : i + _QUERIES] = smallest(every, m)
+        distance[i : i + _QUERIES] = np.take_along_axis(every, position[i : i + _QUERIES], axis=1)
+    return distance, position
+
+
+def _by_first_parts(
+    tables: NDArray[np.float32], firsts: FirstParts, n_first: int, m: int
+) -> tuple[NDArray[np.float32], Ints]:
+    """Distances and positions (q, m) of the nearest codes, by visiting the nearest first parts only."""
+    distance, position = np.empty((len(tables), m), np.float32), np.empty((len(tables), m), np.int64)
+    for i, table in enumerate(tables):
+        distance[i], position[i], _ = nearest_by_first_parts(table, firsts, n_first, m)
+    return distance, position
+
+
+def nearest_by_first_parts(
+    table: NDArray[np.float32], firsts: FirstParts, n_first: int, m: int
+) -> tuple[NDArray[np.float32], Ints, int]:
+    """Distances and positions (m,) of the codes nearest to a table (b, 256), and the codes compared.
+
+    The sum of a code's first bytes is that of its first part. First parts are visited nearest first. Once m
+    codes are known, first parts whose sum plus the smallest possible sum of the other bytes exceeds the m-th
+    distance cannot hold an answer, and their codes are not looked at.
+    """
+    near = table_distances(table[None, :n_first], firsts.parts)[0]
+    sizes = np.diff(firsts.starts)
+    order = np.argsort(near, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(sizes[order]), _FIRST_CODES * m)) + 1
+    found, place = _distances_of(table, firsts, near, order[:enough], n_first)
+    bound = np.partition(found, m - 1)[m - 1] if len(found) > m else found.max()
+    least = float(table[n_first:].min(axis=1).sum(dtype=np.float64))
+    slack = 1 - 2 * len(table) * _ROUNDING
+    left = order[enough:]
+    left = left[(near[left] + least) * slack <= bound]
+    if len(left):
+        more, places = _distances_of(table, firsts, near, left, n_first)
+        found, place = np.concatenate([found, more]), np.concatenate([place, places])
+    compared = len(found)
+    if compared > 4 * m:
+        kept = np.flatnonzero(found <= np.partition(found, m - 1)[m - 1])
+        found, place = found[kept], place[kept]
+    position = firsts.order[place]
+    best = np.lexsort((position, found))[:m]
+    return found[best], position[best], compared
+
+
+def _distances_of(
+    table: NDArray[np.float32], firsts: FirstParts, near: NDArray[np.float32], which: Ints, n_first: int
+) -> tuple[NDArray[np.float32], Ints]:
+    """Distances of all codes of some first parts, and their places in ``firsts.order``."""
+    start, count = firsts.starts[which], firsts.starts[which + 1] - firsts.starts[which]
+    place = np.repeat(start - (np.cumsum(count) - count), count) + np.arange(count.sum())
+    distance = np.repeat(near[which], count)
+    seconds = firsts.seconds[place]
+    for byte, values in enumerate(table[n_first:]):
+        distance += values[seconds[:, byte]]
+    return distance, place
+
+
+class TableQueries:
+    """Queries that rank codes by tables; levels are the bits of distances in float32."""
+
+    def __init__(self, tables: NDArray[np.float32], scan: TableScan) -> None:
+        self._tables, self._scan = tables, scan
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
+        """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
+        tables = self._tables if len(which) == len(self._tables) else self._tables[which]
+        distance, position = self._scan.nearest(_widened(tables, self._scan.split(codes).shape[1]), codes, m)
+        return distance.view(np.int32).astype(np.int64), position
+
+    @staticmethod
+    def distances(level: Ints) -> NDArray[np.float32]:
+        """Distances for levels."""
+        return level.astype(np.int32).view(np.float32)
+
+
+def _widened(tables: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    """Tables (q, b, 256) for codes of ``width`` bytes, which are padded with zeros."""
+    if tables.shape[1] == width:
+        return tables
+    wide: NDArray[Any] = np.zeros((len(tables), width, 256), np.float32)
+    wide[:, : tables.shape[1]] = tables
+    return wide
