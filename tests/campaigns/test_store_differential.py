@@ -10,6 +10,7 @@ import pytest
 from store_databases import DATABASES, WITH_FIRST, database_params, new_address, repeated_codes, scattered_ids
 
 from manihash import HammingIndex, create_store
+from manihash.code_layout import CodeLayout
 from manihash.codes import pack
 
 CASES = int(os.environ.get("MANIHASH_CASES", "60"))
@@ -41,14 +42,16 @@ def test_a_store_looks_up_by_the_first_part_as_the_index_does(database, tmp_path
     rng = np.random.default_rng(1)
     n_bits, first_bits = 83, 21
     codes, ids = repeated_codes(150, n_bits), scattered_ids(150)
-    index = HammingIndex(codes, n_bits, ids, first_bits=first_bits)
+    index = HammingIndex(codes, n_bits, ids)
+    layout = CodeLayout(n_bits, first_bits)
     with create_store(new_address(database, tmp_path), n_bits=n_bits, first_bits=first_bits) as store:
         store.add(codes, ids=ids)
         for _ in range(-(-CASES // QUERIES)):
             change(rng, store, index, n_bits)
             queries, radius = drawn(rng, index, n_bits), int(rng.integers(0, first_bits // 2))
             found = store.within(queries, radius, part="first")
-            for own, expected in zip(found, index.within(queries, radius, part="first"), strict=True):
+            first = HammingIndex(layout.first(index.codes), first_bits, index.ids)
+            for own, expected in zip(found, first.within(layout.first(queries), radius), strict=True):
                 np.testing.assert_array_equal(own, expected)
 
 

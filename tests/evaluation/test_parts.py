@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from manihash import ITQ, LSH, Hybrid, LabelTruth, evaluate, pack
+from manihash.code_layout import CodeLayout
 from manihash.evaluation import metrics
 from manihash.evaluation.harness import evaluate_lookup, measure
 
@@ -17,7 +18,7 @@ def test_the_ranking_is_by_weighted_distance_and_the_look_up_by_the_first_part(w
     differ = QUERIES[:, None] != BITS
     d1, d2 = differ[..., :6].sum(axis=2), differ[..., 6:].sum(axis=2)
     relevant = TRUTH.relevant(0, 40)
-    options = {"first_bits": 6, "weight": weight}
+    options = {"layout": CodeLayout(21, 6, weight)}
     found = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, radius=1, **options)
     assert found.map == pytest.approx(metrics.average_precision(d1 + weight * d2, relevant).mean())
     precision, recall = (values.mean() for values in metrics.lookup(d1, relevant, 1))
@@ -34,16 +35,18 @@ def test_the_ranking_is_by_weighted_distance_and_the_look_up_by_the_first_part(w
 
 
 def test_the_hamming_distance_of_all_bits_is_measured_beside():
-    found = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, first_bits=6).plain
+    found = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, layout=CodeLayout(21, 6, 0.5)).plain
     expected = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21)
     assert vars(found) == vars(expected)
-    weighted = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, first_bits=6, weight=1)
+    weighted = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, layout=CodeLayout(21, 6, 1))
     assert (weighted.map, weighted.precision_at_10) == (expected.map, expected.precision_at_10)
     assert weighted.plain.plain is None
 
 
 def test_a_radius_beyond_the_first_part_finds_all_rows():
-    found = evaluate(pack(QUERIES), pack(BITS), TRUTH, 21, radius=10, first_bits=6, curves=True)
+    found = evaluate(
+        pack(QUERIES), pack(BITS), TRUTH, 21, radius=10, layout=CodeLayout(21, 6, 0.5), curves=True
+    )
     assert found.recall == pytest.approx(1)
     assert len(found.curves.precision_within) == 7
 
@@ -53,5 +56,5 @@ def test_measure_uses_the_parts_of_a_hybrid():
     hybrid = Hybrid(LSH(6), ITQ(9), weight=0.25, random_state=0)
     found = measure(hybrid, X, X[:40], TRUTH, metric=evaluate).result
     codes = hybrid.encode(X)
-    expected = evaluate(codes[:40], codes, TRUTH, 15, first_bits=6, weight=0.25)
+    expected = evaluate(codes[:40], codes, TRUTH, 15, layout=CodeLayout(15, 6, 0.25))
     assert (found.map, found.f1, found.plain.map) == (expected.map, expected.f1, expected.plain.map)

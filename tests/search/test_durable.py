@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manihash import DamagedIndexError, HammingIndex
+from manihash.code_layout import CodeLayout
 from manihash.search import files
 from manihash.search import saved_rows as module
 from manihash.search.durable import DurableIndex, KnownIdError, UnknownIdError
@@ -40,7 +41,7 @@ def file_alone(path):
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "codes.mhx"
-    HammingIndex(codes_of(10), N_BITS, first_bits=8).save(path)
+    HammingIndex(codes_of(10), N_BITS, layout=CodeLayout(N_BITS, 8, 0.5)).save(path)
     return path
 
 
@@ -100,7 +101,7 @@ def test_compaction_moves_the_changes_into_the_file(path):
     assert with_changes.compact()
     assert with_changes.journal.empty
     assert state(file_alone(path)) == state(with_changes.index) == expected
-    assert HammingIndex.load(path).first_bits == 8
+    assert HammingIndex.load(path).layout.first_bits == 8
     assert path.stat().st_mode & 0o777 == 0o640
     with_changes.commit([add(1)])
     with_changes.close()

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from manihash.code_layout import CodeLayout
 from manihash.codes import pack
 from manihash.search import HammingIndex, Rescore, row_set
 from manihash.search.buckets import Buckets
@@ -217,13 +218,13 @@ def test_removed_rows_are_in_no_ranking(seed, first_bits):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(300, 5)).astype(np.float32)
     codes = pack(rng.random((40, 20)) < 0.5)[rng.integers(40, size=300)]
-    index = HammingIndex(codes, 20, first_bits=first_bits)
+    index = HammingIndex(codes, 20, layout=CodeLayout(20, first_bits, 0.5))
     kept = np.ones(300, bool)
     for n in (1, 20, 3):
         gone = rng.choice(np.flatnonzero(kept), n, replace=False)
         kept[gone] = False
         index.remove(gone)
-        fresh = HammingIndex(codes[kept], 20, np.flatnonzero(kept), first_bits=first_bits)
+        fresh = HammingIndex(codes[kept], 20, np.flatnonzero(kept), layout=CodeLayout(20, first_bits, 0.5))
         queries, values = codes[[*gone[:2], 7]], rng.normal(size=(len(gone[:2]) + 1, 20))
         for options in ({}, {"asymmetric": values}, {"rescore": Rescore(X[: len(queries)], X, 15)}):
             for k in (1, 4, 70, 290):

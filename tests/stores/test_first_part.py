@@ -8,6 +8,7 @@ from command import invoke
 from store_databases import WITH_FIRST, database_params, new_address, repeated_codes, scattered_ids
 
 from manihash import HammingIndex, recipe
+from manihash.code_layout import CodeLayout
 from manihash.stores import StoreError, create_store, open_store
 from manihash.stores.export import put_codes
 
@@ -20,14 +21,15 @@ def address(request, tmp_path):
 @pytest.mark.parametrize(("n_bits", "first_bits"), [(64, 24), (13, 3), (200, 70)])
 def test_a_look_up_by_the_first_part_is_that_of_an_index(address, n_bits, first_bits):
     codes, ids = repeated_codes(300, n_bits), scattered_ids(300)
-    index = HammingIndex(codes, n_bits, ids, first_bits=first_bits)
+    first = CodeLayout(n_bits, first_bits).first(codes)
+    index = HammingIndex(first, first_bits, ids)
     with create_store(address, n_bits, first_bits=first_bits) as store:
         store.add(codes, ids)
     with open_store(address, n_bits, first_bits=first_bits) as store:
         assert store.first_bits == first_bits
         for radius in (0, 2, first_bits + 5):
             found = store.within(codes[:5], radius, part="first")
-            expected = index.within(codes[:5], min(radius, first_bits), part="first")
+            expected = index.within(first[:5], min(radius, first_bits))
             for own, other in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(own, other)
 

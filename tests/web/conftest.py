@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from manihash import ITQ, LSH, HammingIndex, Hybrid
-from manihash.code_layout import layout_options
 
 WIDTH = 6
 collect_ignore = [] if find_spec("starlette") else ["explore"]  # its modules need it on import
@@ -31,7 +30,7 @@ def hasher(request, rows):
 
 def index_of(hasher, rows):
     """A new index of the codes of rows."""
-    return HammingIndex(hasher.encode(rows), hasher.n_bits_, **layout_options(hasher))
+    return HammingIndex(hasher.encode(rows), hasher.n_bits_, layout=hasher.layout_)
 
 
 @pytest.fixture

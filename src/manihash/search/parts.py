@@ -109,7 +109,7 @@ class FirstPartLookUp:
         query = np.repeat(np.arange(start, start + len(lims) - 1), np.diff(lims))
         if self._tables is not None:
             return pair_distances(self._tables, query, self._parts.scan.split(codes), position)
-        return first + self._parts.layout.weight * self._second_distances(query, codes, position)
+        return first + float(self._parts.layout.weight) * self._second_distances(query, codes, position)
 
     def _second_distances(self, query: Ints, codes: Codes, position: Ints) -> Ints:
         """Hamming distances (p,) of the second parts of pairs of queries and codes."""
