@@ -123,6 +123,11 @@ bench-quantizers: setup ## compare PQ and OPQ with those of FAISS on five data s
 bench-recipes: setup ## measure graph and hybrid codes, three seeds (needs MNIST, CIFAR-10 GIST, photo-sift1m; half an hour)
 	$(BIN)/python benchmarks/recipes.py
 
+bench-word: setup ## measure the word of imh-hybrid beside quantizers of its size, three seeds, and its search (needs all data sets; two hours, resumable)
+	$(BIN)/python benchmarks/word.py
+	$(BIN)/python benchmarks/word.py --search
+	$(BIN)/python benchmarks/word.py --fit
+
 profile: setup ## show where fit and encode spend their time (needs MNIST)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[profile]'
 	$(BIN)/python benchmarks/profiling.py --recipe imh-tsne

@@ -26,6 +26,13 @@ FOLDER = ROOT / "docs" / "results"
 CODES = ("base", "embeddings", "hashers/imh.py", "hashers/recipe_table.py", "induction.py", "rotation.py")
 HYBRIDS = (*CODES, "hashers/hybrid.py", "hashers/_hybrid_parts.py", "hashers/itq.py")
 QUANTIZERS = ("base/lloyd.py", "base/principal.py", "hashers/_codebooks.py", "hashers/product.py")
+WORDS = (
+    *HYBRIDS,
+    "hashers/product.py",
+    "hashers/_codebooks.py",
+    "hashers/_codebook_map.py",
+    "code_layout.py",
+)
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
 
 
@@ -56,6 +63,7 @@ BENCHMARKS = {  # by the name of the file of results
     "scale": Benchmark("make bench-scale", (*SPEED, "files/resumable.py", "cli/encode.py")),
     "search": Benchmark("make bench-search", ("search",)),
     "seeds": Benchmark("make bench-seeds", CODES),
+    "word": Benchmark("make bench-word", WORDS),
     "speed": Benchmark("make bench", (*SPEED, "hashers/_linear_map.py", "hashers/agh.py", "search")),
     "serve": Benchmark("make bench-serve", ("web/api", "web/server.py", "search")),
 }

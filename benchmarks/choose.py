@@ -18,10 +18,9 @@ from _results import record
 from manihash import EuclideanTruth, LabelTruth, choose, load_dataset, recipe
 from manihash.advice.candidates import Candidate, Measured, candidates
 from manihash.advice.choose import purpose_of, recommend
-from manihash.advice.quality import Quality, Truths, quality_of_codes
+from manihash.advice.quality import Quality, Truths, quality_of
 from manihash.advice.relevance import relevance_of
 from manihash.advice.sample import Sample, draw_sample
-from manihash.code_layout import layout_of, layout_options
 from manihash.evaluation import NeighborTruth
 
 BITS, SEED, SAMPLE = 64, 0, 20_000
@@ -37,11 +36,10 @@ def measured(candidate: Candidate, sample: Sample, kinds: dict[str, Truths]) -> 
     except ValueError as error:
         return {kind: Measured(candidate, reason=str(error)) for kind in kinds}
     seconds = time.perf_counter() - start
-    codes, queries = hasher.encode(sample.X), hasher.encode(sample.Q)
-    layout = layout_of(candidate.n_bits, **({"first_bits": None, "weight": 0.5} | layout_options(hasher)))
+    codes = hasher.encode(sample.X)
     found: dict[str, Measured] = {}
     for kind, truths in kinds.items():
-        quality: Quality = quality_of_codes(queries, codes, truths, candidate.n_bits, layout)
+        quality: Quality = quality_of(hasher, codes, sample.Q, truths)
         found[kind] = Measured(candidate, quality, candidate.n_bits // 8, seconds)
     print(f"  {candidate}: fit {seconds:.1f} s", flush=True)
     return found

@@ -29,6 +29,8 @@ def sets(packages: Path | None) -> dict[str, Callable[[], Vectors]]:
         "photo-sift1m": lambda: _catalog("photo-sift1m"),
         "bigann10k": lambda: (_npz(DATA / "bigann10k", "base"), None),
         "tiny-gist960": _tiny_gist,
+        "clinc150": lambda: _texts("clinc150_use512"),
+        "agnews": lambda: _texts("agnews_wordllama256"),
         "python documentation, by package": lambda: _documents(fine=False),
         "python documentation, by module": lambda: _documents(fine=True),
         "uniform, 32 columns": lambda: (_rng().random((11_000, 32)), None),
@@ -73,6 +75,12 @@ def _tiny_gist() -> Vectors:
     arrays = np.load(file)
     labels = next(key for key in arrays if "label" in key or key.startswith("y"))
     return arrays["base"].astype(np.float32) / 255, arrays[labels][: len(arrays["base"])]
+
+
+def _texts(name: str) -> Vectors:
+    """Embeddings of short texts, and their labels."""
+    arrays = np.load(DATA / "text-embeddings" / f"{name}.npz")
+    return arrays["X"].astype(np.float32), arrays["y"]
 
 
 def _topics(number: int, spread: float = 0.2) -> Vectors:

@@ -21,11 +21,10 @@ from sklearn.cluster import KMeans
 
 from manihash import EuclideanTruth, LabelTruth, recipe
 from manihash.advice.communities import communities, neighbor_graph
-from manihash.advice.quality import Quality, Truths, quality_of_codes
+from manihash.advice.quality import Quality, Truths, quality_of
 from manihash.advice.relevance import without_self
 from manihash.advice.scores import f1_at, from_tables
 from manihash.base.affinity import separation
-from manihash.code_layout import layout_of, layout_options
 from manihash.evaluation import NeighborTruth
 from manihash.evaluation.truth import nearest_euclidean
 
@@ -81,10 +80,9 @@ def measured(X: Any, y: Any) -> dict[str, Any]:
             hasher = recipe(name, BITS, 0).fit(D)
         except ValueError:
             continue
-        codes = hasher.encode(Q), hasher.encode(D)
-        layout = layout_of(BITS, **({"first_bits": None, "weight": 0.5} | layout_options(hasher)))
+        codes = hasher.encode(D)
         for kind, truth in kinds.items():
-            found = quality_of_codes(*codes, Truths(truth, ten, hundred), BITS, layout)
+            found = quality_of(hasher, codes, Q, Truths(truth, ten, hundred))
             values = found.map, found.precision_at_10, lookup_f1(found)
             methods.setdefault(name, {})[kind] = [round(value, 4) for value in values]
         assert found.lookup is not None

@@ -1,9 +1,9 @@
 """Weights of hybrid codes on many data sets, and the weight chosen without labels: ``make bench-hybrid``.
 
-One fit of ``imh-hybrid`` with 64 bits per data set and seed. ``docs/results/hybrid.json`` holds, for each
-weight of the second part, MAP, precision@10 and recall@10 of the ranking, symmetric and asymmetric, beside
-the redundancy of the first part and the weight that follows from it. Fits measured with the present code are
-skipped.
+One fit of ``imh-hybrid-hamming`` with 64 bits per data set and seed. ``docs/results/hybrid.json`` holds, for
+each weight of the second part, MAP, precision@10 and recall@10 of the ranking, symmetric and asymmetric,
+beside the redundancy of the first part and the weight that follows from it. Fits measured with the present
+code are skipped.
 """
 
 import argparse
@@ -59,11 +59,11 @@ def rankings(hasher: Any, codes: Any, of: tuple[Any, Any, Truth]) -> Iterator[tu
     X, Q, truth = of
     queries, Y, neighbors = hasher.encode(Q), hasher.embed(Q), NeighborTruth(Q, X)
     for weight in WEIGHTS:
-        parts = {"first_bits": hasher.first_bits_, "weight": weight}
-        yield f"{weight:g}", evaluate(queries, codes, truth, BITS, neighbors=neighbors, **parts)
+        layout = hasher.layout_.with_weight(weight)
+        yield f"{weight:g}", evaluate(queries, codes, truth, BITS, neighbors=neighbors, layout=layout)
 
-        def distances(start: int, stop: int, parts: Any = parts) -> Any:
-            return asymmetric_distances(Y[start:stop], codes, BITS, **parts)
+        def distances(start: int, stop: int, layout: Any = layout) -> Any:
+            return asymmetric_distances(Y[start:stop], codes, BITS, layout=layout)
 
         yield f"{weight:g}, asymmetric", evaluate_ranking(distances, truth, neighbors=neighbors)
 
@@ -80,7 +80,7 @@ def main() -> None:
             if is_current("hybrid", part, asked.folder):
                 continue
             of = rows_and_truth(name)
-            hasher = recipe("imh-hybrid", BITS, seed).fit(of[0])
+            hasher = recipe("imh-hybrid-hamming", BITS, seed).fit(of[0])
             codes = hasher.encode(of[0])
             found: dict[str, Any] = {"rows": len(codes), "chosen weight": hasher.weight_}
             found["redundancy"] = round(redundancy(hasher, codes), 2)

@@ -18,7 +18,6 @@ import numpy as np
 from _results import FOLDER, is_current, record
 
 from manihash import EuclideanTruth, LabelTruth, evaluate, load_dataset, recipe
-from manihash.code_layout import layout_options
 from manihash.evaluation import NeighborTruth, evaluate_ranking
 from manihash.evaluation.truth import Truth
 from manihash.search import asymmetric_distances
@@ -57,21 +56,21 @@ def data(name: str, n_rows: int | None) -> tuple[Any, Any, Truth]:
 def rankings(hasher: Any, X: Any, Q: Any, truth: Truth, neighbors: Truth) -> Iterator[tuple[str, Any]]:
     """Name and quality of each ranking by the codes of a fitted hasher."""
     codes, queries, Y, bits = hasher.encode(X), hasher.encode(Q), hasher.embed(Q), hasher.n_bits_
-    parts = layout_options(hasher)
-    found = evaluate(queries, codes, truth, bits, neighbors=neighbors, **parts)
-    yield ("weighted" if parts else "Hamming"), found
+    layout = hasher.layout_
+    found = evaluate(queries, codes, truth, bits, neighbors=neighbors, layout=layout)
+    yield ("weighted" if layout.has_two_parts else "Hamming"), found
     if found.plain is not None:
         yield "Hamming", found.plain
 
     def distances(start: int, stop: int) -> Floats:
-        return asymmetric_distances(Y[start:stop], codes, bits, **parts)
+        return asymmetric_distances(Y[start:stop], codes, bits, layout=layout)
 
     yield "asymmetric", evaluate_ranking(distances, truth, neighbors=neighbors)
 
 
 def measured(hasher: Any, of: tuple[Any, Any, Truth], neighbors: Truth) -> dict[str, Any]:
     """The figures of all rankings of a fitted hasher, and the parts of its codes."""
-    found: dict[str, Any] = {"rows": len(of[0])} | layout_options(hasher)
+    found: dict[str, Any] = {"rows": len(of[0]), "layout": hasher.layout_.described()}
     for ranking, quality in rankings(hasher, *of, neighbors):
         values = {
             "MAP": quality.map,

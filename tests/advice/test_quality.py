@@ -25,11 +25,11 @@ def case():
     return codes[:40], codes[40:], truths
 
 
-@pytest.mark.parametrize("layout", [None, CodeLayout(BITS, 8, 0.5)])
+@pytest.mark.parametrize("layout", [CodeLayout(BITS), CodeLayout(BITS, 8, 0.5)])
 def test_ranking_and_look_up_are_those_of_evaluate(case, layout):
     queries, codes, truths = case
-    found = quality_of_codes(queries, codes, truths, BITS, layout)
-    options = {} if layout is None else {"first_bits": 8, "weight": 0.5}
+    found = quality_of_codes(queries, codes, truths, layout)
+    options = {"layout": layout}
     expected = evaluate(queries, codes, truths.relevant, BITS, 3, neighbors=truths.ten, **options)
     assert found.map == pytest.approx(expected.map_ties)
     assert found.precision_at_10 == pytest.approx(expected.precision_at_10)
@@ -43,7 +43,7 @@ def test_ranking_and_look_up_are_those_of_evaluate(case, layout):
 
 def test_rescoring_finds_the_neighbors_in_a_shortlist_of_ten_times_as_many(case):
     queries, codes, truths = case
-    found = quality_of_codes(queries, codes, truths, BITS)
+    found = quality_of_codes(queries, codes, truths, CodeLayout(BITS))
     near = truths.ten.relevant(0, 40)
     rng = np.random.default_rng(0)
     shares = []
@@ -56,7 +56,7 @@ def test_rescoring_finds_the_neighbors_in_a_shortlist_of_ten_times_as_many(case)
 def test_a_ranking_by_real_distances_has_the_same_quality_as_its_codes(case):
     queries, codes, truths = case
     # Small random numbers break the ties, so means over many of them are the expectations.
-    expected = quality_of_codes(queries, codes, truths, BITS)
+    expected = quality_of_codes(queries, codes, truths, CodeLayout(BITS))
     rng = np.random.default_rng(0)
     found = [
         quality_of_ranking(
@@ -78,7 +78,7 @@ def test_a_ranking_by_real_distances_has_the_same_quality_as_its_codes(case):
 
 def test_look_up_counts_rows_and_empty_answers(case):
     queries, codes, truths = case
-    lookup = quality_of_codes(queries, codes, truths, BITS).lookup
+    lookup = quality_of_codes(queries, codes, truths, CodeLayout(BITS)).lookup
     inside = hamming(queries, codes) <= 4
     assert lookup.returned[4] == pytest.approx(inside.sum(axis=1).mean())
     assert lookup.empty[4] == pytest.approx((~inside.any(axis=1)).mean())

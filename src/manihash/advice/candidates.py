@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.advice.quality import Quality, Truths, quality_of_codes, quality_of_ranking, quality_of_words
+from manihash.advice.quality import Quality, Truths, quality_of, quality_of_ranking
 from manihash.advice.sample import Sample
 from manihash.codes import hamming, n_bytes
 from manihash.hashers.recipes import recipe
@@ -87,11 +87,9 @@ def measure(
     codes = hasher.encode(sample.X)
     times.append(perf_counter())
     queries = hasher.encode(sample.Q)
-    layout, values = hasher.layout_, None
-    if layout.has_fields:
-        quality = quality_of_words(queries, values := hasher.embed(sample.Q), codes, truths, layout)
-    else:
-        quality = quality_of_codes(queries, codes, truths, layout)
+    layout = hasher.layout_
+    values = hasher.embed(sample.Q) if layout.has_fields else None
+    quality = quality_of(hasher, codes, sample.Q, truths)
     index = HammingIndex(codes, candidate.n_bits, layout=layout, made_by=hasher)
     index.search(queries[:1], k=min(10, len(codes)), asymmetric=None if values is None else values[:1])
     start = perf_counter()

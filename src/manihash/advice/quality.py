@@ -17,6 +17,7 @@ from manihash.compute.largest import query_block
 from manihash.evaluation import metrics
 from manihash.evaluation.first_answers import NeighborTruth, expected_hits, expected_hits_ranked
 from manihash.evaluation.truth import Truth
+from manihash.hashers._hasher import Hasher
 from manihash.types import Codes, Floats, Ints, Mask
 
 SHORTLIST = 10  # rows that are rescored per answer
@@ -81,6 +82,14 @@ def quality_of_codes(queries: Codes, codes: Codes, truths: Truths, layout: CodeL
             found = _Histograms(layout.levels(queries[start:stop], codes), masks, layout.n_levels - 1)
         ranks.add(found)
     return Quality(radii.means(q), *ranks.means(q))
+
+
+def quality_of(hasher: Hasher, codes: Codes, Q: Any, truths: Truths) -> Quality:
+    """Quality of the codes (n, b) of a database for queries Q (q, d), ranked as an index ranks them."""
+    layout, queries = hasher.layout_, hasher.encode(Q)
+    if layout.has_fields:
+        return quality_of_words(queries, hasher.embed(Q), codes, truths, layout)
+    return quality_of_codes(queries, codes, truths, layout)
 
 
 def quality_of_words(
