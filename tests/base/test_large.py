@@ -51,9 +51,23 @@ def test_with_every_cell_probed_it_reaches_a_fixed_point_of_plain_k_means(digits
     assert np.allclose(means, base.points_, atol=1e-5)
 
 
-def test_a_large_base_has_at_most_a_sixth_of_the_rows(digits):
-    assert len(LargeBase(random_state=0).fit(digits).points_) == len(digits) // 6
+@pytest.mark.parametrize("neighbors", [None, ListedNeighbors(), ExactNeighbors()], ids=repr)
+def test_up_to_its_size_a_large_base_holds_every_row_once(digits, neighbors, recwarn):
+    twice = np.vstack([digits, digits[:100]])
+    base = LargeBase(len(twice), neighbors=neighbors, random_state=0).fit(twice)
+    assert sorted(map(bytes, base.points_)) == sorted(set(map(bytes, digits)))
+    assert (base.n_iter_, base.inertia_, len(recwarn)) == (0, 0, 0)
+
+
+def test_above_its_size_a_large_base_has_size_centers(digits):
     assert len(LargeBase(50, random_state=0).fit(digits).points_) == 50
+    assert len(LargeBase(len(digits) - 1, random_state=0).fit(digits).points_) == len(digits) - 1
+
+
+def test_training_rows_that_are_base_points_have_their_own_values_nearest(digits):
+    hasher = IMH(16, ReducedBase(LargeBase(), 20), PCA(), random_state=0).fit(digits)
+    squared, _ = hasher.finder_.k_nearest(digits, hasher.base_points_, 2)
+    assert (squared[:, 0] < 1e-4 * squared[:, 1]).mean() > 0.99
 
 
 def test_a_seed_and_the_number_of_threads_do_not_change_a_bit(digits):
@@ -227,7 +241,7 @@ def test_invalid_parts_are_errors_that_name_valid_ones(digits, base, message):
         IMH(8, base).fit(digits)
 
 
-@pytest.mark.parametrize("n", [20, 70])
+@pytest.mark.parametrize("n", [6, 16])
 def test_too_few_rows_for_a_large_base_are_an_error(digits, n):
     with pytest.raises(ValueError, match="use a larger base set"):
         recipe("imh-large", 16, random_state=0).fit(digits[:n])

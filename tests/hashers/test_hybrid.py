@@ -231,7 +231,7 @@ def test_without_arguments_it_is_imh_and_itq():
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "n_bits", "first"), [(300, 16, 64, 48), (100, 64, 64, 15), (40, 64, 16, 5), (300, 64, 64, 24)]
+    ("n", "d", "n_bits", "first"), [(300, 16, 64, 48), (20, 64, 64, 19), (6, 64, 16, 5), (300, 64, 64, 24)]
 )
 def test_the_bits_are_divided_as_few_rows_and_columns_allow(n, d, n_bits, first):
     rows = np.random.default_rng(0).normal(size=(n, d))

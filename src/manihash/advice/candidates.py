@@ -21,8 +21,8 @@ MANIFOLD = ("imh-tsne-rotated", "imh-graph-small", "imh-graph", "imh-hybrid", "i
 OTHER = ("itq", "sph", "sign")
 # A recipe, and the same with a smaller base set for faster fits.
 FASTER = {"imh-graph": "imh-graph-small"}
-# imh-graph has a base point for every sixth row, and as many as imh-graph-small up to this many rows.
-_SAME_BASE_ROWS = 6 * 2000
+# Up to this many rows, every row is a base point of both imh-graph and imh-graph-small.
+_SAME_BASE_ROWS = 2000
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class BaseSet(BaseEstimator):
 
     size: int
     random_state: Any
+    _size_is_limit = False  # whether fewer points are expected if the rows are few
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose base points from the rows of X.
@@ -65,7 +66,7 @@ class BaseSet(BaseEstimator):
                 f"give more rows, or a smaller base: {type(self).__name__}(size={max(2, len(rows) // 4)})"
             )
         self.points_ = self._choose(rows, size, checks.generator(self.random_state))
-        if (m := len(self.points_)) < size:
+        if (m := len(self.points_)) < size and not (self._size_is_limit and size == len(rows)):
             warnings.warn(
                 f"the rows have too few distinct values for a base set of {size} points: it has {m}",
                 stacklevel=2,

@@ -11,7 +11,6 @@ from manihash.base.kmeans import BaseSet
 from manihash.base.lloyd import Assign, Assigned, among_all, distinct, lloyd, sampled
 from manihash.base.neighbors import CoarseNeighbors
 from manihash.compute import torch as torch_backend
-from manihash.progress import note
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows, Subset
 from manihash.rows.rows import CACHE_BYTES
@@ -19,21 +18,22 @@ from manihash.rows.torch import is_on_gpu
 from manihash.scikit import clone
 from manihash.types import Floats
 
-# Minimum number of rows per base point; number of rows per cell that the coarse cells are learned from.
-_ROWS_PER_POINT, _ROWS_PER_CELL = 6, 256
+# Least number of rows per center that k-means uses; number of rows per cell that the cells are learned from.
+_ROWS_PER_CENTER, _ROWS_PER_CELL = 6, 256
 
 
 class LargeBase(BaseSet):
-    """A base set of thousands of k-means centers, at the cost of hundreds.
+    """A base set of thousands of points: all rows or, if there are more than ``size``, k-means centers.
 
-    The rows are grouped into √m coarse cells. In each Lloyd iteration, the rows of a cell are compared only
-    with the centers in the ``probes`` nearest cells; on a GPU, with all centers, which is faster there. The
-    base set has m = min(size, n // 6) points.
+    Up to ``size`` rows, every row is a base point (equal rows are one point). For more rows the base points
+    are k-means centers, at the cost of hundreds of centers: the rows are grouped into √m coarse cells, and in
+    each Lloyd iteration the rows of a cell are compared only with the centers in the ``probes`` nearest
+    cells; on a GPU, with all centers, which is faster there.
 
     Parameters
     ----------
     size : int, default=10000
-        Number of base points, at most one per 6 rows.
+        Largest number of base points m.
     neighbors : object, default=None
         How the nearest base points of a row are found: ``CoarseNeighbors()`` (None), ``ListedNeighbors()``
         (faster), or ``ExactNeighbors()`` (all points).
@@ -54,9 +54,10 @@ class LargeBase(BaseSet):
     neighbors_ : object
         The fitted ``neighbors``.
     inertia_ : float
-        Sum of squared distances of the rows to the centers at the start of the last iteration.
+        Sum of squared distances of the rows to the centers at the start of the last iteration; 0 if every row
+        is a base point.
     n_iter_ : int
-        Number of iterations.
+        Number of iterations; 0 if every row is a base point.
 
     Examples
     --------
@@ -65,7 +66,11 @@ class LargeBase(BaseSet):
     >>> X = np.random.default_rng(0).normal(size=(3000, 8))
     >>> LargeBase(400, random_state=0).fit(X).points_.shape
     (400, 8)
+    >>> LargeBase(random_state=0).fit(X).points_.shape
+    (3000, 8)
     """
+
+    _size_is_limit = True
 
     def __init__(
         self,
@@ -94,29 +99,35 @@ class LargeBase(BaseSet):
         Returns
         -------
         int
-            ``size``, or a sixth of the rows if that is less.
+            ``size``, or the number of rows if that is less.
         """
-        return min(self.size, max(n // _ROWS_PER_POINT, 2))
+        return min(self.size, n)
 
     def _size(self, n: int) -> int:
-        size, most = super()._size(n), max(n // _ROWS_PER_POINT, 2)
-        if size > most:
-            note(f"the base set has {most:,} points instead of {size:,}: one per {_ROWS_PER_POINT} rows")
-        return min(size, most)
+        return min(super()._size(n), n)
 
     def _choose(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
-        max_iter = checks.positive_int(self.max_iter, "max_iter")
-        probes = checks.positive_int(self.probes, "probes")
+        checks.positive_int(self.max_iter, "max_iter")
+        checks.positive_int(self.probes, "probes")
         such_as = "CoarseNeighbors(), ListedNeighbors() or ExactNeighbors()"
         neighbors = CoarseNeighbors() if self.neighbors is None else self.neighbors
         self.neighbors_ = clone(checks.part(neighbors, "neighbors", "k_nearest", such_as))
-        most = max(CACHE_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_PER_POINT * size)
-        some = sampled(rows, size, self.sample, rng, most=most)
-        some, assign = _on_gpu(some) if is_on_gpu(some) else _in_cells(_held(some), size, probes, rng)
-        centers = some.take(rng.choice(len(some), size, replace=False))
-        centers, labels, self.inertia_, self.n_iter_ = lloyd(some, centers, max_iter, assign)
-        points = distinct(centers[np.unique(labels)])
+        points = self._centers(rows, size, rng) if size < len(rows) else self._all_rows(rows)
         return points[self.neighbors_.arrange(points, rng)]
+
+    def _all_rows(self, rows: Rows) -> Floats:
+        """Return the distinct rows (m, d)."""
+        self.inertia_, self.n_iter_ = 0.0, 0
+        return distinct(rows.take(np.arange(len(rows))))
+
+    def _centers(self, rows: Rows, size: int, rng: np.random.Generator) -> Floats:
+        """Return ``size`` k-means centers (m, d), or fewer if the rows have fewer distinct values."""
+        most = max(CACHE_BYTES // (rows.width * rows.dtype.itemsize), _ROWS_PER_CENTER * size)
+        some = sampled(rows, size, self.sample, rng, most=most)
+        some, assign = _on_gpu(some) if is_on_gpu(some) else _in_cells(_held(some), size, self.probes, rng)
+        centers = some.take(rng.choice(len(some), size, replace=False))
+        centers, labels, self.inertia_, self.n_iter_ = lloyd(some, centers, self.max_iter, assign)
+        return distinct(centers[np.unique(labels)])
 
     def finder(self, rows: Rows, k: int, rng: np.random.Generator) -> Any:
         """Return the fitted ``neighbors_``, which has seen the training rows.

@@ -147,7 +147,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "imh-large": _large(
         "IMH-tSNE large",
-        "ten thousand base points (a sixth of the rows if they are few): for ranking",
+        "ten thousand base points (all rows if they are fewer): for ranking",
         _short_tsne,
         CoarseNeighbors,
     ),

@@ -70,7 +70,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     imh-large : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
             embedding=TSNE(exaggeration=(4.0, 1.5), n_iter=125, sampled=256), normalize=True,
             rotation=ITQRotation())
-        ten thousand base points (a sixth of the rows if they are few): for ranking.
+        ten thousand base points (all rows if they are fewer): for ranking.
     imh-large-fast : IMH(base=ReducedBase(base=LargeBase(neighbors=ListedNeighbors())),
             embedding=TSNE(exaggeration=(4.0, 1.5), n_iter=125, sampled=256), normalize=True,
             rotation=ITQRotation())
