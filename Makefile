@@ -53,7 +53,7 @@ fuzz: setup ## more cases of the generated tests than make test runs: make fuzz 
 KILLS ?= 200
 ROUNDS ?= 300
 torture: setup ## kill commands at random moments, fill the disk, threads beside each other: make torture KILLS=200 ROUNDS=300
-	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_kill.py
+	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_kill.py tests/campaigns/test_writers.py
 	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/web/test_rows.py -k kill_9
 	MANIHASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/campaigns/test_threads.py
 

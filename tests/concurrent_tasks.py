@@ -27,3 +27,39 @@ def run_command(folder, args, results):
     resumable._CHECKPOINT_SECONDS = local._STREAM_SECONDS = 0.001
     done = CliRunner().invoke(app, args)
     results.put((done.exit_code, done.output))
+
+
+def _commit(path, first, acknowledged):
+    """Add rows to an index file until the end of the process, and send the ids that are acknowledged."""
+    from manihash.search.durable import DurableIndex
+    from manihash.search.journal import ADD, Change
+
+    try:
+        durable = DurableIndex(path)
+    except BlockingIOError:
+        return
+    for i in range(first, first + 5000, 2):
+        codes = np.zeros((2, durable.index.codes.shape[1]), np.uint8)
+        ids = durable.commit([Change(ADD, np.arange(i, i + 2), codes)])[0]
+        acknowledged.send(ids.tolist())
+        if i % 20 == 0:
+            durable.compact()
+
+
+def killed_committer(path, first, seconds):
+    """Add rows to an index file in a process that is killed after some seconds; return acknowledged ids."""
+    from killed_command import CONTEXT
+
+    receiver, sender = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_commit, args=(str(path), first, sender))
+    process.start()
+    sender.close()
+    process.join(seconds)
+    process.kill()
+    process.join()
+    acknowledged = set()
+    try:
+        while True:
+            acknowledged.update(receiver.recv())
+    except (EOFError, OSError):
+        return acknowledged

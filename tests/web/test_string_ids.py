@@ -74,6 +74,10 @@ def test_a_filter_takes_strings_alone(client, rows):
     assert (answer.status_code, "are strings" in answer.json()["error"]) == (400, True)
     answer = post(client, "/v1/search", {"vectors": rows[:1].tolist(), "filter": ["none"]})
     assert (answer.status_code, "'none'" in answer.json()["error"]) == (404, True)
+    for bad in ("", "x\0", "x" * 2000):  # strings that can be no ids
+        answer = post(client, "/v1/search", {"vectors": rows[:1].tolist(), "filter": [bad, bad]})
+        assert answer.status_code == 400, answer.text
+        assert client.get(f"/v1/images/{bad or '%00'}").status_code == 400
 
 
 def test_binary_answers_have_no_strings(client, rows):

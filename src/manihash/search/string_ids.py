@@ -42,8 +42,8 @@ def string_array(strings: Iterable[str]) -> Ids:
     return array
 
 
-def check_strings(values: list[str]) -> None:
-    """Raise unless the strings can be ids: not empty, not too long, valid Unicode without NUL, distinct."""
+def check_texts(values: list[str]) -> None:
+    """Raise unless each string can be an id: not empty, not too long, valid Unicode without NUL."""
     for i, value in enumerate(values):
         try:
             size = len(value.encode())
@@ -60,6 +60,11 @@ def check_strings(values: list[str]) -> None:
                 f"id {i}, {shown_id(value)}, has {size:,} bytes in UTF-8, "
                 f"more than {MAX_BYTES:,}: use shorter ids"
             )
+
+
+def check_strings(values: list[str]) -> None:
+    """Raise unless the strings can be the ids of rows: each can be an id, and they are distinct."""
+    check_texts(values)
     if len(set(values)) < len(values):
         value, count = Counter(values).most_common(1)[0]
         raise ValueError(

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -24,6 +25,21 @@ from manihash.web.api.service import Answers, Job, Service
 from manihash.web.application import RequestError, json_answer
 
 Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _AnyText(Convertor[str]):
+    """The rest of an address, with line feeds, which starlette's own ``path`` leaves out."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("anytext", _AnyText())
 
 _ENCODE = RequestReader(EncodeRequest)
 _SEARCH = RequestReader(SearchRequest)
@@ -59,7 +75,7 @@ class Api:
             self.route("/v1/encode", self.encode, "POST"),
             self.route("/v1/search", self.search, "POST"),
             self.route("/v1/info", self.info, "GET"),
-            self.route("/v1/images/{id:path}", self.image, "GET"),
+            self.route("/v1/images/{id:anytext}", self.image, "GET"),
             self.route("/metrics", self.show_metrics, "GET"),
             self.route("/healthz", self.healthz, "GET", public=True),
         ]

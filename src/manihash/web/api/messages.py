@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
-from manihash.search.string_ids import string_array
+from manihash.search.string_ids import check_texts, string_array
 from manihash.types import Ids
 from manihash.web.application import RequestError
 
@@ -153,7 +153,14 @@ def id_array(ids: list[int | str], id_type: type) -> Ids:
     if wrong is not None:
         kind = "strings" if id_type is str else "integers"
         raise RequestError(400, f"got id {wrong!r:.40}: the ids of this index are {kind}")
-    return string_array(ids) if id_type is str else np.array(ids, np.int64)  # type: ignore[arg-type]
+    if id_type is int:
+        return np.array(ids, np.int64)
+    names: list[str] = ids  # type: ignore[assignment]
+    try:
+        check_texts(names)
+    except ValueError as error:
+        raise RequestError(400, str(error)) from error
+    return string_array(names)
 
 
 def _reason(error: Exception) -> str:
