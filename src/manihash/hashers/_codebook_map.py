@@ -185,7 +185,9 @@ class CodebookMap(DecidedMap):
         shift = shift + (np.reshape(block.error, (-1, 1)) + underflow_error(d, dtype)) * self._spread
         length = np.sqrt(np.vecdot(T[:, :, :-1], T[:, :, :-1]))
         rounding = (length * self._longest + t * self._highest) * sum_error(self.w, dtype)
-        return _Coordinates(T, shift, rounding + underflow_error(self.w, dtype))
+        # Distances in a fixed order have an error, too: it is part of the bound, so that both agree.
+        fixed = sum_error(self.w, np.float64) * (length + t * self._longest) ** 2 / t
+        return _Coordinates(T, shift, rounding + fixed + underflow_error(self.w, dtype))
 
     def _filled(self, Z: Floats) -> Floats:
         """Rows (b, d) with columns of zeros up to p columns."""

@@ -241,7 +241,7 @@ class ProductQuantizer(Hasher):
             Z = self._coordinates(rows, P, mean @ P.T.astype(np.float64))
             self._check_variance(Z, 1)
             self.n_iter_ = self.max_iter
-            R, self.codebooks_ = learn_rotation(Z, fields, centers, self.max_iter, rng)
+            R, books = learn_rotation(Z, fields, centers, self.max_iter, rng)
             self.projection_: Floats | None = P.T.astype(np.float64) @ R
             self.offset_ = mean @ self.projection_
         else:
@@ -249,7 +249,8 @@ class ProductQuantizer(Hasher):
             self.offset_ = np.pad(mean, (0, -rows.width % fields))
             Z = self._coordinates(rows, None, self.offset_)
             self._check_variance(Z, fields)
-            self.codebooks_, self.n_iter_ = learn_codebooks(Z, fields, centers, self.max_iter, rng)
+            books, self.n_iter_ = learn_codebooks(Z, fields, centers, self.max_iter, rng)
+        self.codebooks_ = books.astype(np.float32)
 
     def _components(self, d: int, fields: int) -> int:
         """Return the number p of principal components."""
@@ -283,14 +284,14 @@ class ProductQuantizer(Hasher):
             )
 
     def _coordinates(self, rows: Rows, P: Floats | None, offset: Floats) -> Floats:
-        """Return the coordinates (n, p) of rows in float32, for directions P (p, d)."""
+        """Return the coordinates (n, p) of rows, for directions P (p, d); in float32 if that is enough."""
         center = offset.astype(rows.dtype)
+        dtype = np.float64 if self.in_float64_ else np.float32
 
         def block(X: Floats) -> Floats:
             return (_padded(X, len(center)) if P is None else numpy_backend.product(X, P)) - center
 
-        Z = rows.stack(block, len(center), rows.dtype)
-        return np.asarray(Z).astype(np.float32, copy=False)
+        return np.asarray(rows.stack(block, len(center), dtype))
 
     def _embed(self, X: Any) -> Any:
         if self.projection_ is None:
