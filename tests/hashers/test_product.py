@@ -390,3 +390,13 @@ def test_euclidean_neighbors_are_found_better_than_by_signs():
     bits = ITQ(32, random_state=0).fit(X).transform(X).astype(int)
     hamming = (bits[:200, None] != bits).sum(axis=2)
     assert recall(quantizer.distances(X[:200], quantizer.encode(X))) > recall(hamming) + 0.1
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e17])
+def test_distances_that_float32_cannot_hold_are_refused(scale):
+    X = (np.random.default_rng(0).normal(size=(1500, 12)) * scale).astype(np.float32)
+    quantizer = ProductQuantizer(16, max_iter=3, random_state=0).fit(X)
+    codes = quantizer.encode(X)
+    assert len(np.unique(codes, axis=0)) > 1000
+    with pytest.raises(ValueError, match="scale the vectors"):
+        quantizer.distances(X[:2], codes)

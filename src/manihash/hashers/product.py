@@ -35,6 +35,8 @@ _TRAINING_ROWS = 2**16
 # Components per field, if there are so many columns. With four, the reconstruction error of 16 fields is 2 to
 # 6 % larger (MNIST, CIFAR-10 GIST, CLINC150).
 _LEAST_WIDTH = 8
+# Tables of squared distances are float32; the squares of centers must exceed this.
+_LEAST_SQUARE = 1e-30
 
 
 class ProductQuantizer(Hasher):
@@ -165,9 +167,24 @@ class ProductQuantizer(Hasher):
         -------
         ndarray of shape (q, f, c) and dtype float32
             Squared distances |z_j - c|². They do not depend on the queries asked together.
+
+        Raises
+        ------
+        ValueError
+            If squared distances of the training rows leave the range of float32.
         """
         Z = backend(Q).to_numpy(self.embed(Q)) if hasattr(Q, "dtype") else self.embed(Q)
+        self._check_range()
         return distance_tables(np.asarray(Z), self.codebooks_)
+
+    def _check_range(self) -> None:
+        """Raise if squared distances of coordinates leave the range of float32."""
+        square = float(np.square(self.codebooks_, dtype=np.float64).max())
+        if not _LEAST_SQUARE < square < 1 / _LEAST_SQUARE:
+            raise ValueError(
+                f"squared distances of about {square:.0e} leave the range of float32: scale the vectors so "
+                "that their values are near 1, and fit again"
+            )
 
     def distances(self, Q: Any, codes: ArrayLike) -> NDArray[np.float32]:
         """Compute the squared distances of queries to the centers of codes.
@@ -230,16 +247,18 @@ class ProductQuantizer(Hasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         fields, centers = self.n_bits // self.bits_per_field, 2**self.bits_per_field
         self._check_size(len(rows), rows.width, fields, centers)
-        rows.check_all()
         if len(rows) > _TRAINING_ROWS:
+            rows.check_all()
             note(f"the quantizer is learned from {_TRAINING_ROWS:,} of {len(rows):,} rows")
             rows = rows.sample(_TRAINING_ROWS, rng)
-        rows, mean = rows.cached(), mean_of(rows)
+        rows = rows.cached()
+        first, mean = rows.block(0, 1), mean_of(rows)
+        if all(rows.map(lambda X: bool((first == X).all()))):
+            raise ValueError("the rows are all equal, so there is nothing to quantize: give rows that differ")
         if self.rotation:
             p = self._components(rows.width, fields)
             P = principal_directions(rows, p, rng)
             Z = self._coordinates(rows, P, mean @ P.T.astype(np.float64))
-            self._check_variance(Z, 1)
             self.n_iter_ = self.max_iter
             R, books = learn_rotation(Z, fields, centers, self.max_iter, rng)
             self.projection_: Floats | None = P.T.astype(np.float64) @ R
@@ -248,7 +267,7 @@ class ProductQuantizer(Hasher):
             self.projection_ = None
             self.offset_ = np.pad(mean, (0, -rows.width % fields))
             Z = self._coordinates(rows, None, self.offset_)
-            self._check_variance(Z, fields)
+            _warn_of_constant_fields(Z, fields)
             books, self.n_iter_ = learn_codebooks(Z, fields, centers, self.max_iter, rng)
         self.codebooks_ = books.astype(np.float32)
 
@@ -268,19 +287,6 @@ class ProductQuantizer(Hasher):
             raise ValueError(
                 f"a field of {self.bits_per_field} bits has {centers} centers and needs at least as many "
                 f"rows, got n_samples = {n}: give more rows, or use {fewer}"
-            )
-
-    def _check_variance(self, Z: Floats, fields: int) -> None:
-        """Raise if no column varies, and warn about fields in which none does."""
-        constant = np.ptp(Z, axis=0) == 0
-        if constant.all():
-            raise ValueError("the rows are all equal, so there is nothing to quantize: give rows that differ")
-        unused = np.flatnonzero(constant.reshape(fields, -1).all(axis=1))
-        if len(unused):
-            warnings.warn(
-                f"all columns of {len(unused)} of {fields} fields are constant, and the bits of these fields "
-                "tell nothing apart: remove constant columns, use fewer bits, or rotation=True (recipe opq)",
-                stacklevel=5,
             )
 
     def _coordinates(self, rows: Rows, P: Floats | None, offset: Floats) -> Floats:
@@ -303,6 +309,17 @@ class ProductQuantizer(Hasher):
 
     def _bits_of(self, Y: Any) -> Any:
         return bits_of_fields(nearest_centers(Y, self.codebooks_), self._field_bits)
+
+
+def _warn_of_constant_fields(Z: Floats, fields: int) -> None:
+    """Warn if no column of some fields of coordinates (n, p) varies."""
+    unused = int((np.ptp(Z, axis=0) == 0).reshape(fields, -1).all(axis=1).sum())
+    if unused:
+        warnings.warn(
+            f"all columns of {unused} of {fields} fields are constant, and the bits of these fields tell "
+            "nothing apart: remove constant columns, use fewer bits, or rotation=True (recipe opq)",
+            stacklevel=5,
+        )
 
 
 def _padded(X: Any, p: int) -> Any:
