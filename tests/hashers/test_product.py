@@ -400,3 +400,11 @@ def test_distances_that_float32_cannot_hold_are_refused(scale):
     assert len(np.unique(codes, axis=0)) > 1000
     with pytest.raises(ValueError, match="scale the vectors"):
         quantizer.distances(X[:2], codes)
+
+
+def test_few_rows_are_computed_again_if_most_rows_of_a_field_are_equal():
+    X = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
+    X[20:, :4] = 0.1
+    quantizer = ProductQuantizer(16, rotation=False, max_iter=5, random_state=0).fit(X)
+    quantizer.encode(X)
+    assert quantizer._row_map(np.dtype(np.float32)).repeated < 0.1 * len(X)

@@ -32,8 +32,8 @@ def learn_codebooks(
         advance("codebooks", j, fields)
         rows = LocalRows(T)
         start = T[rng.choice(len(T), centers, replace=False)]
-        book, _, _, taken = lloyd(rows, start, max_iter, among_all(rows))
-        found.append(book)
+        book, labels, _, taken = lloyd(rows, start, max_iter, among_all(rows))
+        found.append(_with_equal_unused(book, labels))
         most = max(most, taken)
     advance("codebooks", fields, fields)
     return np.stack(found), most
@@ -65,8 +65,19 @@ def learn_rotation(
     advance("rotation", max_iter, max_iter)
     for j, part in enumerate(_fields(T, w)):
         rows = LocalRows(part)
-        books[j] = lloyd(rows, books[j], max_iter, among_all(rows))[0]
+        books[j] = _with_equal_unused(*lloyd(rows, books[j], max_iter, among_all(rows))[:2])
     return R, np.stack(books)
+
+
+def _with_equal_unused(book: Floats, labels: Ints) -> Floats:
+    """Return centers (c, w) in which those without rows equal the first one with rows.
+
+    Where rows repeat, such centers differ from a used one by rounding, and float32 could decide no row.
+    """
+    used = np.unique(labels)
+    kept = np.repeat(book[used[:1]], len(book), axis=0)
+    kept[used] = book[used]
+    return kept
 
 
 def start_rotation(Z: Floats, fields: int) -> Floats:
