@@ -215,3 +215,10 @@ def test_a_row_with_nan_is_named():
     X[7, 2] = np.nan
     with pytest.raises(ValueError, match="contains NaN: the first such row is 7"):
         choose(X, 8)
+
+
+@pytest.mark.parametrize("scale", [1e39, 1e100])
+def test_values_beyond_the_range_of_float32_leave_out_what_needs_it(scale):
+    X = np.random.default_rng(0).normal(size=(400, 8)) * scale
+    choice = choose(X, n_bits=8, random_state=0)
+    assert choice.recipe in {row["recipe"] for row in choice.table}

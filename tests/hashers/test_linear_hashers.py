@@ -6,7 +6,7 @@ import sklearn.decomposition
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits
 
-from manihash import ITQ, LSH, PCAH, SH, ITQRotation, SignQuantizer
+from manihash import ITQ, LSH, PCAH, SH, ITQRotation, SignQuantizer, recipe
 from manihash.hashers._linear import moments
 from manihash.hashers.sh import smoothest_modes
 from manihash.rows.local import LocalRows
@@ -141,3 +141,44 @@ def test_sign_quantization_to_another_length_takes_orthonormal_directions(digits
     assert R.shape == (64, r)
     first = R[:, : min(r, 64)]
     assert np.allclose(first.T @ first, np.eye(first.shape[1]), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["itq", "pcah", "sh", "sign"])
+def test_sparse_rows_of_many_columns_are_hashed_without_a_square_matrix(name):
+    sp = pytest.importorskip("scipy.sparse")
+    rng = np.random.default_rng(0)
+    topic = rng.integers(4, size=240)
+    columns = 5_000 * topic[:, None] + rng.integers(200, size=(240, 60))
+    X = sp.csr_array(
+        (np.ones(columns.size, np.float32), columns.ravel(), np.arange(0, columns.size + 1, 60)),
+        shape=(240, 100_000),
+    )
+    hasher = recipe(name, n_bits=8, random_state=0).fit(X)
+    bits = hasher.transform(X)
+    far = (bits[:, None] != bits[None]).sum(axis=2)
+    same = topic[:, None] == topic
+    assert far[same].mean() < (0.95 if name == "sign" else 0.7) * far[~same].mean()
+    assert np.array_equal(hasher.transform(X[:3].toarray()), bits[:3])
+
+
+@pytest.mark.parametrize("name", ["itq", "pcah", "sh"])
+def test_directions_of_wide_rows_are_those_of_the_covariance(monkeypatch, name):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 30)) * 1.5 ** -np.arange(30)
+    exact = recipe(name, n_bits=6, random_state=0).fit(X)
+    monkeypatch.setattr("manihash.hashers._linear._WIDE", 20)
+    monkeypatch.setattr("manihash.base.principal._EXACT_WIDTH", 20)
+    wide = recipe(name, n_bits=6, random_state=0).fit(X)
+    if name != "sh":
+        assert np.allclose(wide.variances_, exact.variances_, rtol=1e-6)
+    if name != "itq":  # the rotation starts from another random state
+        assert np.allclose(np.abs(np.sum(wide.projection_ * exact.projection_, axis=0)), 1)
+
+
+def test_methods_that_need_the_covariance_refuse_too_many_columns():
+    sp = pytest.importorskip("scipy.sparse")
+    X = sp.random_array((10, 100_000), density=1e-4, format="csr", random_state=0)
+    with pytest.raises(ValueError, match=r"covariance of 100,000 columns would take 75 GiB.*TruncatedSVD"):
+        recipe("mahalanobis-lsh", n_bits=8).fit(X)
+    with pytest.raises(ValueError, match="use at most 100,000 bits"):
+        recipe("sign", n_bits=100_001).fit(X)

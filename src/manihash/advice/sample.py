@@ -35,6 +35,7 @@ class Sample:
 
 def draw_sample(X: Any, labels: ArrayLike | None, size: int, rng: np.random.Generator) -> Sample:
     """Draw at most ``size`` rows; a tenth of them, at most 1,000, are queries."""
+    checks.check_unmasked(X)
     given = X if hasattr(X, "shape") else np.asarray(X)
     if len(given.shape) == 2 and given.shape[0] < FEWEST_ROWS:
         raise ValueError(

@@ -5,14 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from manihash.base.principal import principal_directions
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._linear_map import LinearMap
+from manihash.linalg import leading_eigenvectors
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
 from manihash.types import Floats
+
+# Up to this width directions are computed from the whole covariance (512 MiB); wider ones are not built.
+_WIDE, _WIDEST_COVARIANCE = 8_192, 32_768
 
 
 class LinearHasher(Hasher):
@@ -55,6 +60,12 @@ def moments(rows: Rows) -> Moments:
 
     The mean is subtracted before squaring, so that a large mean costs no precision.
     """
+    if rows.width > _WIDEST_COVARIANCE:
+        raise ValueError(
+            f"the covariance of {rows.width:,} columns would take {8 * rows.width**2 / 2**30:.0f} GiB, "
+            f"expected at most {_WIDEST_COVARIANCE:,} columns: reduce them first, for example with scikit-learn's "
+            "TruncatedSVD, or use a method without it, such as ITQ, LSH or IMH"
+        )
     mean = mean_of(rows)
     center = mean.astype(rows.dtype)
 
@@ -64,6 +75,27 @@ def moments(rows: Rows) -> Moments:
 
     _, (total,) = rows.fold(scatter, "covariance")
     return Moments(mean, total / len(rows))
+
+
+def principal_axes(rows: Rows, r: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """The mean (d,), and the r directions (d, r) of largest variance with their variances (r,), descending.
+
+    The covariance (d, d) of wide rows would not fit into memory: their directions are approximate, by
+    subspace iteration.
+    """
+    if rows.width <= _WIDE:
+        stats = moments(rows)
+        return stats.mean, *leading_eigenvectors(stats.covariance, r)[::-1]
+    mean = mean_of(rows)
+    directions = principal_directions(rows, r, rng)  # (r, d)
+    center = mean.astype(rows.dtype)
+
+    def squares(X: Floats) -> tuple[tuple[()], tuple[Floats]]:
+        V = numpy_backend.product(X - center, directions)
+        return (), (np.square(V, dtype=np.float64).sum(axis=0),)
+
+    _, (total,) = rows.fold(squares, "variances")
+    return mean, directions.T.astype(np.float64), total / len(rows)
 
 
 def check_n_bits(n_bits: int, d: int, alternative: str) -> None:

@@ -7,8 +7,7 @@ import numpy as np
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
-from manihash.hashers._linear import LinearHasher, check_n_bits, moments
-from manihash.linalg import leading_eigenvectors
+from manihash.hashers._linear import LinearHasher, check_n_bits, principal_axes
 from manihash.living.refit import some_rows
 from manihash.progress import note
 from manihash.rotation import ITQRotation
@@ -26,7 +25,7 @@ class ITQ(LinearHasher):
 
     The columns of P are the ``n_bits`` directions of largest variance. The rotation R minimizes the
     quantization error |sign(V R) - V R|² of the projected rows V by alternating minimization
-    (``ITQRotation``). If there are more than 2^20 rows, R is learned from a stratified sample of 2^20 rows.
+    (``ITQRotation``). P is approximate if d exceeds 8,192. If there are more than 2^20 rows, R is learned from a stratified sample of 2^20 rows.
 
     Parameters
     ----------
@@ -90,9 +89,8 @@ class ITQ(LinearHasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as SignQuantizer or LSH")
         rows = rows.cached()
-        stats = moments(rows)
-        self.variances_, P = leading_eigenvectors(stats.covariance, self.n_bits)
-        directions, center = P.T.astype(rows.dtype), (stats.mean @ P).astype(rows.dtype)
+        mean, P, self.variances_ = principal_axes(rows, self.n_bits, rng)
+        directions, center = P.T.astype(rows.dtype), (mean @ P).astype(rows.dtype)
         if len(rows) > _ROTATION_ROWS:
             note(f"ITQ learns its rotation from {_ROTATION_ROWS:,} of {len(rows):,} rows")
             rows = rows.sample(_ROTATION_ROWS, rng)
@@ -100,7 +98,7 @@ class ITQ(LinearHasher):
         rotation = ITQRotation(self.n_iter, random_state=checks.seed(rng)).fit(V)
         self.quantization_error_ = float(rotation.errors_[-1])
         self.projection_ = P @ rotation.rotation_
-        self.offset_ = stats.mean @ self.projection_
+        self.offset_ = mean @ self.projection_
 
     def _fit_from(self, old: "ITQ", X: Any) -> None:
         """Fit, rotate so that the signs agree best with the old ones, and iterate from there."""

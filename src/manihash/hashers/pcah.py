@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.hashers._linear import LinearHasher, check_n_bits, moments
-from manihash.linalg import leading_eigenvectors
+from manihash.hashers._linear import LinearHasher, check_n_bits, principal_axes
 from manihash.rows import Rows
 
 
@@ -68,6 +67,5 @@ class PCAH(LinearHasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         check_n_bits(self.n_bits, rows.width, "use a method without this limit, such as SignQuantizer or LSH")
-        stats = moments(rows)
-        self.variances_, self.projection_ = leading_eigenvectors(stats.covariance, self.n_bits)
-        self.offset_ = stats.mean @ self.projection_
+        mean, self.projection_, self.variances_ = principal_axes(rows, self.n_bits, rng)
+        self.offset_ = mean @ self.projection_

@@ -6,8 +6,7 @@ import numpy as np
 
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
-from manihash.hashers._linear import moments
-from manihash.linalg import leading_eigenvectors
+from manihash.hashers._linear import principal_axes
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
@@ -71,8 +70,7 @@ class SH(Hasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         rows = rows.cached()
-        stats = moments(rows)
-        P = leading_eigenvectors(stats.covariance, self.n_bits)[1]
+        P = principal_axes(rows, self.n_bits, rng)[1]
         directions = P.T.astype(rows.dtype)
         ranges = list(rows.map(lambda X: _range(numpy_backend.product(X, directions))))
         low = np.min([block[0] for block in ranges], axis=0).astype(np.float64)

@@ -12,6 +12,9 @@ from manihash.rotation import random_rotation
 from manihash.rows import Rows
 from manihash.types import Floats
 
+# Up to this width a rotation (d, d) is drawn, 512 MiB; of wider ones only the columns that are used.
+_WIDE = 8_192
+
 
 class SignQuantizer(Hasher):
     """Sign quantization: the sign of each coordinate, or of a random rotation.
@@ -90,5 +93,12 @@ class SignQuantizer(Hasher):
 
 def random_directions(d: int, r: int, rng: np.random.Generator) -> Floats:
     """r random directions (d, r); each group of d columns is orthonormal."""
+    if d > _WIDE:
+        if r > d:
+            raise ValueError(
+                f"n_bits={r} exceeds the {d:,} columns of X, and rotations of so many columns do not "
+                f"fit into memory: use at most {d:,} bits"
+            )
+        return np.linalg.qr(rng.standard_normal((d, r)))[0]
     rotations = [random_rotation(d, rng) for _ in range(-(-r // d))]
     return np.hstack(rotations)[:, :r]

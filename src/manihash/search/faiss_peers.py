@@ -14,6 +14,7 @@ from manihash.search.scanners import faiss_threads, installed_faiss
 from manihash.types import Codes, Ids
 
 # FAISS learns 256 centers per byte.
+_LARGEST = 1e15  # the largest value whose squares, summed over many columns, fit into float32
 _CENTERS = 256
 # OPQ learns its rotation on a sample, in at most this many principal dimensions: its time grows with their
 # cube. On MNIST (784 columns, 8 bytes, 300 queries) recall@10 is 0.50 in 64 dimensions, 0.52 in 128 and 0.54
@@ -104,6 +105,7 @@ class FaissQuantizer:
         FaissQuantizer
             The fitted quantizer itself.
         """
+        checks.check_unmasked(X)
         rows = np.asarray(X)
         checks.shape_of_rows(rows.shape, least=2 if self.method == "rabitq" else _CENTERS)
         self.n_features_in_ = rows.shape[1]
@@ -161,11 +163,19 @@ class FaissQuantizer:
         """The rows as FAISS expects them (n, d), scaled to unit length if ``normalize`` is set."""
         checks.shape_of_rows(X.shape, 1, self.n_features_in_, type(self).__name__)
         checks.finite_block(X)
-        rows = np.ascontiguousarray(X, np.float32)
-        if self.normalize:
-            lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-            rows = np.ascontiguousarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
-        return rows
+        if not self.normalize:
+            largest = float(np.abs(X).max(initial=0))
+            if largest > _LARGEST:
+                raise ValueError(
+                    f"FAISS computes in float32, and the squares of values up to {largest:.1e} overflow it, "
+                    f"expected at most {_LARGEST:.0e}: scale the vectors down, or set normalize=True"
+                )
+            return np.ascontiguousarray(X, np.float32)
+        rows = X.astype(np.float64)
+        largest_of_row = np.abs(rows).max(axis=1, keepdims=True)
+        rows /= np.where(largest_of_row > 0, largest_of_row, 1)  # squares do not overflow
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.ascontiguousarray(rows / np.where(lengths > 0, lengths, 1), np.float32)
 
     def _transformed(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(self._transform.apply(rows), np.float32)
