@@ -63,8 +63,8 @@ def moments(rows: Rows) -> Moments:
     if rows.width > _WIDEST_COVARIANCE:
         raise ValueError(
             f"the covariance of {rows.width:,} columns would take {8 * rows.width**2 / 2**30:.0f} GiB, "
-            f"expected at most {_WIDEST_COVARIANCE:,} columns: reduce them first, for example with scikit-learn's "
-            "TruncatedSVD, or use a method without it, such as ITQ, LSH or IMH"
+            f"expected at most {_WIDEST_COVARIANCE:,} columns: reduce them first, for example with "
+            "scikit-learn's TruncatedSVD, or use a method without it, such as ITQ, LSH or IMH"
         )
     mean = mean_of(rows)
     center = mean.astype(rows.dtype)

@@ -25,7 +25,8 @@ class ITQ(LinearHasher):
 
     The columns of P are the ``n_bits`` directions of largest variance. The rotation R minimizes the
     quantization error |sign(V R) - V R|² of the projected rows V by alternating minimization
-    (``ITQRotation``). P is approximate if d exceeds 8,192. If there are more than 2^20 rows, R is learned from a stratified sample of 2^20 rows.
+    (``ITQRotation``). P is approximate if d exceeds 8,192. If there are more than 2^20 rows, R is learned
+    from a stratified sample of 2^20 rows.
 
     Parameters
     ----------

@@ -1,0 +1,62 @@
+"""``fit`` on Dask workers that are killed at random moments: every recipe learns the bits of one machine.
+
+MANIHASH_KILLS sets the number of fits, in each of which a worker is killed; the seed of a fit is its number.
+"""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from dask_vectors import differing, small_recipe
+
+from manihash import recipe_names
+from manihash.rows import dask as dask_module
+from manihash.rows import rows as rows_module
+
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.extra
+KILLS = int(os.environ.get("MANIHASH_KILLS", "4"))
+FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+def generated_rows(rng):
+    """Rows with labels, of a random type and width, and their chunks."""
+    n, d = int(rng.integers(200, 900)), int(rng.choice([20, 40, 300]))
+    y = rng.integers(5, size=n)
+    X = 2 * rng.normal(size=(5, d))[y] + rng.normal(size=(n, d)) + rng.choice([0, 0, 100])
+    return X.astype(rng.choice([np.float32, np.float64])), y, int(rng.integers(50, n))
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + KILLS))
+def test_a_worker_killed_in_fit_changes_no_bit(client, monkeypatch, seed):
+    import dask.array as da
+
+    monkeypatch.setattr(rows_module, "_SPAN_NUMBERS", 2**12)
+    rng = np.random.default_rng(seed)
+    name = recipe_names()[seed % len(recipe_names())]
+    X, y, chunks = generated_rows(rng)
+    here = small_recipe(name).fit(X, y)
+    results, left = dask_module._results, [int(rng.integers(0, 12))]
+
+    def and_kill(tasks):
+        for result in results(tasks):
+            if left[0] == 0:
+                os.kill(sorted(client.run(os.getpid).values())[0], signal.SIGKILL)
+            left[0] -= 1
+            yield result
+
+    client.wait_for_workers(2, timeout=60)
+    monkeypatch.setattr(dask_module, "_results", and_kill)
+    there = small_recipe(name).fit(da.from_array(X, chunks=(chunks, -1)), y)
+    assert differing(here, there) == []
