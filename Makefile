@@ -56,6 +56,13 @@ torture: setup ## kill commands at random moments, fill the disk, threads beside
 	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_kill.py tests/campaigns/test_writers.py
 	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/web/test_rows.py -k kill_9
 	MANIHASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/campaigns/test_threads.py
+	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_resume.py
+	MANIHASH_CASES=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_read_only.py
+	MANIHASH_KILLS=$(KILLS) MANIHASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q -m "not extra" tests/campaigns/test_store_kills.py
+
+torture-extras: .venv/.extras-ready ## kill Dask workers in fit, and writers of LanceDB and PostgreSQL; threads that share a store
+	MANIHASH_KILLS=$(KILLS) $(BIN)/python -m pytest -q tests/campaigns/test_dask_kills.py
+	MANIHASH_KILLS=$(KILLS) MANIHASH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q -m extra tests/campaigns/test_store_kills.py
 
 check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples
 	$(BIN)/ruff format --check .
