@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from manihash import HammingIndex, recipe, unpack
+from manihash import recipe, unpack
 from manihash.evaluation import nearest_euclidean, recall_at_k
 
 X, y = load_digits(return_X_y=True)
@@ -36,14 +36,13 @@ plt.show()
 # %%
 # The weight of the second part decides what the ranking favors. A weight of 0 uses the clusters only.
 
-index = HammingIndex(codes, 64, first_bits=hasher.first_bits_, weight=hasher.weight_)
-query_codes = hasher.encode(Q)
+index = hasher.index(X)
 nearest = nearest_euclidean(Q, X, k=10)
 weights = [0, 0.25, 0.5, 0.75, 1, 2]
 same_label, same_rows = [], []
 for weight in weights:
-    index.set_parts(hasher.first_bits_, weight)
-    _, ids = index.search(query_codes, k=100)
+    index.set_layout(index.layout.with_weight(weight))
+    _, ids = index.search(Q, k=100)
     same_label.append((y[ids] == y_query[:, None]).mean())
     same_rows.append(recall_at_k(ids[:, :10], nearest).mean())
 fig, axis = plt.subplots(figsize=(6, 3.5))

@@ -7,6 +7,7 @@ import typer
 from manihash import __version__
 from manihash.cli._command import Command, Group
 from manihash.cli._tables import reads_tables
+from manihash.cli.build import build
 from manihash.cli.choose import choose
 from manihash.cli.data import data
 from manihash.cli.dedup import dedup
@@ -32,11 +33,12 @@ _ORDER = [
     "demo",
     "data",
     "choose",
+    "build",
+    "search",
+    "serve",
     "fit",
     "encode",
     "index",
-    "search",
-    "serve",
     "dedup",
     "stats",
     "explore",
@@ -69,6 +71,7 @@ for command in (demo, paper, info):
     app.command(cls=Command)(command)
 for reader in (
     choose,
+    build,
     fit,
     encode,
     index,

@@ -121,14 +121,15 @@ def read_codes(path: str) -> "NDArray[Any]":
 
 
 def load_hasher(path: Path) -> "Hasher":
-    """Return the hasher of a model file."""
+    """Return the hasher of a model file, or of an index file that holds its model."""
     from manihash import Hasher, load
 
     model = load(path)
+    model = getattr(model, "hasher", model)
     if not isinstance(model, Hasher):
         raise ValueError(
             f"{path} holds {_with_article(type(model).__name__)}, which makes no codes: give a model written "
-            "by manihash fit"
+            "by manihash fit, or an index written by manihash build"
         )
     return model
 

@@ -13,7 +13,13 @@ STORES = (
     "qdrant://host?table=NAME, milvus://host?table=NAME, or milvus:codes.db for milvus-lite"
 )
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by [bold]manihash fit[/].")]
+Model = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="Model file written by [bold]manihash fit[/], or index file of [bold]manihash build[/].",
+    ),
+]
 DEFAULT_RECIPE = "imh-hybrid"  # good for look-up and for the first answers, with and without clear clusters
 Recipe = Annotated[
     str, typer.Option("--recipe", "-r", help="Method by name; [bold]manihash info[/] lists the recipes.")

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import check_store, open_index_of
+from manihash.cli._indexes import check_store, is_index, open_index_of
 from manihash.cli._output import print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
 
@@ -49,7 +49,8 @@ def search(
         list[str],
         typer.Argument(
             metavar="[CODES] QUERIES",
-            help=f"CODES: file of codes or index file (*{_options.INDEX_SUFFIX}); omit it with --store. "
+            help=f"CODES: file of codes or index file (*{_options.INDEX_SUFFIX}); omit it with --store, or "
+            "if MODEL is an index file that holds its model. "
             "QUERIES: file of vectors, one per row, which the model encodes.",
         ),
     ],
@@ -138,6 +139,7 @@ def search(
 
     Examples:
 
+      manihash search items.mhx queries.npy -k 10
       manihash search model.mhash codes.npy queries.npy -k 10
       manihash search model.mhash codes.mhx queries.npy --radius 2 --json
       manihash search model.mhash codes.mhx queries.npy --rerank vectors.npy
@@ -145,7 +147,7 @@ def search(
       manihash search model.mhash queries.npy --store codes.lance
     """
     request = _Request(k, radius, rerank, shortlist, asymmetric, keep, ids)
-    codes, queries = _sources(files, store)
+    codes, queries = _sources(model, files, store)
     _check_options(request, store)
     _inputs.check_inputs(codes, queries, rerank, keep, ids, model=model)
     _inputs.check_npz_output(out, model, codes, queries, rerank, keep, ids)
@@ -179,8 +181,10 @@ def _ranked_by(request: _Request, hasher: Any, opened: "HammingIndex | Store") -
     return "hamming" if layout.is_hamming else "weighted hamming"
 
 
-def _sources(files: list[str], store: str | None) -> tuple[str | None, str]:
-    """Return the file of codes (None with a store) and the file of queries."""
+def _sources(model: Path, files: list[str], store: str | None) -> tuple[str | None, str]:
+    """Return the file of codes (None with a store) and the file of queries; an index can be the model."""
+    if len(files) == 1 and store is None and is_index(str(model)):
+        return str(model), files[0]
     if len(files) != (2 if store is None else 1):
         expected = (
             "CODES and QUERIES, or QUERIES and --store" if store is None else "only QUERIES with --store"

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 def serve(
     model: _options.Model,
     codes: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="CODES",
-            help=f"Index file (*{_options.INDEX_SUFFIX}) of [bold]manihash index[/], or a file of codes.",
+            metavar="[CODES]",
+            help=f"Index file (*{_options.INDEX_SUFFIX}) of [bold]manihash index[/], or a file of codes; "
+            "omit it if MODEL is an index file that holds its model.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     host: Annotated[
         str,
         typer.Option("--host", help="Address to listen on. The default is reachable from this machine only."),
@@ -123,6 +125,7 @@ def serve(
 
     Examples:
 
+      manihash serve items.mhx
       manihash serve model.mhash codes.mhx
       manihash serve model.mhash codes.mhx --port 8080 --vectors vectors.npy
       manihash serve model.mhash codes.mhx --labels labels.npy --images images.npy
@@ -146,6 +149,7 @@ def serve(
         positive_int(max_radius, "--max-radius", least=0),
         seconds=positive_number(timeout, "--timeout"),
     )
+    codes = _codes(model, codes)
     _inputs.check_inputs(codes, ids, vectors, labels, images, model=model)
     files = _attached.AttachedFiles(ids, vectors, labels, images, image_dir)
     files.check(writable=writable)
@@ -174,6 +178,13 @@ def serve(
             connections=positive_int(max_connections, "--max-connections"),
             seconds=limits.seconds,
         )
+
+
+def _codes(model: Path, codes: str | None) -> str:
+    """Return the file of codes; without one, the model is an index file that holds it."""
+    if codes is None and not is_index(str(model)):
+        raise typer.BadParameter(f"got no codes: give the index of {model}, or one that manihash build wrote")
+    return str(model) if codes is None else codes
 
 
 @contextmanager

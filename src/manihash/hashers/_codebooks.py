@@ -69,7 +69,7 @@ def learn_rotation(
     return R, np.stack(books)
 
 
-def _with_equal_unused(book: Floats, labels: Ints) -> Floats:
+def _with_equal_unused(book: Floats, labels: NDArray[Any]) -> Floats:
     """Return centers (c, w) in which those without rows equal the first one with rows.
 
     Where rows repeat, such centers differ from a used one by rounding, and float32 could decide no row.

@@ -65,12 +65,14 @@ class Index(HammingIndex):
         self.hasher = hasher
         self._given_ids = None if ids is None else np.asarray(ids)
 
-    def search(  # type: ignore[override]
+    def search(
         self,
         queries: Any,
         k: int = 10,
         *,
         filter: Filter = None,
+        asymmetric: ArrayLike | None = None,
+        rescore: Rescore | None = None,
         rerank: Any = None,
         candidates: int | None = None,
         symmetric: bool = False,
@@ -85,6 +87,10 @@ class Index(HammingIndex):
             Number of rows to return per query.
         filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Search only these rows: their ids, or one boolean per row in the order of ``ids``.
+        asymmetric : array-like of shape (q, v), default=None
+            Real values of queries that are codes, as in ``HammingIndex.search``.
+        rescore : Rescore, default=None
+            As in ``HammingIndex.search``; ``rerank`` is shorter.
         rerank : array-like of shape (n, d), tuple (vectors, ids) or None, default=None
             Vectors of the rows, in memory or memory-mapped, in the order in which the rows were given; with
             their ids if the index was loaded from a file and its ids are not 0 … n - 1. A longer list of
@@ -102,11 +108,18 @@ class Index(HammingIndex):
             Ids of the rows: int64, or strings in an array of objects.
         """
         codes, values, vectors = self._encoded(queries, symmetric=symmetric)
-        again = None if rerank is None else self._rescore(rerank, vectors, candidates)
-        return super().search(codes, k, filter=filter, asymmetric=values, rescore=again)
+        asymmetric = values if asymmetric is None else asymmetric
+        rescore = rescore if rerank is None else self._rescore(rerank, vectors, candidates)
+        return super().search(codes, k, filter=filter, asymmetric=asymmetric, rescore=rescore)
 
-    def within(  # type: ignore[override]
-        self, queries: Any, radius: int = 2, *, filter: Filter = None, symmetric: bool = False
+    def within(
+        self,
+        queries: Any,
+        radius: int = 2,
+        *,
+        filter: Filter = None,
+        asymmetric: ArrayLike | None = None,
+        symmetric: bool = False,
     ) -> tuple[Ints, NDArray[Any], Ids]:
         """Find all rows within a Hamming radius of each query, nearest first, ties by id.
 
@@ -121,6 +134,8 @@ class Index(HammingIndex):
             Largest Hamming distance.
         filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
             Search only these rows, as in ``search``.
+        asymmetric : array-like of shape (q, v), default=None
+            Real values of queries that are codes, as in ``HammingIndex.within``.
         symmetric : bool, default=False
             Order the rows of codes of two parts by the distance of codes, and not of real values.
 
@@ -134,7 +149,9 @@ class Index(HammingIndex):
             Ids of the rows.
         """
         codes, values, _ = self._encoded(queries, symmetric=symmetric or not self.layout.has_two_parts)
-        return super().within(codes, radius, filter=filter, asymmetric=values)
+        return super().within(
+            codes, radius, filter=filter, asymmetric=values if asymmetric is None else asymmetric
+        )
 
     def count(self, queries: Any, radius: int = 0, *, filter: Filter = None) -> Ints:
         """Count the rows within a Hamming radius of each query, as ``within`` finds them.

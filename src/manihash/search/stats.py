@@ -76,8 +76,11 @@ class IndexStats:
     warnings: tuple[str, ...]
 
 
-def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> IndexStats:
-    """Statistics of the rows of buckets, at least one; ``held`` and ``tables`` are numbers of bytes."""
+def stats(buckets: Buckets, n_bits: int, held: int, tables: int, *, ranked: bool = True) -> IndexStats:
+    """Statistics of the rows of buckets, at least one; ``held`` and ``tables`` are numbers of bytes.
+
+    ``ranked`` is whether these codes rank the rows; many rows may share a first part, which only finds them.
+    """
     count = buckets.counts(np.arange(len(buckets.codes)))
     n, u = int(count.sum()), len(count)
     share = count / n
@@ -99,7 +102,7 @@ def stats(buckets: Buckets, n_bits: int, held: int, tables: int) -> IndexStats:
         entropy=float(-(share * np.log2(share)).sum()) + 0.0,
         bytes=held,
         table_bytes=tables,
-        warnings=_warnings(n, n_bits, int(count.max()), len(constants), len(correlated)),
+        warnings=_warnings(n, n_bits, int(count.max()) if ranked else 1, len(constants), len(correlated)),
     )
 
 
