@@ -5,7 +5,7 @@ y(x) = Σ_j w(x, c_j) y_j / Σ_j w(x, c_j), the paper's equations for a new poin
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,12 +79,13 @@ class OnBaseGraph:
         bandwidth = getattr(self, "bandwidth", None)
         return BaseGraph.fit(self.base, rows, self.n_neighbors, bandwidth, checks.seed(rng))
 
-    def _fit_embedding(self, rows: Rows, r: int, rng: np.random.Generator) -> None:
+    def _fit_embedding(self, rows: Rows, r: int, rng: np.random.Generator) -> "EmbeddedBase":
         """Choose the base set, embed it and center its embedding: steps 1 and 2 of Algorithm 1."""
         graph = self._fit_graph(rows, rng)
         embedded = embed_base(self.embedding, graph, rows, r, checks.seed(rng))
-        self._graph, (self.base_embedding_, self.loss_) = graph, embedded
+        self._graph, self.base_embedding_, self.loss_ = graph, embedded.Y, embedded.loss
         self.neighbor_recall_ = getattr(graph.finder, "recall_", None)
+        return embedded
 
     @property
     def _graph(self) -> BaseGraph:
@@ -140,10 +141,18 @@ def base_size(base: Any) -> int | None:
     return size if isinstance(size, int) and not isinstance(size, bool) else None
 
 
+class EmbeddedBase(NamedTuple):
+    """The centered embedding Y (m, r) of base points, its loss, and their affinities (m, m) from the rows."""
+
+    Y: Floats
+    loss: float | None
+    affinities: Any
+
+
 def embed_base(
     embedding: Any, graph: BaseGraph, rows: Rows, r: int, seed: int, points: Floats | None = None
-) -> tuple[Floats, float | None]:
-    """Return the centered embedding Y_B (m, r) of the base points by a copy of ``embedding``, and its loss.
+) -> EmbeddedBase:
+    """Return the centered embedding Y_B (m, r) of the base points by a copy of ``embedding``.
 
     ``n_components`` and ``random_state`` are set if the embedding has them. An embedding that
     ``needs_coupling`` gets the coupling T, one with an ``affinity`` gets the affinities of the base points,
@@ -174,7 +183,8 @@ def embed_base(
         )
     if not np.isfinite(Y_B).all():
         raise ValueError(f"{type(part).__name__} returned NaN or infinity: check its parameters")
-    return Y_B - Y_B.mean(axis=0), getattr(part, "loss_", None)
+    loss = getattr(part, "loss_", None)
+    return EmbeddedBase(Y_B - Y_B.mean(axis=0), loss, options.get("affinities"))
 
 
 class InductiveEmbedding(OnBaseGraph, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):

@@ -26,6 +26,10 @@ class ITQRotation(BaseEstimator):
         Number of iterations.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the random numbers; None for a different seed on every call.
+    adaptive : bool, default=False
+        Whether ``IMH`` leaves the rotation out if affinities from the rows show many small groups. A rotation
+        gives the rows of a group the same code: that helps look-up in a few large groups, and many small
+        groups would share their codes.
 
     Attributes
     ----------
@@ -50,9 +54,10 @@ class ITQRotation(BaseEstimator):
 
     takes_tensors = True
 
-    def __init__(self, n_iter: int = 50, random_state: Any = None) -> None:
+    def __init__(self, n_iter: int = 50, random_state: Any = None, adaptive: bool = False) -> None:
         self.n_iter = n_iter
         self.random_state = random_state
+        self.adaptive = adaptive
 
     def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn the rotation from centered coordinates.
@@ -73,6 +78,7 @@ class ITQRotation(BaseEstimator):
 
         rows = rows_of(checked(self, Y, fitting=True, least=2)).cached()
         r, n_iter = rows.width, checks.positive_int(self.n_iter, "n_iter")
+        checks.flag(self.adaptive, "adaptive")
         R = random_rotation(r, checks.generator(self.random_state))
         self.errors_ = np.empty(n_iter)
         for done in range(n_iter):

@@ -12,15 +12,19 @@ from manihash import (
     TSNE,
     ElasticEmbedding,
     GraphAffinity,
+    ITQRotation,
     KMeansBase,
     LabelTruth,
+    LargeBase,
     evaluate,
     load_dataset,
     recipe,
 )
-from manihash.base.affinity import _largest, neighbor_graph, separation
+from manihash.base.affinity import _largest, neighbor_graph, number_of_groups, walked
 from manihash.base.graph import BaseGraph
 from manihash.embeddings._descent import Schedule
+from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
+from manihash.embeddings._sampled import neighbor_loss
 from manihash.embeddings.tsne import late_exaggeration
 from manihash.rows import rows_of
 from manihash.rows.local import LocalRows
@@ -37,7 +41,7 @@ def graph_of(X, m, k=3):
     return BaseGraph.fit(KMeansBase(m), rows, k, None, seed=0), rows
 
 
-def affinities_by_definition(graph, X, k, kept, n_steps=1):
+def affinities_by_definition(graph, X, k, kept, n_steps=1, walk=0):
     """P with dense matrices and exact neighbors."""
     distances = cdist(X, graph.B)
     W = np.zeros(distances.shape)
@@ -48,6 +52,8 @@ def affinities_by_definition(graph, X, k, kept, n_steps=1):
     np.fill_diagonal(between, np.inf)
     S = np.zeros(between.shape)
     np.put_along_axis(S, np.argsort(between, axis=1, kind="stable")[:, :k], 1 / k, axis=1)
+    if walk:
+        S = np.linalg.matrix_power((S + S.T) / (S + S.T).sum(axis=1, keepdims=True), walk)
     A = W.T @ S @ W if n_steps == 1 else (S @ W).T @ (S @ W)
     np.fill_diagonal(A, 0)
     A /= A.sum(axis=1, keepdims=True)
@@ -61,6 +67,74 @@ def test_affinities_follow_the_formula(n_steps):
     graph, rows = graph_of(X, 5)
     P = GraphAffinity(n_neighbors=4, n_kept=5, n_steps=n_steps).matrix(graph, rows, rng()).toarray()
     np.testing.assert_allclose(P, affinities_by_definition(graph, X, 4, 5, n_steps), atol=1e-12)
+
+
+@pytest.mark.parametrize("walk", [2, 4, 8, 16])
+def test_a_walk_takes_a_power_of_the_symmetric_graph_of_the_rows(walk):
+    X = np.random.default_rng(1).normal(size=(20, 5))  # fewer rows than the ends of a walk that are kept
+    graph, rows = graph_of(X, 5)
+    P = GraphAffinity(n_neighbors=4, n_kept=5, walk=walk).matrix(graph, rows, rng()).toarray()
+    np.testing.assert_allclose(P, affinities_by_definition(graph, X, 4, 5, walk=walk), atol=1e-12)
+
+
+def test_a_walk_in_parts_keeps_the_most_probable_ends(monkeypatch):
+    _, S = neighbor_graph(DIGITS, 10, rng())
+    whole = walked(S, 4)
+    monkeypatch.setattr("manihash.base.affinity._WALK_ROWS", 100)
+    assert abs(walked(S, 4) - whole).max() == 0
+    assert np.diff(whole.indptr).max() <= 40
+    np.testing.assert_allclose(whole.sum(axis=1), 1)
+
+
+def test_a_walk_connects_more_rows_of_one_class():
+    y = load_digits().target
+    order, S = neighbor_graph(DIGITS, 10, rng())
+    y = y[order]
+
+    def purity(graph):
+        graph = graph.tocoo()
+        return graph.data[y[graph.row] == y[graph.col]].sum() / graph.data.sum()
+
+    assert purity(walked(S, 8)) > purity(S)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"walk": 3}, "walk must be 0, 2, 4, 8 or 16, got 3"),
+        ({"walk": True}, "walk must be 0, 2, 4, 8 or 16, got True"),
+        ({"share": 0}, "share must be above zero, not 0"),
+        ({"share": 1.5}, "share must be at most 1, got 1.5"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    graph, rows = graph_of(np.random.default_rng(1).normal(size=(20, 5)), 8)
+    with pytest.raises(ValueError, match=message):
+        GraphAffinity(**options).matrix(graph, rows, rng())
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("sampled", [None, 20], ids=["all pairs", "sampled"])
+def test_a_share_mixes_the_affinities_of_rows_and_of_distances(sampled, symmetric):
+    graph, rows = graph_of(DIGITS, 150)
+    of_rows = GraphAffinity().matrix(graph, rows, rng())
+
+    def preserved(share):
+        """The affinities that an embedding of the base points preserves, as a dense matrix."""
+        seen = []
+        options = TSNE(64, sampled=sampled, affinity=GraphAffinity(share=share), random_state=0)
+        neighbor_loss(
+            options, graph.B, seen.append, lambda P, s, seed: seen.append(P),
+            symmetric=symmetric, affinities=of_rows,
+        )  # fmt: skip
+        return seen[0].toarray() if sp.issparse(seen[0]) else seen[0]
+
+    of_points = (near_probabilities if sampled else conditional_probabilities)(graph.B, 10, 64)
+    own = of_points.toarray() if sampled else of_points
+    own = (own + own.T) / 300 if symmetric else own / 150
+    mixed = preserved(0.25)
+    np.testing.assert_allclose(mixed, 0.25 * preserved(1.0) + 0.75 * own, rtol=1e-9, atol=1e-15)
+    assert mixed.sum() == pytest.approx(1)
 
 
 def test_a_number_of_steps_other_than_one_or_two_is_refused():
@@ -113,12 +187,44 @@ def test_a_sample_of_the_rows_gives_similar_affinities():
     assert np.corrcoef(whole.ravel(), part.ravel())[0, 1] > 0.85
 
 
-def test_separation_is_one_for_many_components_and_small_for_one_dense_group():
-    blocks = sp.csr_array(sp.block_diag([np.ones((9, 9)) for _ in range(12)]))
-    assert separation(blocks) == pytest.approx(1, abs=1e-3)
-    assert separation(sp.csr_array(np.ones((108, 108)))) < 0.1
-    assert late_exaggeration(blocks) == pytest.approx(1.8, abs=0.02)
-    assert late_exaggeration(sp.csr_array(np.ones((108, 108)))) == pytest.approx(1.1)
+def blocks(number):
+    """A graph of this many components of nine points."""
+    return sp.csr_array(sp.block_diag([np.ones((9, 9)) for _ in range(number)]))
+
+
+@pytest.mark.parametrize("number", [1, 2, 12, 100])
+def test_the_number_of_groups_is_that_of_the_components(number):
+    assert number_of_groups(blocks(number)) == pytest.approx(number, rel=0.15)
+
+
+def test_groups_that_mix_count_less_and_the_number_is_that_of_the_eigenvalues():
+    joined = blocks(12) + 0.02 * np.ones((108, 108))
+    scale = 1 / np.sqrt(joined.sum(axis=1))
+    powers = (np.linalg.eigvalsh(scale[:, None] * joined * scale) ** 16).sum()
+    assert number_of_groups(sp.csr_array(joined)) == pytest.approx(powers, rel=0.2)
+    assert 1 < powers < 6
+
+
+def test_late_exaggeration_is_large_for_a_few_groups_and_not_for_one_or_for_many():
+    factors = [late_exaggeration(blocks(number)) for number in (1, 5, 12, 60)]
+    assert factors == pytest.approx([1.1, 1.4, 1.8, 1.0], abs=0.1)
+
+
+def test_an_adaptive_rotation_is_left_out_for_many_small_groups(caplog):
+    caplog.set_level("INFO", "manihash")
+
+    def rotation(groups, **options):
+        centers = 20 * rng().normal(size=(groups, 8))
+        X = np.repeat(centers, 600 // groups, axis=0) + rng().normal(size=(600, 8))
+        embedding = TSNE(n_iter=20, affinity=GraphAffinity(n_neighbors=5))
+        hasher = IMH(8, LargeBase(), embedding, rotation=ITQRotation(2, **options), random_state=0)
+        return hasher.fit(X).rotation_
+
+    assert rotation(5, adaptive=True) is not None
+    assert rotation(60) is not None
+    assert not [text for text in caplog.messages if "rotated" in text]
+    assert rotation(60, adaptive=True) is None
+    assert "codes are not rotated: the rows fall into many small groups" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -126,11 +232,12 @@ def test_separation_is_one_for_many_components_and_small_for_one_dense_group():
     [
         TSNE(n_iter=60, affinity=GraphAffinity()),
         TSNE(n_iter=60, affinity=GraphAffinity(), sampled=20, annealed=True, exaggeration=(4.0, "auto")),
-        SNE(n_iter=60, affinity=GraphAffinity()),
+        TSNE(n_iter=60, affinity=GraphAffinity(walk=4, share=0.5)),
+        SNE(n_iter=60, affinity=GraphAffinity(share=0.5)),
         SNE(n_iter=60, affinity=GraphAffinity(), symmetric=True, sampled=20),
         ElasticEmbedding(n_iter=60, affinity=GraphAffinity()),
     ],
-    ids=["tsne", "annealed", "sne", "symmetric sne", "ee"],
+    ids=["tsne", "annealed", "mixed", "sne", "symmetric sne", "ee"],
 )
 def test_points_with_a_large_affinity_are_embedded_close_to_each_other(embedding):
     hasher = IMH(8, KMeansBase(100), embedding, random_state=0).fit(DIGITS)

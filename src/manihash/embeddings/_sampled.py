@@ -14,6 +14,7 @@ import numpy as np
 
 from manihash import checks
 from manihash import sparse as sp
+from manihash.base.affinity import share_of_rows
 from manihash.base.weights import MANY
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
@@ -56,6 +57,7 @@ class SampledOptions(Protocol):
     perplexity: float
     sampled: int | None
     random_state: Any
+    affinity: Any
 
 
 def neighbor_loss(
@@ -75,17 +77,32 @@ def neighbor_loss(
     m = len(B)
     most = MANY if affinities is None else _SAMPLED_SHARE * (options.sampled or 0)
     few = m <= most or options.sampled is None or sampled is None
-    P = _probabilities(options, B, few, symmetric) if affinities is None else _scaled(affinities, symmetric)
-    P = backend(B).copy_like(P.toarray() if few and affinities is not None else P, B)
+    P = _affinities(options, B, few, symmetric, affinities)
     if few or sampled is None:
         return exact(P)
     s = min(checks.positive_int(options.sampled, "sampled"), m)
     return sampled(sp.csr_array(P), s, checks.seed(checks.generator(options.random_state)))
 
 
-def _probabilities(options: SampledOptions, B: Floats, few: bool, symmetric: bool) -> Any:
+def _affinities(
+    options: SampledOptions, B: Floats, few: bool, symmetric: bool, from_rows: sp.csr_array | None
+) -> Any:
+    """Return P (m, m) from the points, from rows, or the mean of both by the share of the rows."""
+    xp = backend(B)
+    if from_rows is None:
+        return xp.copy_like(_probabilities(options, B, few, symmetric, max(20, options.n_components)), B)
+    P = _scaled(from_rows, symmetric)
+    P = xp.copy_like(P.toarray() if few else P, B)
+    share = share_of_rows(options.affinity)
+    if share == 1:
+        return P
+    own = xp.copy_like(_probabilities(options, B, few, symmetric, B.shape[1]), B)
+    return share * P + (1 - share) * own
+
+
+def _probabilities(options: SampledOptions, B: Floats, few: bool, symmetric: bool, dims: int) -> Any:
     """Return P (m, m) of the given perplexity, dense for few points and otherwise sparse."""
-    m, dims = len(B), max(20, options.n_components)
+    m = len(B)
     P: Any = (conditional_probabilities if few else near_probabilities)(B, options.perplexity, dims)
     return (P + P.T) / (2 * m) if symmetric else P / m
 

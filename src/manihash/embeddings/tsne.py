@@ -11,7 +11,7 @@ import numpy as np
 
 from manihash import checks
 from manihash import sparse as sp
-from manihash.base.affinity import separation
+from manihash.base.affinity import MANY_GROUPS, number_of_groups
 from manihash.compute import backend, numpy_backend, torch_backend
 from manihash.compute.torch_pairs import StudentLoss
 from manihash.embeddings._descent import Loss, Schedule, minimize
@@ -43,8 +43,8 @@ class TSNE(NeighborEmbedding):
     exaggeration : float or tuple of two, default=4.0
         Factor of the attraction in the first 100 iterations. The second number of a tuple is the factor in
         all later iterations: above 1 it makes clusters denser, and the divergence is no longer minimized.
-        ``"auto"`` as the second number, with an ``affinity``, is 1.8 for points in clearly separate groups
-        and falls to 1.1 for points without groups.
+        ``"auto"`` as the second number, with an ``affinity``, is 1.8 for points in 8 or more clear groups,
+        falls to 1.1 for points without groups, and is 1 for points in many small groups (30 or more).
     turns : int, default=0
         Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
         the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, as in the paper, Y
@@ -146,12 +146,13 @@ class TSNE(NeighborEmbedding):
 
 
 def late_exaggeration(P: Any) -> float:
-    """Return a factor of the attraction between 1.1 and 1.8, larger if the points fall into clear groups.
+    """Return a factor of the attraction between 1 and 1.8, largest if points fall into a few clear groups.
 
     Points in separate groups may be pulled together: look-up finds more of a group. Without groups, the same
-    factor would give all points a few codes.
+    factor would give all points a few codes, and many small groups would be pulled into one another.
     """
-    return 1.1 + 0.7 * float(np.clip((separation(P) - 0.85) / 0.1, 0, 1))
+    groups = number_of_groups(P)
+    return 1.0 if groups >= MANY_GROUPS else 1.1 + 0.7 * float(np.clip((groups - 2) / 6, 0, 1))
 
 
 class StudentDivergence:

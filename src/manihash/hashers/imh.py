@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
+from manihash.base.affinity import MANY_GROUPS, number_of_groups
 from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
@@ -13,6 +14,7 @@ from manihash.induction import OnBaseGraph
 from manihash.living.refit import aligned, some_rows, warm_embedding
 from manihash.living.statistics import checked_statistics
 from manihash.living.update import Update, check_embedding, extended
+from manihash.progress import note
 from manihash.rows import Rows
 from manihash.scikit import check_is_fitted, clone
 from manihash.types import Floats
@@ -48,7 +50,8 @@ class IMH(OnBaseGraph, Hasher):
         point.
     rotation : object, default=None
         A rotation of the embedding before the sign, such as ``ITQRotation()``: fewer bits differ between
-        neighbors. None as in the paper.
+        neighbors. ``ITQRotation(adaptive=True)`` is left out for rows in many small groups, which it would
+        give equal codes. None as in the paper.
     normalize : bool, default=False
         Whether to scale rows to unit length first, as in the authors' code.
     random_state : int, Generator, RandomState or None, default=None
@@ -69,7 +72,7 @@ class IMH(OnBaseGraph, Hasher):
     mean_ : ndarray of shape (r,) or None
         Mean that was subtracted before the rotation.
     rotation_ : ndarray of shape (r, r) or None
-        The rotation, if there is one.
+        The rotation, if there is one and it was not left out.
     finder_ : object or None
         How the nearest base points are found; None compares each row with all of them.
     neighbor_recall_ : float or None
@@ -160,9 +163,9 @@ class IMH(OnBaseGraph, Hasher):
         if self._old is not None:
             self._fit_warm(rows, self._old, rng)
             return
-        self._fit_embedding(rows, self.n_bits, rng)
+        embedded = self._fit_embedding(rows, self.n_bits, rng)
         self.mean_, self.rotation_ = None, None
-        if self.rotation is not None:
+        if self.rotation is not None and not _left_out(self.rotation, embedded.affinities):
             self._rotate(rows, rng)
 
     def _rotate(self, rows: Rows, rng: np.random.Generator) -> None:
@@ -193,3 +196,12 @@ class IMH(OnBaseGraph, Hasher):
             self.statistics_ = {**known, "usage": np.concatenate([known["usage"], more])[made.order]}
             self._know(rows)
         return made.result
+
+
+def _left_out(rotation: Any, affinities: Any) -> bool:
+    """Return whether an adaptive rotation must not be used: affinities from the rows show many groups."""
+    adaptive = checks.flag(getattr(rotation, "adaptive", False), "adaptive")
+    if not adaptive or affinities is None or (groups := number_of_groups(affinities)) < MANY_GROUPS:
+        return False
+    note(f"codes are not rotated: the rows fall into many small groups, about {groups:.0f}")
+    return True

@@ -90,12 +90,13 @@ def _large(
     n_components: int = 64,
     normalize: bool = True,
     size: int = 10_000,
+    rotation: Callable[[], Any] = ITQRotation,
 ) -> Recipe:
     """Thousands of base points in the space of the principal components, and a rotation."""
 
     def make() -> IMH:
         base = ReducedBase(LargeBase(size, neighbors=neighbors()), n_components=n_components)
-        return IMH(base=base, embedding=embedding(), rotation=ITQRotation(), normalize=normalize)
+        return IMH(base=base, embedding=embedding(), rotation=rotation(), normalize=normalize)
 
     return Recipe(make, title, about)
 
@@ -119,6 +120,11 @@ def _hybrid() -> Hybrid:
 def _hybrid_hamming() -> Hybrid:
     """The parts of imh-graph, and ITQ for the other bits."""
     return Hybrid(RECIPES["imh-graph"].make(), ITQ(normalize=True), weight="auto")
+
+
+def _mixed_tsne() -> TSNE:
+    """Affinities from rows and from distances, half each: bits that go well with a quantizer beside them."""
+    return TSNE(n_iter=125, exaggeration=(4.0, 1.25), sampled=256, affinity=GraphAffinity(share=0.5))
 
 
 def _graph_tsne() -> TSNE:
@@ -162,6 +168,7 @@ RECIPES: dict[str, Recipe] = {
         "imh-large with affinities from all rows: ranks better, and finds more within a radius",
         _graph_tsne,
         CoarseNeighbors,
+        rotation=partial(ITQRotation, adaptive=True),
     ),
     "imh-graph-small": _large(
         "IMH-tSNE graph, small",
@@ -169,6 +176,13 @@ RECIPES: dict[str, Recipe] = {
         _graph_tsne,
         CoarseNeighbors,
         size=2000,
+        rotation=partial(ITQRotation, adaptive=True),
+    ),
+    "imh-mixed": _large(
+        "IMH-tSNE mixed",
+        "imh-large with affinities half from all rows and half from distances: a first part of longer codes",
+        _mixed_tsne,
+        CoarseNeighbors,
     ),
     "imh-hybrid": Recipe(
         _hybrid,

@@ -77,15 +77,20 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         imh-large with twice the encoding speed and a slightly worse ranking.
     imh-graph : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
-            sampled=256), normalize=True, rotation=ITQRotation())
+            sampled=256), normalize=True, rotation=ITQRotation(adaptive=True))
         imh-large with affinities from all rows: ranks better, and finds more within a radius.
     imh-graph-small : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors(), size=2000)),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
-            sampled=256), normalize=True, rotation=ITQRotation())
+            sampled=256), normalize=True, rotation=ITQRotation(adaptive=True))
         imh-graph with 2,000 base points: fits in about half the time.
+    imh-mixed : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
+            embedding=TSNE(affinity=GraphAffinity(share=0.5), exaggeration=(4.0, 1.25), n_iter=125,
+            sampled=256), normalize=True, rotation=ITQRotation())
+        imh-large with affinities half from all rows and half from distances: a first part of longer codes.
     imh-hybrid : Hybrid(first=IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
-            sampled=256), normalize=True, rotation=ITQRotation()), second=ITQ(normalize=True), weight='auto')
+            sampled=256), normalize=True, rotation=ITQRotation(adaptive=True)), second=ITQ(normalize=True),
+            weight='auto')
         half of the bits, at most 24, from imh-graph for look-up, the rest from ITQ for the first answers.
     imh-large-ee : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors()), n_components=128),
             embedding=ElasticEmbedding(n_iter=250, sampled=256), rotation=ITQRotation())
@@ -203,7 +208,8 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         embedding__learning_rate, embedding__n_iter, embedding__perplexity, embedding__sampled,
         embedding__turns
     GraphAffinity: embedding__affinity__n_kept, embedding__affinity__n_neighbors,
-        embedding__affinity__n_steps, embedding__affinity__sample
+        embedding__affinity__n_steps, embedding__affinity__sample, embedding__affinity__share,
+        embedding__affinity__walk
     IMH: first__bandwidth, first__base, first__embedding, first__n_neighbors, first__normalize,
         first__rotation
     ReducedBase: first__base__base, first__base__n_components
@@ -214,9 +220,10 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         first__embedding__exaggeration, first__embedding__learning_rate, first__embedding__n_iter,
         first__embedding__perplexity, first__embedding__sampled, first__embedding__turns
     GraphAffinity: first__embedding__affinity__n_kept, first__embedding__affinity__n_neighbors,
-        first__embedding__affinity__n_steps, first__embedding__affinity__sample
-    ITQRotation: first__rotation__n_iter
-    ITQRotation: rotation__n_iter
+        first__embedding__affinity__n_steps, first__embedding__affinity__sample,
+        first__embedding__affinity__share, first__embedding__affinity__walk
+    ITQRotation: first__rotation__adaptive, first__rotation__n_iter
+    ITQRotation: rotation__adaptive, rotation__n_iter
     ITQ: second__n_iter, second__normalize
 
     Examples

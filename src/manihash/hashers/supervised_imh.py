@@ -135,7 +135,8 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
             L = base_labels(W_l, labeled.indicator, _SMOOTHNESS * len(labeled) / len(rows) * T)
         B = np.hstack([graph.B, (self.label_weight * graph.sigma * L).astype(graph.B.dtype)])
         embedded = embed_base(self.embedding, graph, rows, self.n_bits, checks.seed(rng), points=B)
-        self._graph, (self.base_embedding_, self.loss_), self.base_labels_ = graph, embedded, L
+        self._graph, self.base_labels_ = graph, L
+        self.base_embedding_, self.loss_ = embedded.Y, embedded.loss
 
 
 def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
