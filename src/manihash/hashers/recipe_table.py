@@ -124,7 +124,13 @@ def _hybrid_hamming() -> Hybrid:
 
 def _mixed_tsne() -> TSNE:
     """Affinities from rows and from distances, half each: bits that go well with a quantizer beside them."""
-    return TSNE(n_iter=125, exaggeration=(4.0, 1.25), sampled=256, affinity=GraphAffinity(share=0.5))
+    return TSNE(
+        n_iter=125,
+        exaggeration=(4.0, 1.25),
+        sampled=256,
+        affinity=GraphAffinity(share=0.5),
+        annealed=True,
+    )
 
 
 def _graph_tsne() -> TSNE:

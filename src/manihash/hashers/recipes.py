@@ -84,8 +84,8 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
             sampled=256), normalize=True, rotation=ITQRotation(adaptive=True))
         imh-graph with 2,000 base points: fits in about half the time.
     imh-mixed : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
-            embedding=TSNE(affinity=GraphAffinity(share=0.5), exaggeration=(4.0, 1.25), n_iter=125,
-            sampled=256), normalize=True, rotation=ITQRotation())
+            embedding=TSNE(affinity=GraphAffinity(share=0.5), annealed=True, exaggeration=(4.0, 1.25),
+            n_iter=125, sampled=256), normalize=True, rotation=ITQRotation())
         imh-large with affinities half from all rows and half from distances: a first part of longer codes.
     imh-hybrid : Hybrid(first=IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
