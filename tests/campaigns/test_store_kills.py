@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from store_databases import DATABASES, new_address
+from store_databases import DATABASES, database_params, new_address
 
 from manihash import HammingIndex
 from manihash.stores import create_store, open_store
@@ -51,8 +51,11 @@ def held(store, possible):
     return set(found.tolist())
 
 
-# A file of milvus-lite can be opened by one process only, so that no other one can check it.
-@pytest.mark.parametrize("database", DATABASES[:3])
+# A file of milvus-lite or of embedded ClickHouse can be opened by one process only: none could check it.
+SEVERAL_PROCESSES = ["faiss", "lance", "postgres", "sqlite", "duckdb", "parquet", "usearch"]
+
+
+@pytest.mark.parametrize("database", database_params(SEVERAL_PROCESSES))
 def test_changes_that_were_acknowledged_survive_a_kill(database, tmp_path):
     address, log = new_address(database, tmp_path), tmp_path / "log"
     create_store(address, N_BITS).close()
