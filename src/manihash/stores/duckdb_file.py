@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -39,6 +39,7 @@ class _DuckDB(WordTable):
     def __init__(self, connection: Any, table: str, row_format: RowFormat) -> None:
         super().__init__(table, row_format)
         self._connection = connection
+        self._in_use = RLock()  # a connection refuses calls of other threads while it is busy
 
     def close(self) -> None:
         """Close the connection."""
@@ -53,22 +54,23 @@ class _DuckDB(WordTable):
         return f"id IN (SELECT unnest(?::{_TYPES[self.id_type]}[]))", [ids.tolist()]
 
     def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             return list(self._connection.execute(statement, parameters).fetchnumpy().values())
 
     def _run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             self._connection.execute(statement, parameters)
 
     @contextmanager
     def _given(self, columns: Mapping[str, Column]) -> Iterator[None]:
         """Show rows to DuckDB as the table ``given``."""
-        with _translated_errors():
-            self._connection.register("given", {name: np.asarray(own) for name, own in columns.items()})
-        try:
-            yield
-        finally:
-            self._connection.unregister("given")
+        with self._in_use:
+            with _translated_errors():
+                self._connection.register("given", {name: np.asarray(own) for name, own in columns.items()})
+            try:
+                yield
+            finally:
+                self._connection.unregister("given")
 
 
 class DuckDBTable(_DuckDB):
@@ -107,7 +109,7 @@ class DuckDBTable(_DuckDB):
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Run a change in one transaction, in which other threads that change a file wait."""
-        with _WRITER, _translated_errors(), _transaction(self._connection):
+        with _WRITER, self._in_use, _translated_errors(), _transaction(self._connection):
             yield
 
     def _insert(self, columns: Mapping[str, Column]) -> None:
@@ -143,10 +145,12 @@ class ParquetFile(_DuckDB):
             _write(connection, f"SELECT {nulls} WHERE false", path, row_format)
         return cls(path)
 
-    def writing(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def writing(self) -> Iterator[None]:
         """Lock the file."""
         self._check_unchanged()
-        return locked(self._path)
+        with locked(self._path), self._in_use:
+            yield
 
     def delete(self, ids: Ids) -> None:
         """Rewrite the file without these rows."""
@@ -170,7 +174,7 @@ class ParquetFile(_DuckDB):
 
     def _rewrite(self, select: str, parameters: Sequence[Any]) -> None:
         row_format = RowFormat(self.n_bits, self.id_type, self.first_bits)
-        with _translated_errors(self._path):
+        with self._in_use, _translated_errors(self._path):
             _write(self._connection, select, self._path, row_format, parameters)
         self._version = file_version(self._path)
 
@@ -183,7 +187,7 @@ class ParquetFile(_DuckDB):
         version = file_version(self._path)
         if version == self._version:
             return
-        with _translated_errors(self._path):
+        with self._in_use, _translated_errors(self._path):
             found = _format_of_parquet(self._connection, self._path)
         if found != RowFormat(self.n_bits, self.id_type, self.first_bits):
             raise StoreError(

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from itertools import combinations
 from math import comb
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class SQLiteTable(SqlTable):
     def __init__(self, connection: Any, table: str, row_format: RowFormat, *, fast: bool) -> None:
         super().__init__(quoted(table), row_format)
         self._connection = connection
+        self._in_use = RLock()  # threads share the connection, and a transaction of one is not read by others
         self._hamming = "vec_distance_hamming(vec_bit({}), vec_bit(?))" if fast else "hamming({}, ?)"
 
     @classmethod
@@ -76,7 +78,7 @@ class SQLiteTable(SqlTable):
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Run a change in one transaction, in which other writers of the file wait."""
-        with _translated_errors(), _transaction(self._connection):
+        with self._in_use, _translated_errors(), _transaction(self._connection):
             yield
 
     def close(self) -> None:
@@ -98,16 +100,16 @@ class SQLiteTable(SqlTable):
     def _insert(self, columns: Mapping[str, Column]) -> None:
         marks = ", ".join("?" * len(columns))
         statement = f"INSERT INTO {self._table} ({', '.join(columns)}) VALUES ({marks})"
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             self._connection.executemany(statement, zip(*map(plain_values, columns.values()), strict=True))
 
     def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             rows = self._connection.execute(statement, parameters).fetchall()
         return list(zip(*rows, strict=True))
 
     def _run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             self._connection.execute(statement, parameters)
 
     def _within(self, part: str, queries: Codes, n_bits: int, radius: int) -> list[Matches]:
