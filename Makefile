@@ -108,6 +108,9 @@ bench-living: setup ## drift, update and refit on MNIST, and updates that are ki
 bench-duplicates: setup ## find planted copies by codes and vectors, beside FAISS on the vectors (needs MNIST, CIFAR-10 GIST)
 	$(BIN)/python benchmarks/duplicates.py
 
+bench-databases: .venv/.extras-ready ## load and search one set of codes in every database (ten minutes)
+	$(BIN)/python benchmarks/databases.py
+
 bench-same-bits: setup ## count the bits that differ between kernels of BLAS, threads and batches (needs MNIST, photo-sift1m; 25 minutes, resumable)
 	$(BIN)/python benchmarks/same_bits.py
 

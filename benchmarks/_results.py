@@ -48,6 +48,7 @@ BENCHMARKS = {  # by the name of the file of results
     "baseline-speed": Benchmark("make bench-baselines", (*SPEED, "hashers")),
     "choose": Benchmark("make bench-choose", ("advice",)),
     "cifar10-gist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
+    "databases": Benchmark("make bench-databases", ("stores",)),
     "duplicates": Benchmark("make bench-duplicates", ("search", "hashers/itq.py")),
     "explore": Benchmark("make bench-explore", ("web/explore", "web/server.py")),
     "fit": Benchmark("make bench-fit", SPEED),

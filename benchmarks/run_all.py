@@ -88,6 +88,8 @@ def _baselines() -> Iterator[Piece]:
 
 
 def _timings() -> Iterator[Piece]:
+    from databases import DATABASES
+
     yield Piece("speed", "Haswell, 2 threads", ("speed.py",), 10, timing=True)
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
@@ -102,6 +104,8 @@ def _timings() -> Iterator[Piece]:
     yield Piece("onnx", "KSH", ("onnx_files.py",), 5, timing=True)
     for name in ("cifar10-gist", "mnist"):
         yield Piece("duplicates", name, ("duplicates.py", "--sets", name), 1, timing=True)
+    for name in DATABASES:
+        yield Piece("databases", name, ("databases.py", "--only", name), 1, timing=True)
     for part in ("load", "malformed", "kill"):
         yield Piece("serve", part, ("serve.py", "--parts", part), 4, timing=True)
     yield Piece("explore", "page", ("explore.py",), 2, timing=True)

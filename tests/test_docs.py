@@ -16,7 +16,8 @@ from manihash.cli._app import app
 
 PACKAGE = Path(manihash.__file__).parent
 TOP_MODULES = {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("_")}
-FILE_ENDINGS = (".py", ".json", ".npy", ".mhx", ".faiss", ".lance", ".part", ".journal")
+FILE_ENDINGS = (".py", ".json", ".npy", ".mhx", ".faiss", ".lance", ".part", ".journal", ".db", ".sqlite")
+FILE_ENDINGS += (".duckdb", ".parquet", ".usearch")
 OPTIONS_OF_OTHER_COMMANDS = {"--no-deps", "--nworkers", "--nthreads"}  # of pip and dask worker
 
 pytestmark = [

@@ -20,6 +20,7 @@ RUN += [path for path in PAGES if path.parent.name == "start"]
 RUN += [pytest.param(path, marks=HEAVY) for path in PAGES if path.parent.name == "guide"]
 NOT_RUN = re.compile(r"://|cuda|mnist|…|manihash (paper|demo|serve|explore|choose|data (get|gist))\b")
 NEEDS = {"torch": "torch", "dask": "dask", ".lance": "lancedb", "onnx": "onnxruntime", "parquet": "pyarrow"}
+NEEDS |= {".duckdb": "duckdb", "usearch": "usearch", "qdrant": "qdrant_client"}
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="the documentation is not part of this installation")
 

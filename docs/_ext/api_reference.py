@@ -61,7 +61,7 @@ SUBJECTS = [
     (
         "stores",
         "Databases",
-        "Codes in PostgreSQL, LanceDB, Milvus and FAISS files.",
+        "Codes in DuckDB, SQLite, PostgreSQL, ClickHouse and other databases.",
         ["stores"],
         ["stores"],
     ),

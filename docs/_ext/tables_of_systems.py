@@ -242,6 +242,39 @@ def serve(read: Read) -> list[str]:
     return lines(head, [[format(each[key], form) for key, form in forms.items()] for each in found])
 
 
+def databases(read: Read) -> list[str]:
+    """Times of the databases, and the share of the nearest distances that they find."""
+    source, rows = read("databases"), []
+    for name in source.parts:
+        found = source[name]
+        first = found["first part within 2, ms"]
+        rows.append(
+            [
+                name,
+                f"{found['rows']:,}",
+                f"{found['rows per second']:,.0f}",
+                f"{found['10 nearest, ms']:.1f} ms",
+                f"{found['within 2, ms']:.1f} ms",
+                "" if first is None else f"{first:.1f} ms",
+                f"{found['distances found']:.2f}",
+            ]
+        )
+    head = ["", "rows", "rows loaded per second", "10 nearest", "within 2", "first part within 2", "found"]
+    return lines(head, rows)
+
+
+def database_limits(read: Read) -> list[str]:
+    """What the databases can do with codes."""
+    source, rows = read("databases"), []
+    for name in source.parts:
+        found = source[name]
+        first = "yes" if found["first part within 2, ms"] is not None else "no"
+        exact = "exact" if found["distances found"] == 1 else "approximate"
+        rows.append([name, f"{found['longest codes']:,}", exact, first, found["filters"], found["library"]])
+    head = ["", "longest codes tried, bits", "search", "column of first parts", "filters", "library"]
+    return lines(head, rows)
+
+
 def duplicates(read: Read) -> list[str]:
     """Planted copies found by codes and vectors, beside FAISS."""
     source = read("duplicates")

@@ -185,6 +185,14 @@ def nearest_with_ties(
     return distance[:k], ids[:k]
 
 
+def consecutive(ids: Ids) -> tuple[int, int] | None:
+    """Return the lowest and the highest of distinct ids that are consecutive integers, else None."""
+    if are_strings(ids) or not len(ids):
+        return None
+    low, high = int(ids.min()), int(ids.max())
+    return (low, high) if high - low + 1 == len(ids) else None
+
+
 def id_condition(ids: Ids, list_template: str, literal: Callable[[str], str]) -> str:
     """Return a condition on the column `id` that selects these ids: a range of consecutive integers.
 
@@ -193,9 +201,8 @@ def id_condition(ids: Ids, list_template: str, literal: Callable[[str], str]) ->
     """
     if are_strings(ids):
         return list_template.format(", ".join(map(literal, ids.tolist())))
-    low, high = int(ids.min()), int(ids.max())
-    if high - low + 1 == len(ids):
-        return f"id >= {low} and id <= {high}"
+    if ends := consecutive(ids):
+        return f"id >= {ends[0]} and id <= {ends[1]}"
     return list_template.format(", ".join(map(str, ids.tolist())))
 
 

@@ -18,6 +18,7 @@ from manihash.stores.driver import (
     StoreError,
     StoreExistsError,
     StoreNotFoundError,
+    consecutive,
     creating,
     file_version,
     first_line,
@@ -51,6 +52,8 @@ class _DuckDB(WordTable):
         return " + ".join(f"bit_count(xor({name}, ?::UBIGINT))::INTEGER" for name in names)
 
     def _having(self, ids: Ids) -> tuple[str, Sequence[Any]]:
+        if ends := consecutive(ids):
+            return "id BETWEEN ? AND ?", ends
         return f"id IN (SELECT unnest(?::{_TYPES[self.id_type]}[]))", [ids.tolist()]
 
     def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -63,14 +66,15 @@ class _DuckDB(WordTable):
 
     @contextmanager
     def _given(self, columns: Mapping[str, Column]) -> Iterator[None]:
-        """Show rows to DuckDB as the table ``given``."""
+        """Show rows to DuckDB as the table ``manihash_given``."""
+        rows = {name: np.asarray(own) for name, own in columns.items()}
         with self._in_use:
             with _translated_errors():
-                self._connection.register("given", {name: np.asarray(own) for name, own in columns.items()})
+                self._connection.register("manihash_given", rows)
             try:
                 yield
             finally:
-                self._connection.unregister("given")
+                self._connection.unregister("manihash_given")
 
 
 class DuckDBTable(_DuckDB):
@@ -115,7 +119,7 @@ class DuckDBTable(_DuckDB):
     def _insert(self, columns: Mapping[str, Column]) -> None:
         names = ", ".join(columns)
         with self._given(columns):
-            self._run(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM given")
+            self._run(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM manihash_given")
 
 
 class ParquetFile(_DuckDB):
@@ -170,7 +174,7 @@ class ParquetFile(_DuckDB):
         names = ", ".join(columns)
         old = f"SELECT {names} FROM {self._table} {kept}"
         with self._given(columns):
-            self._rewrite(f"{old} UNION ALL SELECT {names} FROM given", parameters)
+            self._rewrite(f"{old} UNION ALL SELECT {names} FROM manihash_given", parameters)
 
     def _rewrite(self, select: str, parameters: Sequence[Any]) -> None:
         row_format = RowFormat(self.n_bits, self.id_type, self.first_bits)

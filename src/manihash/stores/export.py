@@ -106,8 +106,8 @@ def export_codes(
 def put_codes(store: Store, codes: Codes, ids: Ids) -> None:
     """Write codes under ids that may be in the store already.
 
-    A FAISS file and PostgreSQL hold all old rows or all new ones if it is interrupted. LanceDB and Milvus can
-    be without the rows then, until they are put again.
+    Most stores hold all old rows or all new ones if it is interrupted. LanceDB, Milvus and ClickHouse can be
+    without the rows then, and a folder of Qdrant can have some of both, until they are put again.
     """
     driver = store._driver
     with driver.writing():

@@ -34,6 +34,7 @@ from manihash.types import Codes, Ids
 
 _TRAILER = struct.Struct("<Q8s")  # the length of the JSON document before it, and "manihash"
 _TRAILER_NAME = b"manihash"
+_FIRST_LIMIT = 256  # rows that a look-up within a radius asks for at first
 # usearch reserves the key 2^64 - 1, which is the id -1: that id has the key of the lowest int64 instead.
 _RESERVED, _LOWEST = -1, np.iinfo(np.int64).min
 
@@ -96,7 +97,7 @@ class UsearchFile:
         return [nearest_with_ties(k, partial(self._nearest, q), partial(self._within, q)) for q in queries]
 
     def within(self, queries: Codes, radius: int) -> list[Matches]:
-        """Return all codes within the radius of each query; usearch has no such search, so all are sorted."""
+        """Return all codes within the radius of each query, as nearest rows: usearch has no such search."""
         self._refresh()
         return [self._within(query, radius) for query in queries]
 
@@ -118,7 +119,11 @@ class UsearchFile:
         """Do nothing: no file stays open, and the file is always complete."""
 
     def _within(self, query: Codes, radius: int) -> Matches:
-        distance, ids = self._nearest(query, max(1, len(self._index)))
+        limit, n = _FIRST_LIMIT, len(self._index)
+        distance, ids = self._nearest(query, limit)
+        while limit < n and distance[-1] <= radius:  # there may be more rows within the radius
+            limit *= 8
+            distance, ids = self._nearest(query, limit)
         near = distance <= radius
         return distance[near], ids[near]
 
