@@ -174,6 +174,8 @@ def search(
 def _ranked_by(request: _Request, hasher: Any, opened: "HammingIndex | Store") -> str:
     """Return the kind of the distances in the result; an index ranks codes of two parts by a weighted sum."""
     layout = getattr(opened, "layout", None)
+    if layout is None and request.radius is not None and getattr(opened, "first_bits", None) is not None:
+        return "first-part hamming"
     if request.ranked_by != "hamming" or layout is None:
         return request.ranked_by
     if layout.has_fields:

@@ -1,7 +1,6 @@
 """Open and create the store at an address."""
 
 from manihash.checks import positive_int
-from manihash.code_layout import CodeLayout
 from manihash.stores.driver import RowFormat, StoreError, StoreExistsError, StoreNotFoundError
 from manihash.stores.locations import Location, location_of
 from manihash.stores.passwords import mask_password
@@ -166,7 +165,11 @@ def _checked_format(
     """The format of the rows of a new store; raise if the store cannot have it."""
     positive_int(n_bits, "n_bits")
     if first_bits is not None:
-        CodeLayout(n_bits, first_bits)
+        if positive_int(first_bits, "first_bits") >= n_bits:
+            raise ValueError(
+                f"first_bits={first_bits} leaves none of the {n_bits} bits of a code for the second part: "
+                f"lower it to {n_bits - 1}, or omit it if codes have one part"
+            )
         if not location.has_first:
             raise StoreError(
                 f"{shown}: {location.kind} has no column for the first part of codes: omit first_bits, or "
