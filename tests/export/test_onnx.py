@@ -212,6 +212,16 @@ def test_drawn_rows_give_no_warning_about_codes(tmp_path, recwarn):
     assert not [each for each in recwarn if issubclass(each.category, manihash.CollapsedCodesWarning)]
 
 
+@pytest.mark.filterwarnings("ignore:codes cannot tell")
+@pytest.mark.parametrize("hasher", [manihash.SpH(16, max_iter=10), manihash.KLSH(16), manihash.KSH(16)])
+def test_distances_of_rows_beside_zero_are_rounded_as_in_encode(hasher, tmp_path):
+    X = np.random.default_rng(0).normal(9, 1, (6000, 64)).astype(np.float32)
+    hasher.set_params(random_state=0).fit(X, X[:, 0] > 9)
+    assert hasher.origin_ is None
+    hasher.to_onnx(tmp_path / "e.onnx")
+    assert compare_onnx(tmp_path / "e.onnx", hasher, X).different_bits == 0
+
+
 def test_differences_are_counted(tmp_path):
     hasher = fitted("lsh")
     hasher.to_onnx(tmp_path / "e.onnx")

@@ -131,3 +131,17 @@ def test_labels_of_half_the_digits_rank_the_others_better_than_itq():
 def test_a_thousand_labels_of_mnist_beat_unsupervised_imh(data_folder: Path):
     hasher = KSH(32, normalize=True, random_state=0)
     assert mnist_map(hasher) > released_map("imh-tsne", 32) + 0.07
+
+
+@pytest.mark.parametrize("offset", [0, 10, 100])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_same_values_in_float32_and_float64_give_the_same_bits(offset, normalize):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(5, size=1000)
+    rows = 3 * rng.normal(size=(5, 16))[labels] + rng.normal(size=(1000, 16)) + offset
+    single = rows.astype(np.float32)
+    bits = [
+        KSH(32, normalize=normalize, random_state=0).fit(typed, labels).transform(typed)
+        for typed in (single, single.astype(np.float64))
+    ]
+    np.testing.assert_array_equal(*bits)

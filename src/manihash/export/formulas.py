@@ -103,9 +103,19 @@ def _kernel(g: Graph, X: Value, hasher: Any) -> Value:
         return affine(g, X, hasher.weights_, -hasher.offset_)
     if hasher.kernel != "rbf":
         raise _unsupported(f"{type(hasher).__name__} with a function as kernel")
-    squared = squared_distances(g, X, hasher.points_)
+    squared = _rounded_squares(g, X, hasher.points_)
     K = g.op("Exp", g.op("Mul", squared, g.like(-hasher.gamma_, X)))
-    return affine(g, K, hasher.weights_, -hasher.offset_)
+    weights = hasher.weights_.astype(X.dtype)
+    sums = g.cast(affine(g, g.cast(K, np.float64), weights), X.dtype)  # large terms cancel: as in ``encode``
+    return g.op("Sub", sums, g.like(hasher.offset_, X))
+
+
+def _rounded_squares(g: Graph, X: Value, C: Floats) -> Value:
+    """|x - c|² (b, m) in the type of X; only the result is rounded, as in ``encode``.
+
+    |x|² - 2xᵀc + |c|² is a small difference of large numbers if rows lie far from zero.
+    """
+    return g.cast(squared_distances(g, g.cast(X, np.float64), C), X.dtype)
 
 
 def _agh(g: Graph, X: Value, hasher: Any) -> Value:
@@ -135,7 +145,7 @@ def _sh(g: Graph, X: Value, hasher: Any) -> Value:
 
 
 def _sph(g: Graph, X: Value, hasher: Any) -> Value:
-    distance = g.op("Sqrt", squared_distances(g, X, hasher.centers_))
+    distance = g.op("Sqrt", _rounded_squares(g, X, hasher.centers_))
     return g.op("Sub", g.like(hasher.radii_, X), distance)
 
 

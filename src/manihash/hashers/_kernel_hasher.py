@@ -50,13 +50,13 @@ class KernelHasher(Hasher):
         else:
             self.gamma_ = default_gamma(rows, rng) if self.gamma is None else float(self.gamma)
 
-    def _expand(self, rows: Rows, Z: Floats, W: Floats, b: Floats) -> None:
-        """Keep the points Z (s, d) in the precision of the rows, weights W (s, r) and offsets b (r,)."""
+    def _expand(self, dtype: Any, Z: Floats, W: Floats, b: Floats) -> None:
+        """Keep the points Z (s, d) in a type, that of the rows, weights W (s, r) and offsets b (r,)."""
         self.offset_ = b
         if self.kernel == "linear":
             self.points_, self.weights_ = None, Z.T @ W
         else:
-            self.points_, self.weights_ = Z.astype(rows.dtype), W
+            self.points_, self.weights_ = Z.astype(dtype), W
 
     def _kernel(self, X: Floats, Z: Floats) -> Floats:
         """κ(x, z) for every pair of X (b, d) and Z (s, d), as (b, s)."""

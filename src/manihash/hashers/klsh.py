@@ -112,7 +112,7 @@ class KLSH(KernelHasher):
         K = self._kernel(Z, Z)
         W = inverse_root(centered(K)) @ e_S
         # The columns of W sum to zero, so centering κ(x, z_i) only subtracts its mean over the sample.
-        self._expand(rows, Z, W, K.mean(axis=0) @ W)
+        self._expand(rows.dtype, Z, W, K.mean(axis=0) @ W)
 
 
 def subsets(p: int, t: int, r: int, rng: np.random.Generator) -> Floats:

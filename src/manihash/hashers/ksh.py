@@ -12,7 +12,7 @@ from manihash.hashers._kernel_hasher import KernelHasher
 from manihash.hashers._labels import LabeledHasher, LabeledRows
 from manihash.linalg import leading_eigenvectors
 from manihash.progress import advance
-from manihash.rows import Rows
+from manihash.rows import Rows, rows_of
 from manihash.types import Floats
 
 _log = logging.getLogger(__name__)
@@ -120,7 +120,9 @@ class KSH(LabeledHasher, KernelHasher):
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         labeled = self._sample_labels(rows, y, rng)
-        rows = rows.cached()
+        points_type = rows.dtype
+        # The search for bits amplifies rounding: in float32, a third of the bits would be others.
+        rows = rows_of(rows.X, **(rows.prepared_as | {"dtype": np.float64})).cached()
         Z = rows.take(rng.choice(len(rows), min(self.n_anchors, len(rows)), replace=False))
         self._set_gamma(rows, rng)
         sums = rows.map(lambda X: self._kernel(X, Z).sum(axis=0, dtype=np.float64), "kernel means")
@@ -129,7 +131,7 @@ class KSH(LabeledHasher, KernelHasher):
             K = self._kernel(rows.take(labeled.index), Z) - mean
             greedy = GreedyBits(K, labeled, self.n_bits, self.ridge)
             A = greedy.run(self.n_iter)
-        self._expand(rows, Z, A, mean @ A)
+        self._expand(points_type, Z, A, mean @ A)
         self.objectives_ = greedy.objectives
 
 

@@ -115,7 +115,7 @@ class RMMH(KernelHasher):
             advance("RMMH, margins", bit, self.n_bits)
             W[some, bit], b[bit] = widest_margin(self._kernel(Z[some], Z[some]), self.C)
         advance("RMMH, margins", self.n_bits, self.n_bits)
-        self._expand(rows, Z, W, -b)
+        self._expand(rows.dtype, Z, W, -b)
 
 
 def widest_margin(K: Floats, C: float) -> tuple[Floats, float]:
