@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 import manihash
-from manihash import IMH, ITQ, LSH, PCA, CoarseNeighbors, Hybrid, KMeansBase, LargeBase, ModelFileError, load
+from manihash import (
+    IMH,
+    ITQ,
+    KLSH,
+    LSH,
+    PCA,
+    CoarseNeighbors,
+    Hybrid,
+    KMeansBase,
+    LargeBase,
+    ModelFileError,
+    load,
+)
 from manihash.files import model_format
 from manihash.files.lineage import accepts_codes_of, content_id, new_lineage
 
@@ -34,6 +46,25 @@ def test_equal_fits_have_equal_ids_and_others_have_others():
     assert len(set(ids)) == len(models)
     assert [model.fit(X).lineage_["id"] for model in models] == ids
     assert imh().fit(X + 1).lineage_["id"] not in ids
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda: ITQ(4, random_state=np.random.default_rng(1)),
+        lambda: LSH(4, random_state=np.random.RandomState(1)),
+        lambda: KLSH(4, kernel=lambda X, Z: X @ Z.T, random_state=1),
+    ],
+)
+def test_objects_with_an_address_do_not_change_the_id(part):
+    models = [Hybrid(imh(), part(), random_state=0).fit(X) for _ in range(2)]
+    assert models[0].lineage_ == models[1].lineage_
+
+
+def test_a_generator_has_the_id_of_a_model_that_was_saved(tmp_path):
+    hasher = Hybrid(imh(), ITQ(4, random_state=np.random.default_rng(1)), random_state=0).fit(X)
+    hasher.save(tmp_path / "m.mhash")
+    assert content_id(load(tmp_path / "m.mhash")) == content_id(hasher)
 
 
 def test_the_options_of_a_neighbor_finder_are_part_of_the_id():

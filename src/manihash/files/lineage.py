@@ -6,6 +6,7 @@ before lineages existed gets the same id each time it is loaded.
 """
 
 import hashlib
+import re
 from typing import Any, TypedDict
 
 import numpy as np
@@ -16,6 +17,8 @@ from manihash.files.registry import name_in_files
 # Fitted values that do not determine codes, or follow from the others.
 _NOT_CONTENT = {"lineage_", "statistics_", "n_bits_"}
 _ID_CHARACTERS = 32
+# Functions are shown with their place in memory, which differs between equal models.
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 class Lineage(TypedDict):
@@ -97,6 +100,8 @@ def _add(digest: Any, value: Any, *, with_params: bool = True) -> None:
     match value:
         case np.generic():
             _add(digest, value.item())
+        case np.random.Generator() | np.random.RandomState():
+            _add(digest, None)  # as in a model file
         case np.ndarray() if value.dtype != object:
             digest.update(f"array {value.dtype.newbyteorder('=').str} {value.shape} ".encode())
             digest.update(np.ascontiguousarray(value, value.dtype.newbyteorder("=")).tobytes())
@@ -115,7 +120,7 @@ def _add(digest: Any, value: Any, *, with_params: bool = True) -> None:
             digest.update(f"{name_in_files(type(value)) or type(value).__name__} ".encode())
             _add(digest, params | fitted)
         case _:
-            digest.update(f"{value!r} ".encode())
+            digest.update(f"{_ADDRESS.sub('', repr(value))} ".encode())
 
 
 def _is_content(name: str) -> bool:
