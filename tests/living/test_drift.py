@@ -21,8 +21,8 @@ from manihash import (
     ReducedBase,
     load,
 )
-from manihash.living.drift import _distance_test, _usage_test
-from manihash.living.statistics import Observed, summary
+from manihash.living.drift import _distance_test, _sides_test, _usage_test
+from manihash.living.landmarks import Seen, reference
 
 OLD = Path(__file__).parents[1] / "files" / "v0.1.0"
 
@@ -102,20 +102,32 @@ def test_rows_that_are_all_different_ask_for_a_refit():
     assert ITQ(8, random_state=0).fit(clusters(2000, 0)).drift(5 * clusters(100, 1)).advice == "refit"
 
 
+def quantiles(values):
+    """The quantiles that a model keeps of distances (n,)."""
+    return reference(Seen(np.zeros(len(values), int), values, np.zeros(1)), len(values), 1)["quantiles"]
+
+
 def test_the_distance_test_is_that_of_two_samples():
     rng = np.random.default_rng(0)
-    a, b = rng.normal(3, 1, 5000) ** 2, rng.normal(3.05, 1, 400) ** 2
-    seen = Observed(a, np.zeros((5000, 1), int), np.zeros((5000, 1)), np.zeros(1), 1)
-    assert _distance_test(summary(seen, 5000), b) == pytest.approx(
-        ks_2samp(a, b, method="asymp").pvalue, rel=0.2
-    )
+    a, b = 1e6 * rng.normal(3, 1, 5000) ** 2, 1e6 * rng.normal(3.05, 1, 400) ** 2
+    expected = ks_2samp(a, b, method="asymp").pvalue
+    assert expected * 0.9 < _distance_test(quantiles(a), 5000, b) < expected * 1.3  # the safe side
 
 
 def test_equal_distances_are_no_drift():
     rng = np.random.default_rng(0)
-    a, b = rng.integers(1, 4, 5000).astype(float), rng.integers(1, 4, 400).astype(float)
-    seen = Observed(a, np.zeros((5000, 1), int), np.zeros((5000, 1)), np.zeros(1), 1)
-    assert _distance_test(summary(seen, 5000), b) > 0.05
+    a, b = (10 * rng.integers(1, 4, n).astype(float) for n in (5000, 400))
+    assert _distance_test(quantiles(a), 5000, b) > 0.05
+    assert (
+        _distance_test(quantiles(a), 5000, b + rng.integers(-1, 2, 400)) > 0.05
+    )  # rounded to the other side
+    assert _distance_test(quantiles(a), 5000, b + 10) < 1e-10
+
+
+def test_the_sides_test_is_exact_for_rare_sides():
+    rng = np.random.default_rng(0)
+    draws = [(rng.binomial(2000, 0.01, 16), rng.binomial(30, 0.01, 16)) for _ in range(1000)]
+    assert np.mean([_sides_test(a, 2000, b, 30) < 0.05 for a, b in draws]) < 0.06
 
 
 def test_the_usage_test_has_uniform_p_values_without_drift():
@@ -132,13 +144,17 @@ def test_statistics_are_saved_and_small(tmp_path):
     hasher.fit(rows).save(tmp_path / "m.mhash")
     loaded = load(tmp_path / "m.mhash")
     assert loaded.drift(rows[:500]) == hasher.drift(rows[:500])
-    assert sum(np.asarray(value).nbytes for value in loaded.statistics_.values()) < 3000
+    references = loaded.statistics_["references"]
+    assert sum(np.asarray(value).nbytes for each in references for value in each.values()) < 10_000
+    assert loaded.statistics_["landmarks"].dtype == np.float32  # also of rows in float64
+    assert loaded.statistics_["landmarks"].shape == (44, 70)
 
 
 def test_a_sample_of_many_rows_is_used():
     rows = clusters(50_000, 0).astype(np.float32)
     hasher = IMH(8, KMeansBase(60), PCA(), random_state=0).fit(rows[:40_000])
-    assert (hasher.statistics_["n_rows"], hasher.statistics_["n_sampled"]) == (40_000, 10_000)
+    (known,) = hasher.statistics_["references"]
+    assert (known["n_rows"], known["n_sampled"]) == (40_000, 10_000 - 64)
     assert not hasher.drift(rows[40_000:]).drifted
 
 
@@ -167,3 +183,66 @@ def test_invalid_input_is_named():
         hasher.drift(clusters(100, 1)[:, :5])
     with pytest.raises(ValueError, match="level=2 is not between 0 and 1"):
         hasher.drift(clusters(100, 1), level=2)
+
+
+def unit_rows(n, clusters, d, rng):
+    X = clusters[rng.integers(len(clusters), size=n)] + 2 * rng.normal(size=(n, d)) / np.sqrt(d)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def many_clusters(rng):
+    centers = rng.normal(size=(20, 256)) / 16
+    return lambda n: unit_rows(n, centers, 256, rng)
+
+
+SHAPES = {
+    "many clusters of unit vectors": many_clusters,
+    "few columns": lambda rng: lambda n: rng.normal(size=(n, 8)),
+    "heavy tails": lambda rng: lambda n: rng.standard_t(1, size=(n, 16)),
+    "ties": lambda rng: lambda n: rng.integers(0, 2, size=(n, 8)).astype(float),
+    "equal and empty rows": lambda rng: lambda n: rng.normal(size=(n, 8)) * (rng.random((n, 1)) < 0.6),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("rows", "runs"), [((200, 40), 120), ((2000, 1000), 40)])
+@pytest.mark.filterwarnings("ignore:codes cannot tell")
+def test_the_rate_of_false_alarms_is_at_most_twice_the_level(shape, rows, runs):
+    rng = np.random.default_rng(0)
+    draw = SHAPES[shape](rng)
+    methods = [ITQ(6, random_state=0), IMH(6, KMeansBase(80), PCA(), random_state=0)]
+    alarms = sum(
+        methods[run % 2].fit(draw(rows[0])).drift(draw(rows[1]), level=0.05).drifted for run in range(runs)
+    )
+    assert alarms <= 2 * 0.05 * runs
+
+
+@pytest.mark.parametrize("equal", [0.3, 0.95])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_training_rows_with_ties_are_no_drift(equal, dtype):
+    """Distances of equal rows must not depend on the type, the batch or the rounding of stored values."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 20)) / 3
+    X[rng.random(3000) < equal] = X[0]
+    for hasher in (ITQ(8, random_state=0), HASHERS["k-means"], HASHERS["hybrid"]):
+        hasher.fit(X.astype(dtype))
+        for rows in (X, X.astype(np.float32), X[:1000]):
+            found = hasher.drift(rows)
+            assert not found.drifted
+            assert found.outside <= 0.02
+
+
+def test_base_points_that_are_training_rows_give_no_false_alarm():
+    """Every row is its own base point: fresh rows are not, and must not look different."""
+    X = clusters(600, 0)
+    hasher = IMH(8, X, PCA(), random_state=0).fit(X)
+    alarms = sum(hasher.drift(clusters(300, seed)).drifted for seed in range(1, 31))
+    assert alarms <= 2
+    assert hasher.statistics_["usage"].max() < 0.05
+    assert hasher.drift(clusters(300, 1) + 1).drifted
+
+
+def test_the_advice_for_other_proportions_is_nothing_without_base_points_too():
+    hasher = ITQ(8, random_state=0).fit(clusters(2000, 0))
+    found = hasher.drift(clusters(500, 1, [0, 1, 2, 2, 2, 2]))
+    assert (found.drifted, found.advice) == (True, "nothing")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 DRIFTED = 3  # exit code
 _SHOWN = 5
 _TESTS = {
-    "distance": "distance to the nearest base points (Kolmogorov-Smirnov)",
+    "distance": "distance to the nearest landmark (Kolmogorov-Smirnov)",
     "outside": "rows outside the training range (Fisher)",
-    "usage": "rows nearest to each base point (chi-squared)",
-    "bits": "mean of each bit",
+    "usage": "rows nearest to each landmark (chi-squared)",
+    "sides": "rows nearer to one landmark than to another (Fisher)",
 }
 
 
@@ -60,8 +60,8 @@ def drift(
 ) -> None:
     """Test whether new vectors still look like those that a model was fitted to.
 
-    The model file holds statistics of its training vectors: distances to the
-    nearest base point, use of the base points and bit means. Four tests compare
+    The model file holds a few training vectors (landmarks) and statistics of the
+    others: distances to the nearest landmark and their use. Four tests compare
     the new vectors with them. The exit code is 0 without drift and 3 with drift.
 
     The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit
@@ -160,10 +160,9 @@ def _write(out: Path, result: dict[str, Any], found: "Drift") -> None:
             ("training rows", "new rows"), ("imh-tsne", "pcah"), found.quantiles, strict=True
         )
     )
-    label = (
-        "distance to the k-th nearest base point" if found.gained or found.lost else "length of the values"
+    drawn = draw(
+        Plot("drift", "", "distance to the nearest landmark", "share of rows at most this far", curves)
     )
-    drawn = draw(Plot("drift", "", label, "share of rows at most this far", curves))
     text = json.dumps(result, indent=1, allow_nan=False) + "\n"
     contents = dict(zip(_FILES, (text.encode(), drawn.svg, drawn.png), strict=True))
     replace_files(out, contents, "drift.json")

@@ -1,6 +1,7 @@
 """What hashers do with rows that arrive after ``fit``: drift, update and refit."""
 
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -8,15 +9,14 @@ import numpy as np
 from manihash import checks
 from manihash.estimator import RowEstimator
 from manihash.files.lineage import new_lineage
-from manihash.living.drift import LEAST_ROWS, Drift, compare
+from manihash.living.drift import LEAST_ROWS, MOST_ROWS, Drift, compare
 from manihash.living.refit import Refit, some_rows
 from manihash.living.statistics import (
     Observed,
     Statistics,
     checked_statistics,
-    merged,
-    summary,
     training_statistics,
+    with_rows,
 )
 from manihash.living.update import Update
 from manihash.rows import Rows
@@ -36,9 +36,10 @@ class LivingEstimator(RowEstimator):
     def drift(self, X: Any, *, level: float = 0.01) -> Drift:
         """Test whether rows come from the distribution that the hasher was fitted to.
 
-        The rows are compared with statistics of the training rows, which the model keeps: the distance to the
-        nearest base point, the use of the base points and the mean of each bit. For rows of the training
-        distribution, drift is reported with probability at most ``level``.
+        The rows are compared with statistics of the training rows, which the model keeps, by their distances
+        to a few training rows (landmarks). For rows of the training distribution, drift is reported with
+        probability at most ``level``, whatever the hasher. After updates, rows of any mixture of the training
+        rows and the rows of updates are no drift. Of more than 20,000 rows, a sample is compared.
 
         Parameters
         ----------
@@ -60,9 +61,16 @@ class LivingEstimator(RowEstimator):
         return self._drift(rows, level)
 
     def _drift(self, rows: Rows, level: float) -> Drift:
-        points = getattr(self, "base_points_", ())
-        known = checked_statistics(getattr(self, "statistics_", None), len(points), self.n_bits_)
-        return compare(known, Observed.of(self, rows), level)
+        known = self._known_statistics()
+        rows.check_all()
+        some = rows if len(rows) <= MOST_ROWS else rows.sample(MOST_ROWS, np.random.default_rng(0))
+        found = compare(known, Observed.of(self, some, known["landmarks"]), level)
+        return replace(found, n_rows=len(rows))
+
+    def _known_statistics(self) -> Statistics:
+        """The training statistics; raise if there are none, or those of another model."""
+        m = len(getattr(self, "base_points_", ()))
+        return checked_statistics(getattr(self, "statistics_", None), self.n_features_in_, m, self.n_bits_)
 
     def update(
         self, X: Any, X_old: Any = None, *, max_new_points: int | None = None, max_changed: float = 0.02
@@ -177,9 +185,7 @@ class LivingEstimator(RowEstimator):
 
     def _know(self, rows: Rows) -> None:
         """Add rows to the training statistics, so that ``drift`` no longer reports rows such as these."""
-        points = getattr(self, "base_points_", ())
-        known = checked_statistics(getattr(self, "statistics_", None), len(points), self.n_bits_)
-        self.statistics_ = merged(known, summary(Observed.of(self, rows), len(rows)))
+        self.statistics_ = with_rows(self, self._known_statistics(), rows)
 
     def _summarize(self, rows: Rows) -> None:
         self.statistics_ = training_statistics(self, rows)

@@ -237,7 +237,7 @@ class Hybrid(Hasher):
         changed = None if X_old is None else min(1.0, sum(result.changed or 0.0 for result in results))
         added, removed = (sum(getattr(r, name) for r in results) for name in ("n_added", "n_removed"))
         for part in (self.first_, self.second_):
-            if added and part not in parts:
+            if part not in parts:
                 part._know(part._rows_to_map(X))
         return Update(results[0].n_rows, added, removed, changed)
 

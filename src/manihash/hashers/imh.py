@@ -12,7 +12,6 @@ from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph
 from manihash.living.refit import aligned, some_rows, warm_embedding
-from manihash.living.statistics import checked_statistics
 from manihash.living.update import Update, check_embedding, extended
 from manihash.progress import note
 from manihash.rows import Rows
@@ -184,7 +183,7 @@ class IMH(OnBaseGraph, Hasher):
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
         check_is_fitted(self)
         check_embedding(self.embedding, type(self).__name__)
-        known = checked_statistics(getattr(self, "statistics_", None), len(self.base_points_), self.n_bits_)
+        known = self._known_statistics()
         rows, old = self._rows_to_map(X), None if X_old is None else self._rows_to_map(X_old)
         made = extended(
             self._graph, self.base_embedding_, self.embedding, rows, old,
@@ -192,9 +191,9 @@ class IMH(OnBaseGraph, Hasher):
         )  # fmt: skip
         if made.result.n_added:
             self._graph, self.base_embedding_ = made.graph, made.Y
-            more = np.zeros(len(made.Y) - len(known["usage"]), np.uint16)
+            more = np.zeros(made.result.n_added, np.float32)
             self.statistics_ = {**known, "usage": np.concatenate([known["usage"], more])[made.order]}
-            self._know(rows)
+        self._know(rows)
         return made.result
 
 

@@ -1,22 +1,29 @@
 """Drift: do new rows come from the distribution that a hasher was fitted to?
 
-Four tests compare new rows with the training statistics. The p-value is the smallest of theirs times their
-number (Bonferroni), so the tests may depend on each other.
+Four tests compare new rows with training rows, both described by landmarks. The p-value is the smallest of
+theirs times their number (Bonferroni), so the tests may depend on each other. Each test is exact, or errs on
+the safe side, if new rows and training rows are exchangeable.
+
+After updates the model knows several samples. New rows that come from one of them, or from a mixture of them
+in any proportions, are no drift: the largest p-value of these counts.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 import numpy as np
 
+from manihash.living.landmarks import Reference, Seen, beyond, mixed, pooled, unit_of
 from manihash.living.statistics import Observed, Statistics
-from manihash.types import Floats, Ints
+from manihash.types import Floats, Ints, Mask
 
 LEAST_ROWS = 30
+MOST_ROWS = 20_000
 _INSIDE = 0.99  # quantile of the training distances that bounds the training range
-_EXPECTED = 5  # rows per group of base points, as the chi-squared test needs
+_EXPECTED = 5  # rows per group of landmarks, as the chi-squared test needs
 _LISTED = 10
 _MOSTLY = 0.5  # share of rows outside the training range above which the model does not describe the rows
+_FARTHER = 3.0  # standard errors by which more rows than expected must lie beyond the edges of their cells
+_SHOWN = 4  # every fourth quantile is part of the result
 
 
 @dataclass(frozen=True)
@@ -35,20 +42,21 @@ class Drift:
     level : float
         Drift is reported if ``p_value`` is below it.
     tests : dict of str to float
-        The p-value of each test: ``distance`` (Kolmogorov-Smirnov test of the distance to the k-th nearest
-        base point), ``outside`` (rows outside the training range), ``usage`` (chi-squared test of the rows
-        nearest to each base point) and ``bits`` (the mean of each bit).
+        The p-value of each test. All compare rows with landmarks, a few training rows that the model keeps:
+        ``distance`` (Kolmogorov-Smirnov test of the distance to the nearest landmark), ``outside`` (rows
+        outside the training range), ``usage`` (chi-squared test of the rows nearest to each landmark) and
+        ``sides`` (Fisher's exact test of the rows nearer to one landmark than to another).
     outside : float
-        Share of the new rows farther from their k-th nearest base point than 99 % of the training rows.
-        Without drift it is near 0.01. For hashers without base points, rows whose values are shorter or
-        longer than those of 99 % of the training rows.
+        Share of the new rows outside the training range: farther from the nearest landmark than 99 % of the
+        training rows. Without drift it is near 0.01.
     gained, lost : list of tuple (int, float, float)
         Base points whose share of rows grew or fell most: index, share of the training rows, share now.
+        Empty for hashers without base points.
     bits : list of tuple (int, float, float)
         Bits whose mean changed most: index, mean in training, mean now.
     quantiles : ndarray of shape (2, 257)
-        Quantiles from 0 to 1 of the distance to the k-th nearest base point: of the training rows and of the
-        new rows.
+        Quantiles from 0 to 1 of the distance to the nearest landmark: of the training rows and of the new
+        rows.
     advice : {"nothing", "update", "refit"}
         What to do.
     reason : str
@@ -90,28 +98,25 @@ class Drift:
         return self.p_value < self.level
 
 
-def compare(known: Statistics, seen: Observed, level: float) -> Drift:
-    """Return how observed rows differ from the training rows."""
-    n, distance = len(seen.distance), seen.distance
-    tests = {
-        "distance": _distance_test(known, distance),
-        "outside": _outside_test(known, distance, bool(seen.m)),
-        "bits": _bit_test(known, seen.bit_means, n),
-    }
-    if seen.m:
-        tests["usage"] = _usage_test(known["usage"].astype(np.int64), seen.usage())
+def compare(known: Statistics, observed: Observed, level: float) -> Drift:
+    """Return how observed rows differ from the rows that the model knows."""
+    seen, n = observed.seen, len(observed.seen.cell)
+    tested = [(_tests(each, seen), each) for each in _candidates(known["references"], seen)]
+    tests, best = max(tested, key=lambda pair: min(pair[0].values()))
     smallest = min(tests.values())
     p_value = min(1.0, len(tests) * smallest)
-    outside = float(_is_outside(known, distance, bool(seen.m)).mean())
-    now = np.quantile(distance, np.linspace(0, 1, len(known["quantiles"])))
-    quantiles = np.stack([known["quantiles"].astype(np.float64), now])
-    farther = np.median(quantiles[1]) > np.median(quantiles[0]) and tests["distance"] * len(tests) < level
-    farther |= tests["outside"] * len(tests) < level
-    advice, reason = _advice(p_value < level, outside, bool(seen.m), farther)
-    gained, lost = _changes(known["usage"] / max(1, known["n_sampled"]), seen.usage() / n)
+    outside = float(_is_outside(best, seen.squared).mean())
+    has_base = len(known["usage"]) > 0
+    farther = _are_farther(known["references"], seen)
+    advice, reason = _advice(p_value < level, outside, has_base, farther)
+    unit = unit_of(known["landmarks"]) or 1.0
+    at = np.linspace(0, 1, len(best["quantiles"][::_SHOWN]))
+    now = np.quantile(seen.squared, at)
+    quantiles = np.sqrt(unit * np.stack([best["quantiles"][::_SHOWN], now]))
+    gained, lost = _changes(known["usage"].astype(np.float64), observed.usage)
     before = known["bit_means"].astype(np.float64)
-    order = np.argsort(-np.abs(seen.bit_means - before), kind="stable")[:_LISTED]
-    bits = [(int(j), float(before[j]), float(seen.bit_means[j])) for j in order]
+    order = np.argsort(-np.abs(observed.bit_means - before), kind="stable")[:_LISTED]
+    bits = [(int(j), float(before[j]), float(observed.bit_means[j])) for j in order]
     return Drift(n, smallest, p_value, level, tests, outside, gained, lost, bits, quantiles, advice, reason)
 
 
@@ -119,75 +124,77 @@ def combined(parts: list[Drift]) -> Drift:
     """Return the drift of a hasher with several parts: that of the part that differs most, corrected."""
     worst = min(parts, key=lambda part: part.p_value)
     p_value = min(1.0, len(parts) * worst.p_value)
-    calm = p_value >= worst.level
-    return Drift(
-        **{name: getattr(worst, name) for name in Drift.__dataclass_fields__}
-        | {"p_value": p_value}
-        | ({"advice": "nothing", "reason": _NOTHING} if calm else {})
-    )
+    advice, reason = worst.advice, worst.reason
+    if p_value >= worst.level:
+        advice, reason = "nothing", _NOTHING
+    elif worst.outside <= _MOSTLY:  # base points of another part can be added
+        advice, reason = next(
+            ((part.advice, part.reason) for part in parts if part.advice == "update"), (advice, reason)
+        )
+    values = {name: getattr(worst, name) for name in Drift.__dataclass_fields__}
+    return Drift(**values | {"p_value": p_value, "advice": advice, "reason": reason})
 
 
-def _distance_test(known: Statistics, distance: Floats) -> float:
-    """Return the p-value of the two-sample Kolmogorov-Smirnov test, given quantiles of one sample."""
+def _candidates(references: list[Reference], seen: Seen) -> list[Reference]:
+    """Return the samples that new rows may come from: each reference, all together, and the best mixture."""
+    if len(references) == 1:
+        return references
+    from scipy.optimize import nnls
+
+    shares = [np.concatenate([each["cells"], each["sides"]]) / each["n_sampled"] for each in references]
+    now = np.concatenate([seen.cells(len(references[0]["cells"])), seen.sides]) / len(seen.cell)
+    weights, _ = nnls(np.stack(shares, axis=1), now)
+    mixtures = [pooled(references)] + ([mixed(references, weights)] if weights.any() else [])
+    return [each for each in references if each["n_sampled"] >= LEAST_ROWS] + mixtures
+
+
+def _tests(known: Reference, seen: Seen) -> dict[str, float]:
+    """Return the p-value of each test of new rows against a sample."""
+    n, S = len(seen.cell), known["n_sampled"]
+    return {
+        "distance": _distance_test(known["quantiles"], S, seen.squared),
+        "outside": _outside_test(int(_is_outside(known, seen.squared).sum()), n, S),
+        "usage": _usage_test(known["cells"].astype(np.int64), seen.cells(len(known["cells"]))),
+        "sides": _sides_test(known["sides"].astype(np.int64), S, seen.sides, n),
+    }
+
+
+def _distance_test(quantiles: Floats, S: int, values: Floats) -> float:
+    """Return the p-value of the two-sample Kolmogorov-Smirnov test, given quantiles of one sample of size S.
+
+    Quantiles bound the share of the sample up to a value, and a value may be off by 1, the rounding of
+    distances: only what lies outside these bounds counts.
+    """
     from scipy.special import kolmogorov
 
-    n, S = len(distance), known["n_sampled"]
-    values, counts = np.unique(distance.astype(np.float32), return_counts=True)
+    n, last = len(values), len(quantiles) - 1
+    jumps, counts = np.unique(values, return_counts=True)
     up_to = counts.cumsum() / n
     before = np.concatenate([[0], up_to[:-1]])
-    F_up_to, F_before = (
-        _share_up_to(known["quantiles"], values, "right"),
-        _share_up_to(known["quantiles"], values, "left"),
-    )
-    D = float(max(np.abs(up_to - F_up_to).max(), np.abs(before - F_before).max()))
+    most = np.searchsorted(quantiles, jumps + 1, "right") / last
+    place = np.searchsorted(quantiles, jumps - 1, "left")
+    least = np.maximum(place - 1, 0) / last
+    D = max(0.0, float((up_to - most).max()), float((least - before).max()))
     return float(kolmogorov(D * np.sqrt(n * S / (n + S))))
 
 
-def _share_up_to(quantiles: Floats, values: Floats, side: Literal["left", "right"]) -> Floats:
-    """Return the share of rows at most (right) or below (left) ``values``, given evenly spaced quantiles."""
-    place, last = np.searchsorted(quantiles, values, side), len(quantiles) - 1
-    low, high = np.clip(place - 1, 0, last), np.clip(place, 0, last)
-    gap = (quantiles[high] - quantiles[low]).astype(np.float64)
-    part = np.where(gap > 0, (values - quantiles[low]) / np.where(gap > 0, gap, 1), 0)
-    return np.clip(np.where(place == 0, 0, low + part) / last, 0, 1)
-
-
-def _is_outside(known: Statistics, distance: Floats, one_sided: bool) -> Any:
+def _is_outside(known: Reference, squared: Floats) -> Mask:
     """Return which rows lie outside the training range."""
-    at = np.linspace(0, 1, len(known["quantiles"]))
-    if one_sided:
-        return distance > np.interp(_INSIDE, at, known["quantiles"])
-    margin = (1 - _INSIDE) / 2
-    low, high = np.interp([margin, 1 - margin], at, known["quantiles"])
-    return (distance < low) | (distance > high)
+    return squared > known["quantiles"][round(_INSIDE * (len(known["quantiles"]) - 1))] + 1
 
 
-def _outside_test(known: Statistics, distance: Floats, one_sided: bool) -> float:
+def _outside_test(found: int, n: int, S: int) -> float:
     """Return the probability of so many rows outside the training range: Fisher's exact test, one-sided."""
     from scipy.stats import hypergeom
 
-    n, S = len(distance), known["n_sampled"]
-    found, expected = int(_is_outside(known, distance, one_sided).sum()), round((1 - _INSIDE) * S)
+    expected = int(np.ceil((1 - _INSIDE) * S))
     return float(hypergeom.sf(found - 1, n + S, found + expected, n))
 
 
-def _bit_test(known: Statistics, means: Floats, n: int) -> float:
-    """Return the smallest p-value of the two-sample tests of all bit means, times their number."""
-    from scipy.special import ndtr
-
-    S, before = known["n_sampled"], known["bit_means"].astype(np.float64)
-    pooled = (S * before + n * means) / (S + n)
-    # The error is at least that of one row in the sample: for bits that were constant in training.
-    variance = np.maximum(pooled * (1 - pooled), 1 / (S + n)) * (1 / S + 1 / n)
-    z = np.abs(means - before) / np.sqrt(variance)
-    return min(1.0, len(z) * 2 * float(ndtr(-z.max())))
-
-
 def _usage_test(before: Ints, now: Ints) -> float:
-    """Return the p-value of the chi-squared test that both samples use the base points alike.
+    """Return the p-value of the chi-squared test that both samples use the landmarks alike.
 
-    Consecutive base points are grouped until at least 5 rows are expected in the smaller sample: base points
-    of a large base set are stored cell by cell, so groups are neighborhoods.
+    Landmarks are grouped until at least 5 rows are expected in the smaller sample.
     """
     from scipy.stats import chi2
 
@@ -205,9 +212,37 @@ def _usage_test(before: Ints, now: Ints) -> float:
     return float(chi2.sf(statistic, len(a) - 1))
 
 
-def _changes(before: Floats, now: Floats) -> tuple[list[Any], list[Any]]:
+def _sides_test(before: Ints, S: int, now: Ints, n: int) -> float:
+    """Return the smallest p-value of Fisher's exact tests of all pairs of landmarks, times their number."""
+    from scipy.stats import hypergeom
+
+    total = before + now
+    tail = np.minimum(hypergeom.cdf(now, n + S, total, n), hypergeom.sf(now - 1, n + S, total, n))
+    return float(min(1.0, 2 * len(tail) * tail.min()))
+
+
+def _are_farther(references: list[Reference], seen: Seen) -> bool:
+    """Return whether new rows lie farther from their landmarks than known rows of the same cells do.
+
+    Cells are compared one by one, so other proportions of the cells do not count.
+    """
+    edges = np.stack([each["edges"] for each in references])
+    widest = edges.argmax(axis=0)
+    known = np.stack([each["cells"] for each in references])[widest, np.arange(edges.shape[1])]
+    now = seen.cells(len(known))
+    used = known > 0
+    share = (beyond(known) + 1) / (known + 1)
+    found = np.bincount(seen.cell[seen.squared > edges.max(axis=0)[seen.cell] + 1], minlength=len(known))
+    error = now * share * (1 - share) * (1 + now / (known + 2))
+    excess = float((found - now * share)[used].sum())
+    return excess > _FARTHER * np.sqrt(float(error[used].sum()))
+
+
+def _changes(
+    before: Floats, now: Floats
+) -> tuple[list[tuple[int, float, float]], list[tuple[int, float, float]]]:
     """Return the base points whose shares grew most, and those whose shares fell most."""
-    change = now - before if len(before) else np.empty(0)
+    change = now - before
     order = np.argsort(change, kind="stable")
     lost = [(int(j), float(before[j]), float(now[j])) for j in order[:_LISTED] if change[j] < 0]
     gained = [(int(j), float(before[j]), float(now[j])) for j in order[::-1][:_LISTED] if change[j] > 0]
@@ -218,22 +253,20 @@ _NOTHING = "the new rows look like the training rows"
 
 
 def _advice(drifted: bool, outside: float, has_base: bool, farther: bool) -> tuple[str, str]:
-    """Return what to do, and why; ``farther``: rows are farther from the base points than in training."""
+    """Return what to do, and why; ``farther``: rows are farther from known rows than in training."""
     if not drifted:
         return "nothing", _NOTHING
-    if not has_base:
-        return (
-            "refit",
-            "the values of the new rows differ, and the codes that show it have no base points to add to",
-        )
     if outside > _MOSTLY:
         return "refit", f"{outside:.0%} of the new rows lie outside the training range: the data have changed"
-    if farther:
+    if not farther:
         return (
-            "update",
-            "the new rows lie farther from the base points than the training rows: add base points",
+            "nothing",
+            "the model covers the new rows; only their proportions differ from those of the training rows",
         )
+    if has_base:
+        return "update", "the new rows lie farther from known rows than the training rows: add base points"
     return (
-        "nothing",
-        "the model covers the new rows; only their proportions differ from those of the training rows",
+        "refit",
+        "the new rows lie farther from known rows than the training rows, and the codes that show it have no "
+        "base points to add to",
     )

@@ -140,7 +140,7 @@ def _new_points(
     squared = rows.stack(
         lambda X: numpy_backend.k_nearest(X, graph.B.astype(X.dtype), graph.k)[0][:, -1:], 1, float
     )
-    far = np.flatnonzero(np.sqrt(squared[:, 0]) > np.median(known["quantiles"]))
+    far = np.flatnonzero(np.sqrt(squared[:, 0]) > known["reach"])
     size = round(len(graph.B) * len(rows) / known["n_rows"])
     size = min(max(1, size), len(graph.B), len(far) // _LEAST_ROWS)
     size = size if most is None else min(size, most)
