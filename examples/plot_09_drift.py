@@ -41,8 +41,8 @@ for share, drift in zip(shares, found, strict=True):
     print(f"{share:.0%} blurred: drift {drift.drifted}, p-value {drift.p_value:.2g}, advice: {drift.advice}")
 
 # %%
-# What changed: the distance of the rows to the nearest landmark, as quantiles. Without drift the points lie on
-# the diagonal.
+# What changed: the distance of the rows to the nearest landmark, as quantiles. Without drift the points lie
+# on the diagonal.
 
 fig, axes = plt.subplots(1, 4, figsize=(10, 2.9), sharex=True, sharey=True)
 for axis, share, drift in zip(axes, shares, found, strict=True):

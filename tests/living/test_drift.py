@@ -87,7 +87,7 @@ def test_other_proportions_of_the_same_clusters_are_named():
     found = hasher.drift(clusters(500, 1, [0, 1, 2, 2, 2, 2]))
     assert found.drifted
     assert found.advice == "nothing"
-    assert "only their proportions differ" in found.reason
+    assert "their proportions differ" in found.reason
     centers = 3 * np.random.default_rng(99).normal(size=(6, 12))
     index = [i for i, _, _ in found.gained]
     nearest = ((hasher.base_points_[index][:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
@@ -104,7 +104,9 @@ def test_rows_that_are_all_different_ask_for_a_refit():
 
 def quantiles(values):
     """The quantiles that a model keeps of distances (n,)."""
-    return reference(Seen(np.zeros(len(values), int), values, np.zeros(1)), len(values), 1)["quantiles"]
+    return reference(Seen(np.zeros(len(values), int), values, values, np.zeros(1)), len(values), 1)[
+        "quantiles"
+    ]
 
 
 def test_the_distance_test_is_that_of_two_samples():
@@ -145,7 +147,7 @@ def test_statistics_are_saved_and_small(tmp_path):
     loaded = load(tmp_path / "m.mhash")
     assert loaded.drift(rows[:500]) == hasher.drift(rows[:500])
     references = loaded.statistics_["references"]
-    assert sum(np.asarray(value).nbytes for each in references for value in each.values()) < 10_000
+    assert sum(np.asarray(value).nbytes for each in references for value in each.values()) < 20_000
     assert loaded.statistics_["landmarks"].dtype == np.float32  # also of rows in float64
     assert loaded.statistics_["landmarks"].shape == (44, 70)
 

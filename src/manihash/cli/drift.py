@@ -19,6 +19,7 @@ DRIFTED = 3  # exit code
 _SHOWN = 5
 _TESTS = {
     "distance": "distance to the nearest landmark (Kolmogorov-Smirnov)",
+    "center": "distance to the mean of the landmarks (Kolmogorov-Smirnov)",
     "outside": "rows outside the training range (Fisher)",
     "usage": "rows nearest to each landmark (chi-squared)",
     "sides": "rows nearer to one landmark than to another (Fisher)",
@@ -61,8 +62,7 @@ def drift(
     """Test whether new vectors still look like those that a model was fitted to.
 
     The model file holds a few training vectors (landmarks) and statistics of the
-    others: distances to the nearest landmark and their use. Four tests compare
-    the new vectors with them. The exit code is 0 without drift and 3 with drift.
+    others: distances to the landmarks and their use. Five tests compare the new vectors with them. The exit code is 0 without drift and 3 with drift.
 
     The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit
     (train anew and keep most bits: [bold]manihash refit[/]; otherwise [bold]manihash fit[/]).

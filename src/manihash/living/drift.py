@@ -1,6 +1,6 @@
 """Drift: do new rows come from the distribution that a hasher was fitted to?
 
-Four tests compare new rows with training rows, both described by landmarks. The p-value is the smallest of
+Five tests compare new rows with training rows, both described by landmarks. The p-value is the smallest of
 theirs times their number (Bonferroni), so the tests may depend on each other. Each test is exact, or errs on
 the safe side, if new rows and training rows are exchangeable.
 
@@ -43,9 +43,10 @@ class Drift:
         Drift is reported if ``p_value`` is below it.
     tests : dict of str to float
         The p-value of each test. All compare rows with landmarks, a few training rows that the model keeps:
-        ``distance`` (Kolmogorov-Smirnov test of the distance to the nearest landmark), ``outside`` (rows
-        outside the training range), ``usage`` (chi-squared test of the rows nearest to each landmark) and
-        ``sides`` (Fisher's exact test of the rows nearer to one landmark than to another).
+        ``distance`` and ``center`` (Kolmogorov-Smirnov tests of the distance to the nearest landmark, and to
+        the mean of all landmarks), ``outside`` (rows outside the training range), ``usage`` (chi-squared test
+        of the rows nearest to each landmark) and ``sides`` (Fisher's exact test of the rows nearer to one
+        landmark than to another).
     outside : float
         Share of the new rows outside the training range: farther from the nearest landmark than 99 % of the
         training rows. Without drift it is near 0.01.
@@ -153,6 +154,7 @@ def _tests(known: Reference, seen: Seen) -> dict[str, float]:
     n, S = len(seen.cell), known["n_sampled"]
     return {
         "distance": _distance_test(known["quantiles"], S, seen.squared),
+        "center": _distance_test(known["center"], S, seen.center),
         "outside": _outside_test(int(_is_outside(known, seen.squared).sum()), n, S),
         "usage": _usage_test(known["cells"].astype(np.int64), seen.cells(len(known["cells"]))),
         "sides": _sides_test(known["sides"].astype(np.int64), S, seen.sides, n),
@@ -261,7 +263,8 @@ def _advice(drifted: bool, outside: float, has_base: bool, farther: bool) -> tup
     if not farther:
         return (
             "nothing",
-            "the model covers the new rows; only their proportions differ from those of the training rows",
+            "the model covers the new rows: their proportions differ, but they lie no farther from known rows "
+            "than the training rows",
         )
     if has_base:
         return "update", "the new rows lie farther from known rows than the training rows: add base points"

@@ -35,6 +35,7 @@ class Reference(TypedDict):
     n_rows: int  # rows that the sample stands for
     n_sampled: int
     quantiles: NDArray[np.float64]  # (1025,) of the squared distance to the nearest landmark, in units
+    center: NDArray[np.float64]  # (1025,) of the squared distance to the mean of the landmarks, in units
     cells: NDArray[np.int32]  # (L,) rows nearest to each landmark
     edges: NDArray[
         np.float64
@@ -44,11 +45,12 @@ class Reference(TypedDict):
 
 @dataclass(frozen=True)
 class Seen:
-    """Rows, described by the landmarks: the nearest one (n,), its distance (n,), and sides (L,)."""
+    """Rows, described by the landmarks: squared distances are whole numbers of units."""
 
-    cell: Ints
-    squared: Floats  # in units, whole numbers
-    sides: Ints
+    cell: Ints  # (n,) the nearest landmark
+    squared: Floats  # (n,) squared distance to it
+    center: Floats  # (n,) squared distance to the mean of the landmarks
+    sides: Ints  # (L,) rows that are nearer to a landmark than to the next one
 
     def cells(self, n_landmarks: int) -> Ints:
         """Number of rows nearest to each landmark, (L,)."""
@@ -90,14 +92,16 @@ def unit_of(landmarks: Floats) -> float:
     return float(2 * _UNIT * spread)
 
 
-def compared(X: Any, landmarks: Floats, unit: float) -> tuple[Ints, Floats, Mask]:
-    """Return nearest landmarks (b,), their squared distances (b,) in units, and sides (b, L) of rows."""
+def compared(X: Any, landmarks: Floats, unit: float) -> tuple[Ints, Floats, Floats, Mask]:
+    """Return nearest landmarks (b,), squared distances to them and to their mean (b,), and sides (b, L)."""
     X = np.asarray(backend(X).to_numpy(X), np.float64)
-    squared = numpy_backend.squared_distances(X, landmarks.astype(np.float64, copy=False))
+    points = landmarks.astype(np.float64, copy=False)
+    squared = numpy_backend.squared_distances(X, np.vstack([points, points.mean(axis=0)]))
     if unit > 0:
         np.rint(squared / unit, out=squared)
+    squared, center = squared[:, :-1], squared[:, -1]
     cell = squared.argmin(axis=1)
-    return cell, squared[np.arange(len(X)), cell], squared < np.roll(squared, -1, axis=1)
+    return cell, squared[np.arange(len(X)), cell], center, squared < np.roll(squared, -1, axis=1)
 
 
 def reference(seen: Seen, n_rows: int, n_landmarks: int) -> Reference:
@@ -106,11 +110,12 @@ def reference(seen: Seen, n_rows: int, n_landmarks: int) -> Reference:
     edges = np.zeros(n_landmarks)
     for c in np.flatnonzero(cells):
         edges[c] = np.sort(seen.squared[seen.cell == c])[-1 - beyond(cells[c])]
-    rank = np.ceil(np.linspace(0, 1, N_QUANTILES) * n).astype(int) - 1
+    rank = np.maximum(np.ceil(np.linspace(0, 1, N_QUANTILES) * n).astype(int) - 1, 0)
     return {
         "n_rows": n_rows,
         "n_sampled": n,
-        "quantiles": np.sort(seen.squared)[np.maximum(rank, 0)],
+        "quantiles": np.sort(seen.squared)[rank],
+        "center": np.sort(seen.center)[rank],
         "cells": cells.astype(np.int32),
         "edges": edges,
         "sides": seen.sides.astype(np.int32),
@@ -132,14 +137,18 @@ def mixed(references: list[Reference], weights: Floats) -> Reference:
         total = sum(s * each[name] / n for s, each, n in zip(shares, references, sizes, strict=True))  # type: ignore[literal-required]
         return np.rint(size * np.asarray(total)).astype(np.int32)
 
-    values = np.concatenate([each["quantiles"] for each in references])
-    order = np.argsort(values, kind="stable")
-    up_to = np.repeat(shares / N_QUANTILES, N_QUANTILES)[order].cumsum()
-    place = np.searchsorted(up_to, np.linspace(0, 1, N_QUANTILES) - 1e-9)
+    def quantiles(name: str) -> Floats:
+        values = np.concatenate([each[name] for each in references])  # type: ignore[literal-required]
+        order = np.argsort(values, kind="stable")
+        up_to = np.repeat(shares / N_QUANTILES, N_QUANTILES)[order].cumsum()
+        place = np.searchsorted(up_to, np.linspace(0, 1, N_QUANTILES) - 1e-9)
+        return values[order][np.minimum(place, len(values) - 1)]
+
     return {
         "n_rows": sum(each["n_rows"] for each in references),
         "n_sampled": size,
-        "quantiles": values[order][np.minimum(place, len(values) - 1)],
+        "quantiles": quantiles("quantiles"),
+        "center": quantiles("center"),
         "cells": counts("cells"),
         "edges": np.max([each["edges"] for each in references], axis=0),
         "sides": counts("sides"),

@@ -57,16 +57,17 @@ class Observed:
         unit, dtype = unit_of(landmarks), rows.dtype
 
         def block(X: Any) -> tuple[Any, ...]:
-            cell, squared, sides = compared(X, landmarks, unit)
+            *described, sides = compared(X, landmarks, unit)
             Z = np.asarray(backend(X).to_numpy(X), dtype)
             own, far = _nearest(Z, graph)
-            return cell, squared, own, far, sides.sum(axis=0), np.asarray(hasher._bits_of(hasher._embed(Z))).sum(axis=0)
+            ones = np.asarray(hasher._bits_of(hasher._embed(Z))).sum(axis=0)
+            return *described, own, far, sides.sum(axis=0), ones
 
         *columns, sides, ones = zip(*in_float64(rows).map(block, "statistics"), strict=True)
-        cell, squared, own, far = (np.concatenate(column) for column in columns)
+        cell, squared, center, own, far = (np.concatenate(column) for column in columns)
         m = 0 if graph is None else len(graph.B)
         return cls(
-            Seen(cell, squared, np.sum(sides, axis=0)),
+            Seen(cell, squared, center, np.sum(sides, axis=0)),
             np.bincount(own, minlength=m) / len(rows),
             np.sum(ones, axis=0) / len(rows),
             float(np.sqrt(np.median(far))) if m else 0.0,
@@ -140,7 +141,8 @@ def _belong(known: Any, width: int, m: int, r: int) -> bool:
     points, references = np.asarray(known["landmarks"]), known["references"]
     if points.ndim != 2 or points.shape[1] != width or not len(points) or not isinstance(references, list):
         return False
-    shapes = {"quantiles": N_QUANTILES, "cells": len(points), "edges": len(points), "sides": len(points)}
+    shapes = dict.fromkeys(("quantiles", "center"), N_QUANTILES)
+    shapes |= dict.fromkeys(("cells", "edges", "sides"), len(points))
     return (
         np.shape(known["usage"]) == (m,)
         and np.shape(known["bit_means"]) == (r,)
