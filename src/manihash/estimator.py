@@ -125,21 +125,30 @@ class RowEstimator(BaseEstimator):
         BadRowsError
             If a row holds NaN, infinity or values whose squares overflow.
         """
+        return self._learn(X, lambda rows, rng: self._fit(rows, y, rng))
+
+    def _learn(self, X: Any, learn: Callable[[Rows, np.random.Generator], None]) -> Self:
+        """Prepare X, set fitted values by ``learn`` and complete the model; an error leaves it as it was."""
         self._check()
-        forget_map(self)
-        X = checked(self, X, fitting=True, least=2)
-        self.normalize_ = self._scales_rows()
-        rows = rows_to_fit(X, normalize=self.normalize_, by_distance=self._by_distance)
-        self.origin_ = rows.origin
-        self.__dict__.pop("in_float64_", None)
-        if rows.needs_float64:  # not set otherwise: model files that were written without it stay the same
-            self.in_float64_ = True
-        with single_blas_thread():  # equal eigenvalues have other eigenvectors on another number of threads
-            self._fit(rows, y, checks.generator(self.random_state))
-            self._store_plain()
-            self._summarize(rows)
-        self.lineage_ = new_lineage(self)
-        self._after_fit(rows)
+        before = dict(vars(self))
+        try:
+            forget_map(self)
+            X = checked(self, X, fitting=True, least=2)
+            self.normalize_ = self._scales_rows()
+            rows = rows_to_fit(X, normalize=self.normalize_, by_distance=self._by_distance)
+            self.origin_ = rows.origin
+            self.__dict__.pop("in_float64_", None)
+            if rows.needs_float64:  # not set otherwise: files that were written without it stay the same
+                self.in_float64_ = True
+            with single_blas_thread():  # equal eigenvalues have other eigenvectors on several threads
+                learn(rows, checks.generator(self.random_state))
+                self._store_plain()
+                self._summarize(rows)
+            self.lineage_ = new_lineage(self)
+            self._after_fit(rows)
+        except BaseException:
+            self.__dict__ = before
+            raise
         return self
 
     def __sklearn_tags__(self) -> "Tags":

@@ -433,3 +433,34 @@ def test_fitted_values_of_a_part_that_do_not_fit_together_are_refused(tmp_path):
     write_raw(tmp_path / "m.mhash", document, {**arrays, place: arrays[place][:5]})
     with pytest.raises(ModelFileError, match=r"base_embedding_ has shape \(5, 4\)"):
         load(tmp_path / "m.mhash")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("first_bits_", value) for value in (0, 5, 16, -3, 8.5, "8", None)),
+        *(("weight_", value) for value in (-1, 1e300, "auto", None, True)),
+        *(("n_bits_", value) for value in (15, 17, 40, 0, None)),
+        ("n_features_in_", 9),
+        ("first_", None),
+    ],
+)
+def test_a_hybrid_with_an_impossible_layout_is_refused(name, value, digits, tmp_path):
+    hasher = Hybrid(IMH(8, KMeansBase(20), PCA()), ITQ(8), random_state=0).fit(digits[:200, :10])
+    hasher.save(tmp_path / "m.mhash")
+    document, arrays = model_format.read_document(tmp_path / "m.mhash")
+    document["fitted"]["dict"][name] = value
+    model_format.write_document(tmp_path / "bad.mhash", document, arrays)
+    with pytest.raises(ModelFileError, match="fit the model again"):
+        load(tmp_path / "bad.mhash")
+
+
+@pytest.mark.parametrize("n_bits", [9, 12, 16])
+def test_a_length_that_is_not_that_of_the_codes_is_refused(n_bits, digits, tmp_path):
+    """Codes of 13 bits have as many bytes as codes of 9 to 16 bits."""
+    LSH(13, random_state=0).fit(digits[:200]).save(tmp_path / "m.mhash")
+    document, arrays = model_format.read_document(tmp_path / "m.mhash")
+    document["fitted"]["dict"]["n_bits_"] = n_bits
+    model_format.write_document(tmp_path / "bad.mhash", document, arrays)
+    with pytest.raises(ModelFileError, match="fit the model again"):
+        load(tmp_path / "bad.mhash")

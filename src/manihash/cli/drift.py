@@ -62,7 +62,8 @@ def drift(
     """Test whether new vectors still look like those that a model was fitted to.
 
     The model file holds a few training vectors (landmarks) and statistics of the
-    others: distances to the landmarks and their use. Five tests compare the new vectors with them. The exit code is 0 without drift and 3 with drift.
+    others: distances to the landmarks and their use. Five tests compare the new
+    vectors with them. The exit code is 0 without drift and 3 with drift.
 
     The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit
     (train anew and keep most bits: [bold]manihash refit[/]; otherwise [bold]manihash fit[/]).

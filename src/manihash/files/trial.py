@@ -24,9 +24,11 @@ def try_out(model: Any, arrays: Arrays) -> None:
     if max(width, length) > max(2**20, sum(array.size for array in arrays.values())):
         raise ModelFileError(f"{width} features or {length} bits exceed what the arrays can describe")
     rows = np.linspace(-1, 1, 2 * width, dtype=np.float32).reshape(2, width)
-    expected = 2, -(-length // 8) if is_hasher else length
+    expected = 2, length
     try:
-        found = model.encode(rows) if is_hasher else model.transform(rows)
+        found = model.transform(rows)
+        if is_hasher:
+            model.encode(rows)
     except MemoryError:
         raise
     except MissingFunctionError:  # the user sets it after loading

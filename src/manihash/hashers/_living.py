@@ -1,5 +1,6 @@
 """What hashers do with rows that arrive after ``fit``: drift, update and refit."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -10,7 +11,7 @@ from manihash import checks
 from manihash.estimator import RowEstimator
 from manihash.files.lineage import new_lineage
 from manihash.living.drift import LEAST_ROWS, MOST_ROWS, Drift, compare
-from manihash.living.refit import Refit, some_rows
+from manihash.living.refit import Refit, as_array, some_rows
 from manihash.living.statistics import (
     Observed,
     Statistics,
@@ -20,7 +21,17 @@ from manihash.living.statistics import (
 )
 from manihash.living.update import Update
 from manihash.rows import Rows
+from manihash.rows.torch import uses_torch, without_torch
 from manihash.scikit import check_is_fitted, clone
+
+
+def passes(check: Callable[[], None]) -> bool:
+    """Return whether a check raises no ValueError."""
+    try:
+        check()
+    except ValueError:
+        return False
+    return True
 
 
 class LivingEstimator(RowEstimator):
@@ -64,7 +75,8 @@ class LivingEstimator(RowEstimator):
         known = self._known_statistics()
         rows.check_all()
         some = rows if len(rows) <= MOST_ROWS else rows.sample(MOST_ROWS, np.random.default_rng(0))
-        found = compare(known, Observed.of(self, some, known["landmarks"]), level)
+        observed = Observed.of(self, some, known["landmarks"])
+        found = compare(known, observed, level, can_update=passes(self._check_update))
         return replace(found, n_rows=len(rows))
 
     def _known_statistics(self) -> Statistics:
@@ -107,17 +119,26 @@ class LivingEstimator(RowEstimator):
         most = None if max_new_points is None else checks.positive_int(max_new_points, "max_new_points")
         if not 0 < checks.positive_number(max_changed, "max_changed") <= 1:
             raise ValueError(f"max_changed={max_changed} is not between 0 and 1: give a share such as 0.02")
-        parent = self.lineage_
-        result = self._update(X, X_old, most, float(max_changed))
-        self.lineage_ = new_lineage(self, parent, keeps_codes=True) if result.n_added else parent
+        check_is_fitted(self)
+        self._check_update()
+        X, X_old = (without_torch(rows) if uses_torch(rows) else rows for rows in (X, X_old))
+        new = copy(self)
+        result = new._update(X, X_old, most, float(max_changed))
+        if result.n_added:
+            new.lineage_ = new_lineage(new, self.lineage_, keeps_codes=True)
+        self.__dict__ = new.__dict__  # in one step: after an error or an interrupt, the model is the old one
         return result
 
-    def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
-        check_is_fitted(self)
+    def _check_update(self) -> None:
+        """Raise if the hasher cannot be updated, before any work is done."""
         raise ValueError(
             f"{type(self).__name__} cannot be updated: only hashers with base points that a loss embeds can, "
             "such as IMH with TSNE(). Use hasher.refit(X) or fit a new model"
         )
+
+    def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
+        """Add base points for rows of X; the values of this hasher are replaced, not changed in place."""
+        raise TypeError(f"{type(self).__name__} does not implement _update")
 
     def refit(self, X: Any) -> Refit:
         """Train anew on all rows, so that most bits stay as they are.
@@ -142,24 +163,31 @@ class LivingEstimator(RowEstimator):
             If the method has nothing to start from or to align: fit a new model then.
         """
         check_is_fitted(self)
-        old, new = copy(self), clone(self)
-        new._fit_from(old, X)
-        some = some_rows(new._rows_to_map(X)).X
-        different = old.transform(some) != new.transform(some)
-        new.lineage_ = new_lineage(new, old.lineage_)
-        self.__dict__.update(new.__dict__)
-        return Refit(
-            len(new._rows_to_map(X)),
-            float(np.mean(different)),
-            float(np.mean(np.any(different, axis=1))),
-        )
+        self._check_refit()
+        new = self._refitted(clone(self), X)
+        rows = new._rows_to_map(X)
+        some = some_rows(rows).X
+        different = as_array(self.transform(some)) != as_array(new.transform(some))
+        result = Refit(len(rows), float(different.mean()), float(different.any(axis=1).mean()))
+        self.__dict__ = new.__dict__  # in one step, as in ``update``
+        return result
 
-    def _fit_from(self, old: Self, X: Any) -> None:
-        """Fit to X, with bits as similar to those of a fitted hasher as possible."""
+    def _check_refit(self) -> None:
+        """Raise if the bits of this hasher cannot be aligned with those of a new one, before any work."""
         raise ValueError(
             f"{type(self).__name__} cannot be refitted, because its bits cannot be aligned with old ones: "
             "fit a new model, and encode all rows again"
         )
+
+    def _refitted(self, new: Self, X: Any) -> Self:
+        """Return ``new``, an unfitted hasher, fitted to X with bits as similar to those of this one."""
+        new._learn(X, lambda rows, rng: new._fit_near(self, rows, rng))
+        new.lineage_ = new_lineage(new, self.lineage_)
+        return new
+
+    def _fit_near(self, old: Self, rows: Rows, rng: np.random.Generator) -> None:
+        """As ``_fit``, with bits as similar to those of a fitted hasher as possible."""
+        raise TypeError(f"{type(self).__name__} does not implement _fit_near")
 
     def record_statistics(self, X: Any) -> Self:
         """Compute the training statistics that ``drift`` needs, as ``fit`` does.

@@ -1,5 +1,7 @@
 """Two hashers in one code: bits for look-up, and bits that rank what was found."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from manihash.hashers._hybrid_parts import (
     weight_by_redundancy,
     weight_of_fields,
 )
+from manihash.hashers._living import passes
 from manihash.hashers.collapse import parts_not_checked
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
@@ -29,7 +32,7 @@ from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
-from manihash.scikit import check_is_fitted, clone
+from manihash.scikit import clone
 from manihash.types import Codes, Floats
 
 if TYPE_CHECKING:
@@ -208,6 +211,20 @@ class Hybrid(Hasher):
     def _fitted_length(self) -> int:
         return int(self.first_.n_bits_ + self.second_.n_bits_)
 
+    def _check_loaded(self) -> None:
+        """Raise if values read from a file do not fit together: look-ups and ranks trust the layout."""
+        parts = self.first_, self.second_
+        if not all(isinstance(part, Hasher) and hasattr(part, "n_bits_") for part in parts):
+            raise ValueError("first_ and second_ must be fitted hashers")
+        if self.first_bits_ != self.first_.n_bits_ or self.n_bits_ != self._fitted_length():
+            raise ValueError(
+                f"first_bits_={self.first_bits_} and n_bits_={self.n_bits_}, but the parts have "
+                f"{self.first_.n_bits_} and {self.second_.n_bits_} bits"
+            )
+        if any(part.n_features_in_ != self.n_features_in_ for part in parts):
+            raise ValueError("the parts expect rows of another width than the hybrid")
+        CodeLayout(self.n_bits_, self.first_bits_, self.weight_)
+
     def _embed(self, X: Floats) -> Floats:
         return backend(X).hstack([_values(part, X) for part in (self.first_, self.second_)])
 
@@ -223,31 +240,43 @@ class Hybrid(Hasher):
         pass  # each part has statistics of its own
 
     def _record(self, X: Any) -> None:
-        for part in (self.first_, self.second_):
+        first, second = copy(self.first_), copy(self.second_)
+        for part in (first, second):
             part.record_statistics(X)
+        self.first_, self.second_ = first, second
+
+    def _check_update(self) -> None:
+        if not any(passes(part._check_update) for part in (self.first_, self.second_)):
+            self.first_._check_update()
 
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
         """Update the parts that can be updated: usually the first; ITQ gets new statistics only."""
-        check_is_fitted(self)
-        parts = [part for part in (self.first_, self.second_) if isinstance(part, IMH | Hybrid)]
-        if not parts:
-            return super()._update(X, X_old, most, max_changed)
+        first, second = copy(self.first_), copy(self.second_)
+        parts = [part for part in (first, second) if passes(part._check_update)]
         share = max_changed / len(parts)
         results = [part.update(X, X_old, max_new_points=most, max_changed=share) for part in parts]
         changed = None if X_old is None else min(1.0, sum(result.changed or 0.0 for result in results))
         added, removed = (sum(getattr(r, name) for r in results) for name in ("n_added", "n_removed"))
-        for part in (self.first_, self.second_):
+        for part in (first, second):
             if part not in parts:
                 part._know(part._rows_to_map(X))
+        self.first_, self.second_ = first, second
         return Update(results[0].n_rows, added, removed, changed)
 
-    def _fit_from(self, old: "Hybrid", X: Any) -> None:
-        """Refit each part."""
-        self.fit(X)
-        first, second = copy(old.first_), copy(old.second_)
-        first.refit(X)
-        second.refit(X)
-        self.first_, self.second_, self.weight_ = first, second, old.weight_
+    def _check_refit(self) -> None:
+        if not any(passes(part._check_refit) for part in (self.first_, self.second_)):
+            self.first_._check_refit()
+
+    def _fit_near(self, old: "Hybrid", rows: Rows, rng: np.random.Generator) -> None:
+        """Refit the parts that can be refitted; the others keep their bits. The split stays as it is."""
+        parts = zip((old.first_, old.second_), self._given_parts(), ("first", "second"), strict=True)
+        self.first_, self.second_ = (
+            _refitted_part(part, name, rows.X, checks.seed(rng) if _is_unseeded(given) else None)
+            for part, given, name in parts
+        )
+        weight = checked_weight(self.weight)
+        self.first_bits_ = self.first_.n_bits_
+        self.weight_ = old.weight_ if isinstance(weight, str) else weight
 
     def _drift(self, rows: Rows, level: float) -> Drift:
         return combined([part.drift(rows.X, level=level) for part in (self.first_, self.second_)])
@@ -294,9 +323,30 @@ class _PartsMap:
 
 def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:
     """Fit a part; an error that is not about the rows says which part raised it."""
+    with _errors_of(part, name):
+        part.fit(X, y)
+
+
+def _refitted_part(part: Hasher, name: str, X: Any, seed: int | None) -> Hasher:
+    """Return a part that was refitted to X, or a copy that knows X if its bits cannot be aligned."""
+    with _errors_of(part, name):
+        if not passes(part._check_refit):
+            return copy(part).record_statistics(X)
+        new = clone(part) if seed is None else clone(part).set_params(random_state=seed)
+        return part._refitted(new, X)
+
+
+def _is_unseeded(part: Any) -> bool:
+    """Return whether the user left the seed of a part to the hybrid."""
+    return getattr(part, "random_state", 0) is None
+
+
+@contextmanager
+def _errors_of(part: Hasher, name: str) -> Iterator[None]:
+    """Work on a part; an error that is not about the rows says which part raised it."""
     try:
         with parts_not_checked():
-            part.fit(X, y)
+            yield
     except checks.BadRowsError:
         raise
     except ValueError as error:

@@ -11,11 +11,12 @@ from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph
-from manihash.living.refit import aligned, some_rows, warm_embedding
+from manihash.living.finders import check_finder
+from manihash.living.refit import aligned, as_array, check_start, some_rows, warm_embedding
 from manihash.living.update import Update, check_embedding, extended
 from manihash.progress import note
 from manihash.rows import Rows
-from manihash.scikit import check_is_fitted, clone
+from manihash.scikit import clone
 from manihash.types import Floats
 
 # A rotation has r² numbers: this many rows are enough to learn it.
@@ -133,22 +134,17 @@ class IMH(OnBaseGraph, Hasher):
 
     mean_: Floats | None
     rotation_: Floats | None
-    _old: "IMH | None" = None  # while it is refitted
 
-    def _fit_from(self, old: "IMH", X: Any) -> None:
-        self._old = old
-        try:
-            self.fit(X)
-        finally:
-            del self._old
+    def _check_refit(self) -> None:
+        check_start(self.embedding)
 
-    def _fit_warm(self, rows: Rows, old: "IMH", rng: np.random.Generator) -> None:
+    def _fit_near(self, old: "IMH", rows: Rows, rng: np.random.Generator) -> None:
         """Choose a base set, embed it from the values of the old model, and align it with them."""
         graph = self._fit_graph(rows, rng)
         some = some_rows(rows)
-        values = np.asarray(backend(kept := old.embed(some.X)).to_numpy(kept), np.float64)
+        values = as_array(old.embed(some.X)).astype(np.float64)
         Y, loss = warm_embedding(self.embedding, graph, rows, some, values, checks.seed(rng))
-        induced = some.stack(partial(graph.induce, Y_B=Y), self.n_bits, np.float64)
+        induced = as_array(some.stack(partial(graph.induce, Y_B=Y), self.n_bits, np.float64))
         self.mean_, self.rotation_, shift = aligned(induced, values)
         self._graph, self.loss_ = graph, loss
         self.base_embedding_ = (Y - self.mean_) @ self.rotation_ + shift
@@ -159,9 +155,6 @@ class IMH(OnBaseGraph, Hasher):
         return int(base.most_points(n)) - 1 if hasattr(base, "most_points") else None
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
-        if self._old is not None:
-            self._fit_warm(rows, self._old, rng)
-            return
         embedded = self._fit_embedding(rows, self.n_bits, rng)
         self.mean_, self.rotation_ = None, None
         if self.rotation is not None and not _left_out(self.rotation, embedded.affinities):
@@ -180,9 +173,11 @@ class IMH(OnBaseGraph, Hasher):
         self.mean_, self.rotation_ = backend(mean).to_numpy(mean), part.fit(Y - mean).rotation_
         self.base_embedding_ = (self.base_embedding_ - self.mean_) @ self.rotation_
 
-    def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
-        check_is_fitted(self)
+    def _check_update(self) -> None:
         check_embedding(self.embedding, type(self).__name__)
+        check_finder(self.finder_)
+
+    def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
         known = self._known_statistics()
         rows, old = self._rows_to_map(X), None if X_old is None else self._rows_to_map(X_old)
         made = extended(

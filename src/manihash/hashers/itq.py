@@ -8,7 +8,7 @@ from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, check_n_bits, principal_axes
-from manihash.living.refit import some_rows
+from manihash.living.refit import as_array, some_rows
 from manihash.progress import note
 from manihash.rotation import ITQRotation
 from manihash.rows import Rows
@@ -101,13 +101,16 @@ class ITQ(LinearHasher):
         self.projection_ = P @ rotation.rotation_
         self.offset_ = mean @ self.projection_
 
-    def _fit_from(self, old: "ITQ", X: Any) -> None:
+    def _check_refit(self) -> None:
+        pass  # any rotation of the principal components is a start
+
+    def _fit_near(self, old: "ITQ", rows: Rows, rng: np.random.Generator) -> None:
         """Fit, rotate so that the signs agree best with the old ones, and iterate from there."""
-        self.fit(X)
-        some = some_rows(self._rows_to_map(X)).X
-        V, R = self.embed(some).astype(np.float64), np.eye(self.n_bits)
+        self._fit(rows, None, rng)
+        some = some_rows(rows)
+        V, R = some.stack(self._embed, self.n_bits, np.float64), np.eye(self.n_bits)
         with single_blas_thread():
             for done in range(_REFIT_ROUNDS):
-                U, _, Vt = np.linalg.svd(V.T @ np.sign(V @ R if done else old.embed(some)))
+                U, _, Vt = np.linalg.svd(V.T @ np.sign(V @ R if done else as_array(old.embed(some.X))))
                 R = U @ Vt
         self.projection_, self.offset_ = self.projection_ @ R, self.offset_ @ R

@@ -99,7 +99,7 @@ class Drift:
         return self.p_value < self.level
 
 
-def compare(known: Statistics, observed: Observed, level: float) -> Drift:
+def compare(known: Statistics, observed: Observed, level: float, *, can_update: bool) -> Drift:
     """Return how observed rows differ from the rows that the model knows."""
     seen, n = observed.seen, len(observed.seen.cell)
     tested = [(_tests(each, seen), each) for each in _candidates(known["references"], seen)]
@@ -107,9 +107,8 @@ def compare(known: Statistics, observed: Observed, level: float) -> Drift:
     smallest = min(tests.values())
     p_value = min(1.0, len(tests) * smallest)
     outside = float(_is_outside(best, seen.squared).mean())
-    has_base = len(known["usage"]) > 0
     farther = _are_farther(known["references"], seen)
-    advice, reason = _advice(p_value < level, outside, has_base, farther)
+    advice, reason = _advice(p_value < level, outside, farther, can_update)
     unit = unit_of(known["landmarks"]) or 1.0
     at = np.linspace(0, 1, len(best["quantiles"][::_SHOWN]))
     now = np.quantile(seen.squared, at)
@@ -254,7 +253,7 @@ def _changes(
 _NOTHING = "the new rows look like the training rows"
 
 
-def _advice(drifted: bool, outside: float, has_base: bool, farther: bool) -> tuple[str, str]:
+def _advice(drifted: bool, outside: float, farther: bool, can_update: bool) -> tuple[str, str]:
     """Return what to do, and why; ``farther``: rows are farther from known rows than in training."""
     if not drifted:
         return "nothing", _NOTHING
@@ -263,13 +262,10 @@ def _advice(drifted: bool, outside: float, has_base: bool, farther: bool) -> tup
     if not farther:
         return (
             "nothing",
-            "the model covers the new rows: their proportions differ, but they lie no farther from known rows "
-            "than the training rows",
+            "the model covers the new rows: their proportions differ, but they lie no farther from known "
+            "rows than the training rows",
         )
-    if has_base:
-        return "update", "the new rows lie farther from known rows than the training rows: add base points"
-    return (
-        "refit",
-        "the new rows lie farther from known rows than the training rows, and the codes that show it have no "
-        "base points to add to",
-    )
+    why = "the new rows lie farther from known rows than the training rows"
+    if can_update:
+        return "update", f"{why}: add base points"
+    return "refit", f"{why}, and this hasher has no base points to add to"

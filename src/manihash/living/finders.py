@@ -13,17 +13,23 @@ from manihash.scikit import clone
 from manihash.types import Floats, Ints
 
 
+def check_finder(finder: Any) -> None:
+    """Raise if a finder cannot find more points."""
+    if isinstance(finder, ReducedNeighbors):
+        check_finder(finder.neighbors_)
+    if isinstance(finder, ListedNeighbors):
+        raise ValueError(
+            "a model with ListedNeighbors cannot be updated, because its lists were made for the training "
+            "rows: use hasher.refit(X), or fit with CoarseNeighbors()"
+        )
+
+
 def inserted(finder: Any, m: int, B: Floats) -> tuple[Any, Ints]:
     """Return a finder among m old points and new points B (b, p), and the order in which it needs them.
 
     A new point is added to the cell nearest to it: a row is compared with all old points that it was compared
     with before.
     """
-    if isinstance(finder, ListedNeighbors):
-        raise ValueError(
-            "a model with ListedNeighbors cannot be updated, because its lists were made for the training "
-            "rows: use hasher.refit(X), or fit with CoarseNeighbors()"
-        )
     if isinstance(finder, ReducedNeighbors):
         inner, order = inserted(finder.neighbors_, m, B)
         return _copy(finder, neighbors_=inner), order

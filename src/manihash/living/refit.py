@@ -11,6 +11,7 @@ import numpy as np
 
 from manihash.base.graph import BaseGraph, set_seed
 from manihash.base.weights import normalized_weights
+from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._descent import Start
@@ -57,6 +58,11 @@ def some_rows(rows: Rows) -> Rows:
     return rows if len(rows) <= ROWS else rows.sample(ROWS, np.random.default_rng(0))
 
 
+def as_array(values: Any) -> Any:
+    """Return values of rows as a numpy array, wherever they were computed."""
+    return np.asarray(backend(values).to_numpy(values))
+
+
 def aligned(Y: Floats, old: Floats) -> tuple[Floats, Floats, Floats]:
     """Return mean (r,), rotation R (r, r) and shift (r,): (Y - mean) R + shift is nearest to ``old``."""
     mean, shift = Y.mean(axis=0), old.mean(axis=0)
@@ -65,16 +71,20 @@ def aligned(Y: Floats, old: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, U @ Vt, shift
 
 
+def check_start(embedding: Any) -> None:
+    """Raise if an embedding of a model cannot start from given values."""
+    if embedding is not None and not isinstance(embedding, NeighborEmbedding):
+        raise ValueError(
+            f"a model with {type(embedding).__name__} cannot be refitted, because it has no start: fit "
+            "a new model, and encode all rows again"
+        )
+
+
 def warm_embedding(
     embedding: Any, graph: BaseGraph, rows: Rows, some: Rows, old: Floats, seed: int
 ) -> tuple[Floats, float]:
     """Return an embedding (m, r) of the base points, from old values (n, r) of some rows, and its loss."""
     part = TSNE() if embedding is None else clone(embedding)
-    if not isinstance(part, NeighborEmbedding):
-        raise ValueError(
-            f"a model with {type(part).__name__} cannot be refitted, because it has no start: fit "
-            "a new model, and encode all rows again"
-        )
     set_seed(part, seed)
     part.set_params(n_components=old.shape[1], n_iter=max(1, part.n_iter // _SHARE))
     options: dict[str, Any] = {"start": Start(_pulled_back(graph, some, old), warm=True)}

@@ -1,0 +1,100 @@
+"""Drift, update and refit accept the rows that fit and encode accept, with the same results."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manihash import (
+    AGH,
+    IMH,
+    ITQ,
+    LSH,
+    TSNE,
+    CoarseNeighbors,
+    GraphAffinity,
+    Hybrid,
+    KMeansBase,
+    LargeBase,
+    ReducedBase,
+    SpH,
+    on_device,
+)
+
+SHORT = {"n_iter": 60, "perplexity": 5}
+CENTERS = 3 * np.random.default_rng(99).normal(size=(6, 12))
+
+
+def rows(n, seed, classes):
+    rng = np.random.default_rng(seed)
+    return (CENTERS[rng.choice(classes, n)] + rng.normal(size=(n, 12))).astype(np.float32)
+
+
+OLD, NEW = rows(700, 0, range(4)), rows(200, 1, [4, 5])
+BOTH = np.vstack([OLD, NEW])
+HASHERS = {
+    "imh": lambda: IMH(8, KMeansBase(40), TSNE(**SHORT), normalize=True, random_state=0),
+    "cells": lambda: IMH(
+        8,
+        ReducedBase(LargeBase(80, neighbors=CoarseNeighbors()), 8),
+        TSNE(affinity=GraphAffinity(), **SHORT),
+        random_state=0,
+    ),
+    "hybrid": lambda: Hybrid(IMH(8, KMeansBase(40), TSNE(**SHORT)), ITQ(8), random_state=0),
+    "itq": lambda: ITQ(8, random_state=0),
+    "agh": lambda: AGH(8, base=KMeansBase(40), random_state=0),
+    "sph": lambda: SpH(8, random_state=0),
+    "lsh": lambda: LSH(8, random_state=0),
+}
+
+
+def tensor(X):
+    import torch
+
+    return torch.from_numpy(X)
+
+
+def dask_array(X):
+    import dask.array as da
+
+    return da.from_array(X, chunks=(150, -1))
+
+
+KINDS = {
+    "torch": tensor,
+    "on device": lambda X: on_device(X, "cpu"),
+    "dask": dask_array,
+    "sparse": sp.csr_array,
+    "file": None,
+}
+
+
+def results(hasher, kind):
+    """What drift, update, refit and record_statistics give, as far as the hasher has them."""
+    found = [hasher.drift(kind(NEW)), hasher.drift(kind(OLD))]
+    if hasher.__class__ in (IMH, Hybrid):
+        found += [hasher.update(kind(NEW), kind(OLD)), hasher.drift(kind(NEW))]
+    if hasher.__class__ in (IMH, Hybrid, ITQ):
+        found += [hasher.refit(kind(BOTH)), hasher.drift(kind(BOTH))]
+    hasher.record_statistics(kind(BOTH))
+    return [*found, hasher.drift(kind(BOTH)), hasher.encode(BOTH).tobytes()]
+
+
+@pytest.mark.filterwarnings("ignore:codes cannot tell")
+@pytest.mark.parametrize("name", HASHERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_do_not_depend_on_where_the_rows_are(name, kind, tmp_path):
+    library = {"torch": "torch", "on device": "torch", "dask": "dask"}.get(kind)
+    if library and importlib.util.find_spec(library) is None:
+        pytest.skip(f"{library} is not installed")
+
+    def file(X):
+        np.save(tmp_path / f"{len(X)}.npy", X)
+        return np.load(tmp_path / f"{len(X)}.npy", mmap_mode="r")
+
+    given = KINDS[kind] or file
+    expected = results(HASHERS[name]().fit(OLD), lambda X: X)
+    assert results(HASHERS[name]().fit(OLD), given) == expected
+    assert expected[0].drifted
+    assert not any(found.drifted for found in expected[3::2] if hasattr(found, "drifted"))
