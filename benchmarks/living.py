@@ -3,7 +3,8 @@
 Drift: alarms at level 1 % in draws of 1,000 rows: fresh rows, rows with noise of 0.2 per pixel, rows rotated
 by 20 degrees, and digits that the model was not trained on. Update: fit on the digits 0 to 7, update with 8
 and 9. Refit: on the same rows with another seed. Kills: ``manihash update`` of an index and a store is killed
-at random moments and run again. Writes ``docs/results/living.json``.
+at random moments and run again. False alarms: fresh rows of many shapes of data, each with many models.
+Writes ``docs/results/living.json``.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,19 @@ import numpy as np
 from _results import record
 from scipy.ndimage import rotate
 
-from manihash import HammingIndex, LabelTruth, evaluate, load_dataset, open_store, recipe
+from manihash import (
+    IMH,
+    ITQ,
+    PCA,
+    CollapsedCodesWarning,
+    HammingIndex,
+    KMeansBase,
+    LabelTruth,
+    evaluate,
+    load_dataset,
+    open_store,
+    recipe,
+)
 
 BITS, DRAW, FRESH_DRAWS, OTHER_DRAWS, KILLS = 64, 1_000, 200, 50, 20
 
@@ -150,7 +164,72 @@ def _state(folder: Path) -> tuple[Any, ...]:
         return index.codes, index.ids, store.get(index.ids), np.array([len(store)])
 
 
-PARTS = {"drift": drift, "update": update, "refit": refit, "kills": lambda name: kills()}
+MODELS, DRAWS, LEVEL = 40, 10, 0.01
+
+
+def shapes() -> dict[str, Any]:
+    """Functions that draw n rows from a distribution, given a random generator, by their names."""
+
+    def clusters(c: int, d: int, unit: bool = False) -> Any:
+        centers = np.random.default_rng(c * d).normal(size=(c, d))
+
+        def draw(rng: np.random.Generator, n: int) -> Any:
+            X = centers[rng.integers(c, size=n)] + 0.5 * rng.normal(size=(n, d))
+            return X / np.linalg.norm(X, axis=1, keepdims=True) if unit else X
+
+        return draw
+
+    def mixed_with(draw: Any, share: float, value: float) -> Any:
+        def mixed(rng: np.random.Generator, n: int) -> Any:
+            X = draw(rng, n)
+            X[rng.random(n) < share] = value
+            return X
+
+        return mixed
+
+    found = {f"{c} clusters, {d} columns": clusters(c, d) for d in (8, 64, 256, 1024) for c in (1, 20, 100)}
+    found["20 clusters of unit vectors, 256 columns"] = clusters(20, 256, unit=True)
+    for freedom in (1, 3):
+        found[f"heavy tails (t with {freedom} degrees of freedom), 32 columns"] = lambda rng, n, f=freedom: (
+            rng.standard_t(f, size=(n, 32))
+        )
+    found["binary rows, 8 columns"] = lambda rng, n: rng.integers(0, 2, size=(n, 8)).astype(float)
+    found["binary rows, 64 columns"] = lambda rng, n: rng.integers(0, 2, size=(n, 64)).astype(float)
+    found["30 % equal rows, 32 columns"] = mixed_with(clusters(5, 32), 0.3, 0.7)
+    found["95 % equal rows, 32 columns"] = mixed_with(clusters(5, 32), 0.95, 0.7)
+    found["half of the rows empty, 32 columns"] = mixed_with(clusters(5, 32), 0.5, 0.0)
+    return found
+
+
+def false_alarms() -> dict[str, Any]:
+    """Alarms at level 1 % in fresh rows, by shape: 400 draws each, 10 for each of 40 models.
+
+    Models are fitted to 200 or 2,000 rows; draws have 50 or 1,000 rows, as float32 or float64.
+    """
+    found: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapsedCodesWarning)
+        for name, draw in shapes().items():
+            rng, alarms = np.random.default_rng(0), 0
+            for model in range(MODELS):
+                n, new = ((200, 50), (2_000, 1_000))[model % 2]
+                hasher = (ITQ(8) if model % 4 < 2 else IMH(8, KMeansBase(50), PCA())).set_params(
+                    random_state=model
+                )
+                hasher.fit(draw(rng, n).astype(np.float32 if model % 8 < 4 else np.float64))
+                alarms += sum(hasher.drift(draw(rng, new), level=LEVEL).drifted for _ in range(DRAWS))
+            found[name] = alarms
+            print(name, alarms, flush=True)
+    return found
+
+
+PARTS = {
+    "false alarms": lambda name: false_alarms(),
+    "drift": drift,
+    "update": update,
+    "refit": refit,
+    "kills": lambda name: kills(),
+}
 
 
 def main() -> None:
@@ -159,7 +238,8 @@ def main() -> None:
     parser.add_argument("--recipe", default="imh-tsne-rotated")
     given = parser.parse_args()
     for part in given.parts.split(","):
-        key, found = part if part == "kills" else f"{part}, {given.recipe}", PARTS[part](given.recipe)
+        key = part if part in ("kills", "false alarms") else f"{part}, {given.recipe}"
+        found = PARTS[part](given.recipe)
         record("living", key, found)
         print(key, json.dumps(found), flush=True)
 

@@ -68,6 +68,7 @@ def _quality() -> Iterator[Piece]:
     for part in ("drift", "update"):
         program = ("living.py", "--parts", part, "--recipe", "imh-graph")
         yield Piece("living", f"{part}, imh-graph", program, 6)
+    yield Piece("living", "false alarms", ("living.py", "--parts", "false alarms"), 5)
     yield Piece("living", "kills", ("living.py", "--parts", "kills"), 3)
     yield from _baselines()
     yield Piece("search", "asymmetric, 1 thread", ("search.py", "asymmetric", "--threads", "1"), 10)

@@ -341,6 +341,13 @@ def living(read: Read, name: str) -> list[str]:
     return lines(["", "result"], rows)
 
 
+def false_alarms(read: Read) -> list[str]:
+    """Alarms of drift in fresh rows, by shape of the data."""
+    source = read("living")
+    rows = [[shape, str(alarms)] for shape, alarms in source["false alarms"].items()]
+    return lines(["fresh rows", "alarms in 400 draws (4 expected at most)"], rows)
+
+
 def _refit_and_kills(refit: Any, kills: Any) -> list[list[str]]:
     return [
         [

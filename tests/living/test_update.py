@@ -224,3 +224,52 @@ def test_invalid_options_are_named():
         hasher.update(NEW, max_changed=2)
     with pytest.raises(ValueError, match="12 features"):
         hasher.update(NEW[:, :5])
+
+
+@pytest.mark.parametrize("name", [*HASHERS, "itq"])
+def test_the_rows_of_an_update_or_a_refit_are_no_drift_afterwards(name):
+    hasher = (ITQ(8, random_state=0) if name == "itq" else HASHERS[name]()).fit(OLD)
+    both = np.vstack([OLD, NEW])
+    assert hasher.drift(NEW).drifted
+    if name != "itq":
+        hasher.update(NEW, OLD)
+        for rows in (NEW, OLD, both, np.vstack([OLD[:100], NEW])):
+            assert not hasher.drift(rows).drifted
+            assert hasher.drift(rows).advice == "nothing"
+        assert hasher.drift(np.roll(NEW, 1, axis=1)).drifted
+    hasher.refit(both)
+    assert not hasher.drift(both).drifted
+    assert hasher.drift(NEW).advice == "nothing"
+
+
+def test_many_updates_keep_few_samples_and_all_their_rows_are_known():
+    hasher = HASHERS["k-means"]().fit(OLD)
+    batches = [clusters(60, seed, [6 + seed % 2])[0] + seed for seed in range(12)]
+    for batch in batches:
+        hasher.update(batch, max_new_points=3)
+        assert not hasher.drift(batch).drifted
+    assert len(hasher.statistics_["references"]) <= 9
+    assert hasher.statistics_["n_rows"] == 1200 + 12 * 60
+
+
+def test_an_update_that_adds_nothing_still_knows_its_rows():
+    hasher = HASHERS["k-means"]().fit(OLD)
+    near = np.repeat(hasher.base_points_[:3], 40, axis=0)
+    assert hasher.drift(near).drifted
+    assert hasher.update(near).n_added == 0
+    assert not hasher.drift(near).drifted
+
+
+def test_a_refit_says_before_it_works_that_a_new_fit_is_better(caplog):
+    hasher = HASHERS["k-means"]().fit(OLD)
+    hasher.refit(OLD)
+    assert not caplog.records
+    hasher.refit(np.vstack([OLD, NEW]))
+    assert "told apart better by a new fit" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["k-means", "cells"])
+def test_a_refit_gives_new_clusters_codes_of_their_own(name):
+    hasher = HASHERS[name]().fit(OLD)
+    hasher.refit(np.vstack([OLD, NEW]))
+    assert _share_of_own_cluster(hasher) > 0.9

@@ -1,5 +1,6 @@
 """What hashers do with rows that arrive after ``fit``: drift, update and refit."""
 
+import logging
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -23,6 +24,8 @@ from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.rows.torch import uses_torch, without_torch
 from manihash.scikit import check_is_fitted, clone
+
+_log = logging.getLogger(__name__)
 
 
 def passes(check: Callable[[], None]) -> bool:
@@ -144,8 +147,10 @@ class LivingEstimator(RowEstimator):
         """Train anew on all rows, so that most bits stay as they are.
 
         The base set is chosen anew. The embedding starts from the old values of the rows and is aligned to
-        them, so that bits keep their meaning. Codes of the old model should not be mixed with new ones:
-        encode all rows again. The hasher itself is changed; ``lineage_`` names the old one as its parent.
+        them, so that bits keep their meaning. If the rows differ from those that the model knows, base points
+        for new kinds of rows are added first, and a warning is logged before the work starts: a new fit tells
+        such rows apart better. Codes of the old model should not be mixed with new ones: encode all rows
+        again. The hasher itself is changed; ``lineage_`` names the old one as its parent.
 
         Parameters
         ----------
@@ -164,6 +169,7 @@ class LivingEstimator(RowEstimator):
         """
         check_is_fitted(self)
         self._check_refit()
+        self._warn_of_new_rows(X)
         new = self._refitted(clone(self), X)
         rows = new._rows_to_map(X)
         some = some_rows(rows).X
@@ -178,6 +184,20 @@ class LivingEstimator(RowEstimator):
             f"{type(self).__name__} cannot be refitted, because its bits cannot be aligned with old ones: "
             "fit a new model, and encode all rows again"
         )
+
+    def _warn_of_new_rows(self, X: Any) -> None:
+        """Log, before a refit, that a new fit is better for rows that differ from those the model knows."""
+        try:
+            found = self.drift(X)
+        except ValueError:  # too few rows, or a model without statistics
+            return
+        if found.drifted:
+            _log.warning(
+                "the rows differ from those that this model knows (p = %.2g): a refit keeps most bits, but "
+                "new kinds of rows are told apart better by a new fit. If old bits need not be kept, call "
+                "fit(X) instead",
+                found.p_value,
+            )
 
     def _refitted(self, new: Self, X: Any) -> Self:
         """Return ``new``, an unfitted hasher, fitted to X with bits as similar to those of this one."""

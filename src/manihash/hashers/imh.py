@@ -1,5 +1,6 @@
 """Inductive manifold hashing, the paper's Algorithm 1."""
 
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from manihash.base.affinity import MANY_GROUPS, number_of_groups
 from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
+from manihash.hashers._living import passes
 from manihash.induction import OnBaseGraph
 from manihash.living.finders import check_finder
 from manihash.living.refit import aligned, as_array, check_start, some_rows, warm_embedding
@@ -142,13 +144,23 @@ class IMH(OnBaseGraph, Hasher):
         """Choose a base set, embed it from the values of the old model, and align it with them."""
         graph = self._fit_graph(rows, rng)
         some = some_rows(rows)
-        values = as_array(old.embed(some.X)).astype(np.float64)
+        values = as_array(old._covering(some.X).embed(some.X)).astype(np.float64)
         Y, loss = warm_embedding(self.embedding, graph, rows, some, values, checks.seed(rng))
         induced = as_array(some.stack(partial(graph.induce, Y_B=Y), self.n_bits, np.float64))
         self.mean_, self.rotation_, shift = aligned(induced, values)
         self._graph, self.loss_ = graph, loss
         self.base_embedding_ = (Y - self.mean_) @ self.rotation_ + shift
         self.neighbor_recall_ = getattr(graph.finder, "recall_", None)
+
+    def _covering(self, X: Any) -> "IMH":
+        """Return a copy of this hasher with base points for the rows of X that it does not cover yet.
+
+        Without them, new clusters would start, and stay, among old ones.
+        """
+        new = copy(self)
+        if passes(self._check_update) and self.drift(X).drifted:
+            new._update(X, None, None, 1.0)
+        return new
 
     def _most_bits(self, n: int, d: int) -> int | None:
         base = getattr(self.base, "base", self.base)  # of a ReducedBase

@@ -14,8 +14,10 @@ from manihash.rotation import ITQRotation
 from manihash.rows import Rows
 
 # The rotation is learned from at most this many rows.
-_REFIT_ROUNDS = 10
 _ROTATION_ROWS = 2**20
+# Iterations from the old signs. On MNIST with two new digits, 10 give 0.98 and 30 give 0.99 of the MAP of a
+# new fit, and 6 % or 12 % of the bits change.
+_REFIT_ROUNDS = 30
 
 
 class ITQ(LinearHasher):

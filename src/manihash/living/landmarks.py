@@ -161,9 +161,9 @@ def pooled(references: list[Reference]) -> Reference:
 
 
 def with_reference(references: list[Reference], new: Reference) -> list[Reference]:
-    """Return the references with one more; the two smallest that are not of training rows are pooled."""
-    first, *others = [*references, new]
+    """Return the references with one more; of many, the two smallest of earlier updates are pooled."""
+    first, *others = references
     while len(others) >= _MOST_REFERENCES:
         *larger, a, b = sorted(others, key=lambda each: -each["n_rows"])
         others = [*larger, pooled([a, b])]
-    return [first, *others]
+    return [first, *others, new]
