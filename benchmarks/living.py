@@ -213,9 +213,9 @@ def false_alarms() -> dict[str, Any]:
             rng, alarms = np.random.default_rng(0), 0
             for model in range(MODELS):
                 n, new = ((200, 50), (2_000, 1_000))[model % 2]
-                hasher = (ITQ(8) if model % 4 < 2 else IMH(8, KMeansBase(50), PCA())).set_params(
-                    random_state=model
-                )
+                hasher = (
+                    ITQ(8) if model % 4 < 2 else IMH(2, KMeansBase(50), PCA(), n_neighbors=2)
+                ).set_params(random_state=model)
                 hasher.fit(draw(rng, n).astype(np.float32 if model % 8 < 4 else np.float64))
                 alarms += sum(hasher.drift(draw(rng, new), level=LEVEL).drifted for _ in range(DRAWS))
             found[name] = alarms
