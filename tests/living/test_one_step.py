@@ -6,7 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from manihash import IMH, ITQ, LSH, PCA, TSNE, Hybrid, ITQRotation, KMeansBase, LargeBase
+from manihash import IMH, ITQ, LSH, PCA, TSNE, Hybrid, ITQRotation, KMeansBase, LargeBase, ProductQuantizer
 from manihash.hashers._hasher import Hasher
 
 SHORT = {"n_iter": 60, "perplexity": 5}
@@ -131,18 +131,19 @@ def test_a_refit_forgets_how_the_old_rows_were_prepared():
         (LSH(9), imh()),
         (IMH(4, KMeansBase(40), PCA()), ITQ(4)),
         (ITQ(5), ITQ(4)),
+        (imh(), ProductQuantizer(8, bits_per_field=4, max_iter=3)),
         (Hybrid(imh(), ITQ(4)), LSH(3)),
     ],
 )
 def test_a_hybrid_of_any_two_parts_keeps_a_true_layout(parts):
     hasher = Hybrid(*parts, random_state=0).fit(OLD)
-    split = hasher.first_bits_, hasher.n_bits_, hasher.weight_
+    split = hasher.first_bits_, hasher.n_bits_, hasher.weight_, hasher.layout_
     updatable = any(
         isinstance(part, Hybrid) or isinstance(getattr(part, "embedding", 0), TSNE) for part in parts
     )
     for change in ["update", "refit", "update"] if updatable else ["refit", "refit"]:
         CHANGES[change](hasher)
-        assert (hasher.first_bits_, hasher.n_bits_, hasher.weight_) == split
+        assert (hasher.first_bits_, hasher.n_bits_, hasher.weight_, hasher.layout_) == split
         assert hasher.first_.n_bits_ == hasher.first_bits_
         bits = [part.transform(BOTH) for part in (hasher.first_, hasher.second_)]
         np.testing.assert_array_equal(hasher.transform(BOTH), np.hstack(bits))

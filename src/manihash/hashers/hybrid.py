@@ -32,7 +32,7 @@ from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
-from manihash.scikit import clone
+from manihash.scikit import check_is_fitted, clone
 from manihash.types import Codes, Floats
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class Hybrid(Hasher):
             )
         if any(part.n_features_in_ != self.n_features_in_ for part in parts):
             raise ValueError("the parts expect rows of another width than the hybrid")
-        CodeLayout(self.n_bits_, self.first_bits_, self.weight_)
+        _ = self.layout_  # raises if weight_, scale_ or the codebooks are impossible
 
     def _embed(self, X: Floats) -> Floats:
         return backend(X).hstack([_values(part, X) for part in (self.first_, self.second_)])
@@ -274,9 +274,9 @@ class Hybrid(Hasher):
             _refitted_part(part, name, rows.X, checks.seed(rng) if _is_unseeded(given) else None)
             for part, given, name in parts
         )
-        weight = checked_weight(self.weight)
-        self.first_bits_ = self.first_.n_bits_
+        weight, self.first_bits_ = checked_weight(self.weight), self.first_.n_bits_
         self.weight_ = old.weight_ if isinstance(weight, str) else weight
+        self.scale_ = float(getattr(old, "scale_", 1.0))
 
     def _drift(self, rows: Rows, level: float) -> Drift:
         return combined([part.drift(rows.X, level=level) for part in (self.first_, self.second_)])
