@@ -43,12 +43,10 @@ def test_groups_are_the_chains_of_near_rows(n_bits, n, radius, with_ids, seed):
     assert found.extra.tolist() == sorted(i for group in expected for i in group[1:])
 
 
-@pytest.mark.parametrize("pairs", [0, 2**22])
-def test_a_long_chain_is_one_group(monkeypatch, pairs):
-    monkeypatch.setattr("manihash.search.duplicates._BLOCK", 7)
-    monkeypatch.setattr("manihash.search.duplicates._PAIRS", pairs)
+@pytest.mark.parametrize("memory", [2**10, 2**31])
+def test_a_long_chain_is_one_group(memory):
     bits = np.tril(np.ones((64, 64), bool))[RNG.permutation(64)]
-    assert [len(group) for group in dedup(pack(bits), 64, 1)] == [64]
+    assert [len(group) for group in dedup(pack(bits), 64, 1, memory=memory)] == [64]
     assert len(dedup(pack(bits), 64, 0)) == 0
 
 

@@ -84,14 +84,14 @@ def test_a_chain_is_reported_and_not_followed():
     assert [group.tolist() for group in dedup(codes, 8)] == [[0, 1, 2, 3, 4]]
 
 
-@pytest.mark.parametrize("kept", [0, 2**31])
-def test_vectors_of_any_type_on_disk_give_the_same_pairs(tmp_path, monkeypatch, kept):
-    monkeypatch.setattr(vector_pairs, "_KEPT_BYTES", kept)
+@pytest.mark.parametrize("memory", [4000, 2**31])
+def test_vectors_of_any_type_on_disk_give_the_same_pairs(tmp_path, monkeypatch, memory):
     monkeypatch.setattr(vector_pairs, "_VALUES", 100)
     X = (20 * copies()).astype(np.int16)
     np.save(tmp_path / "X.npy", X)
     codes = ITQ(n_bits=24, random_state=0).fit(X).encode(X)
-    found = verified_duplicates(codes, 24, np.load(tmp_path / "X.npy", mmap_mode="r"), cosine=0.98, radius=24)
+    X_on_disk = np.load(tmp_path / "X.npy", mmap_mode="r")
+    found = verified_duplicates(codes, 24, X_on_disk, cosine=0.98, radius=24, memory=memory)
     assert found.pairs.tolist() == all_pairs(X, 0.98, by_cosine=True).tolist()
 
 
@@ -116,8 +116,32 @@ def test_invalid_arguments_are_refused(arguments, message):
 
 def test_too_many_pairs_are_refused(monkeypatch):
     monkeypatch.setattr(verified, "_MOST_PAIRS", 3)
+    X = np.ones((4, 2)) + np.arange(4)[:, None]
     with pytest.raises(ValueError, match="use a stricter threshold"):
-        verified_duplicates(np.zeros((4, 1), np.uint8), 8, np.ones((4, 2)), cosine=0.9)
+        verified_duplicates(np.zeros((4, 1), np.uint8), 8, X, cosine=0.9)
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_copies_with_equal_vectors_are_one_row_to_compare(with_ids):
+    rng = np.random.default_rng(0)
+    X = copies(300, planted=40)[rng.permutation(300)].repeat(20, axis=0)[rng.permutation(6000)]
+    X[7] = X[11] = 0  # rows of zeros have no duplicate by cosine
+    codes = ITQ(n_bits=24, random_state=0).fit(X).encode(X)
+    ids = rng.permutation(6000) if with_ids else None
+    row_ids = np.arange(6000) if ids is None else ids
+    found = verified_duplicates(codes, 24, X, cosine=0.98, radius=24, ids=ids)
+    assert found.candidates < 20 * 6000 + 300 * 300
+    near = np.zeros((6000, 6000), bool)
+    near[tuple(all_pairs(X, 0.98, by_cosine=True).T)] = True
+    near |= near.T
+    kept, expected = [], row_ids.copy()
+    for row in np.argsort(row_ids):
+        keepers = [k for k in kept if near[row, k]]
+        expected[row] = row_ids[keepers[0] if keepers else row]
+        kept += [] if keepers else [row]
+    assert found.first.tolist() == expected.tolist()
+    assert 7 not in found.ids or with_ids
+    assert (np.diff(found.pairs, axis=1) > 0).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -12,7 +12,7 @@ import pickle
 import platform
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +98,7 @@ class DaskRows(Rows):
         order = np.argsort(index, kind="stable")
         ordered = np.asarray(index)[order]
         taken = np.empty((len(index), self.width), self.dtype)
-        taken[order] = prepare(self, _computed(self.X[ordered]), self._numbers_at(ordered))
+        taken[order] = prepare(self, computed(self.X[ordered]), self._numbers_at(ordered))
         return taken
 
     def subset(self, index: Ints) -> "DaskRows":
@@ -107,7 +107,7 @@ class DaskRows(Rows):
 
     def block(self, start: int, stop: int) -> Floats:
         """The prepared rows from start to stop, on this machine."""
-        return prepare(self, _computed(self.X[start:stop]), self._numbers_at(np.arange(start, stop)))
+        return prepare(self, computed(self.X[start:stop]), self._numbers_at(np.arange(start, stop)))
 
     def cached(self) -> "DaskRows":
         """Self, with the chunks kept in the memory of the workers if they fit into half of it."""
@@ -206,12 +206,31 @@ def _results(tasks: list[Any]) -> Iterator[Any]:
                 client.cancel(list(futures))
 
 
+def task_results(
+    task: Callable[..., Result], items: Iterable[Any], blocks: Any = None, size: int = 0
+) -> Iterator[Result]:
+    """task(item) of each item, computed by the workers, in order.
+
+    If ``blocks`` is a dask array (n, d), ``size`` of its rows are the second argument for each item.
+    """
+    done = extra("dask", "dask").delayed(_task, pure=False)
+    job = extra("dask", "dask").delayed(task, name=f"manihash-{uuid.uuid4().hex}", traverse=False)
+    rows = [] if blocks is None else [[chunk] for chunk in _chunks(blocks.rechunk({0: size, 1: -1}))]
+    chosen = zip(items, rows, strict=True) if rows else ((item, []) for item in items)
+    yield from _results([done(job, item, *row) for item, row in chosen])
+
+
+def _task(task: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of a task."""
+    return task(*arguments)
+
+
 def _chunks(X: Any) -> list[Any]:
     """The chunks of an array from its graph as it is: dask's optimization gives old names new meanings."""
     return list(X.to_delayed(optimize_graph=False)[:, 0])
 
 
-def _computed(X: Any) -> NDArray[Any]:
+def computed(X: Any) -> NDArray[Any]:
     """The dask array as a numpy array."""
     chunks = list(_results(_chunks(X)))
     starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])

@@ -1,25 +1,23 @@
 """Near-duplicates: groups of rows connected by steps of at most a radius."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from manihash.checks import positive_int
 from manihash.codes import check_codes
-from manihash.progress import advance
-from manihash.search.buckets import build
-from manihash.search.ids import check_ids
-from manihash.search.routes import CodeFinder
-from manihash.search.scanners import default_scanner
-from manihash.types import Codes, Ids, Ints
-
-# Distinct codes looked up at once.
-_BLOCK = 4096
-# Pairs of near codes held at once, at least; more are held if there are more distinct codes.
-_PAIRS = 2**22
+from manihash.rows.dask import is_dask
+from manihash.search.central import most_central
+from manihash.search.ids import check_ids, rows_of_ids
+from manihash.search.self_join import MEMORY, SelfJoin, WorkOptions, parse_memory
+from manihash.search.union_find import Nodes
+from manihash.types import Ids, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,29 +74,110 @@ class Duplicates:
         rest[self.lims[:-1]] = False
         return np.sort(self.ids[rest])
 
+    def keep(
+        self,
+        by: str = "first",
+        *,
+        codes: ArrayLike | None = None,
+        vectors: Any = None,
+        ids: ArrayLike | None = None,
+    ) -> Ids:
+        """Choose the rows to keep: all rows without a duplicate, and one row of each group.
 
-def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None = None) -> Duplicates:
+        Parameters
+        ----------
+        by : {"first", "central"}, default="first"
+            Keep the row of the lowest id, or the most central one: that with the smallest sum of Hamming
+            distances to the other codes of its group or, given vectors, with the largest sum of cosines. Of
+            several such rows that of the lowest id is kept.
+        codes : array-like of shape (n, bytes), uint8, default=None
+            The codes that the groups were made from, for ``by="central"``.
+        vectors : array-like of shape (n, d), default=None
+            Original vectors, for ``by="central"`` instead of codes.
+        ids : array-like of shape (n,), default=None
+            Ids of the rows, if they were given for the groups.
+
+        Returns
+        -------
+        ndarray
+            Ids to keep, ascending.
+
+        Examples
+        --------
+        >>> from manihash import dedup, pack
+        >>> codes = pack([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 0]])
+        >>> found = dedup(codes, n_bits=4, radius=1)
+        >>> found.keep(), found.keep("central", codes=codes)
+        (array([0, 3]), array([1, 3]))
+        """
+        if by not in ("first", "central"):
+            raise ValueError(f'by must be "first" or "central", not {by!r}')
+        kept = _distinct(self.first)
+        if by == "first" or not len(self):
+            return kept
+        if (codes is None) == (vectors is None):
+            raise ValueError('by="central" needs codes or vectors: what the most central row is measured by')
+        given = codes if vectors is None else vectors
+        values = given if hasattr(given, "shape") else np.asarray(given)
+        if len(values) != len(self.first):
+            raise ValueError(f"got {len(values):,} rows, expected the {len(self.first):,} rows of the groups")
+        rows = self.ids if ids is None else rows_of_ids(self.ids, ids, len(values))
+        central = most_central(values, rows, self.lims, are_codes=vectors is None)
+        rest = np.searchsorted(kept, self.ids[self.lims[:-1]])
+        kept[rest] = self.ids[central]
+        return np.sort(kept)
+
+
+def dedup(
+    codes: Any,
+    n_bits: int,
+    radius: int = 0,
+    ids: ArrayLike | None = None,
+    *,
+    memory: int | str = MEMORY,
+    work: str | os.PathLike[str] | None = None,
+    restart: bool = False,
+) -> Duplicates:
     """Find groups of rows whose codes are at most ``radius`` bits apart, exactly.
 
     Two rows are in one group if a chain of rows connects them in steps of at most ``radius`` bits. Equal
-    codes are merged first, so time depends on the number of distinct codes. Any codes are valid, for example
-    perceptual hashes of images.
+    codes are merged first. The others are compared only where some of their bits are equal, so that the time
+    grows with the number of distinct codes, not with its square. Any codes are valid, for example perceptual
+    hashes of images.
+
+    Codes that do not fit into ``memory`` are divided into parts on disk. The groups are the same for any
+    amount of memory, and on a cluster.
 
     Parameters
     ----------
-    codes : array-like of shape (n, ceil(n_bits / 8)), uint8
-        Packed codes; at least one.
+    codes : array-like or dask array of shape (n, ceil(n_bits / 8)), uint8
+        Packed codes; at least one. A memory map is read block by block. The workers of a Dask cluster
+        compute the groups of a dask array.
     n_bits : int
         Length of a code.
     radius : int, default=0
         Largest Hamming distance of a step; 0 groups equal codes only.
     ids : array-like of shape (n,), default=None
         Distinct integers or strings, one per row. By default the id of a row is its position.
+    memory : int or str, default=2 GiB
+        Memory for the work, in bytes or as ``"500M"`` or ``"2G"``. The result needs about 16 bytes per row
+        besides.
+    work : str or path-like, default=None
+        New or empty folder for parts on disk. If the process is killed, the same call resumes its work. The
+        folder is removed at the end. By default parts are in a temporary folder, and only if they do not fit
+        into memory. With a dask array, all workers must be able to write to this folder.
+    restart : bool, default=False
+        Discard the work of an earlier call in the folder.
 
     Returns
     -------
     Duplicates
         The groups of at least two rows.
+
+    Raises
+    ------
+    ResumeError
+        If the folder holds the work on other codes or with another radius or amount of memory.
 
     Examples
     --------
@@ -108,71 +187,54 @@ def dedup(codes: ArrayLike, n_bits: int, radius: int = 0, ids: ArrayLike | None 
     [[0, 2, 3]]
     """
     n_bits, radius = positive_int(n_bits, "n_bits"), positive_int(radius, "radius", least=0)
-    given = check_codes(codes, n_bits)
-    if not len(given):
+    options = WorkOptions(parse_memory(memory), None if work is None else Path(work), restart)
+    given = checked_rows(codes, n_bits)
+    row_ids = None if ids is None else check_ids(ids, len(given))
+    return grouped(SelfJoin(given, n_bits, min(radius, n_bits), options).run(), row_ids)
+
+
+def checked_rows(codes: Any, n_bits: int) -> Any:
+    """Codes (n, b) whose shape and type are right; each block of a file or dask array is checked later."""
+    given = codes if is_dask(codes) or isinstance(codes, np.memmap) else np.asarray(codes)
+    if len(given.shape) != 2 or given.dtype != np.uint8 or not len(given):
+        check_codes(np.asarray(given), n_bits)
         raise ValueError("codes are empty: dedup needs at least one row")
-    row_ids = np.arange(len(given)) if ids is None else check_ids(ids, len(given))
-    order = np.argsort(row_ids, kind="stable")
-    buckets = build(given[order], row_ids[order])
-    label = _components(buckets.codes, n_bits, min(radius, n_bits))
-    bucket = np.empty(len(given), np.int64)
-    bucket[buckets.rows] = buckets.code_positions()
-    return grouped(label[bucket], row_ids, order)
+    check_codes(np.empty((0, given.shape[1]), np.uint8), n_bits)
+    return given
 
 
-def _components(codes: Codes, n_bits: int, radius: int) -> Ints:
-    """For each distinct code (u, b) the position of the first code of its group: (u,).
-
-    Pairs are merged into groups whenever many are held, so that memory does not grow with their number.
-    """
-    u = len(codes)
-    label = np.arange(u)
-    if not radius:
-        return label
-    finder = CodeFinder(codes, n_bits, default_scanner())
-    pairs: list[tuple[Ints, Ints]] = []
-    held = 0
-    for start in range(0, u, _BLOCK):
-        queries = codes[start : start + _BLOCK]
-        lims, _, other = finder.within(queries, radius, finder.plan(radius, u).route)
-        one = np.repeat(np.arange(start, start + len(queries)), np.diff(lims))
-        new = one < other
-        a, b = label[one[new]], label[other[new]]
-        pairs.append((a[a != b], b[a != b]))
-        held += len(pairs[-1][0])
-        if held > max(_PAIRS, u):
-            label, pairs, held = _merged(label, pairs), [], 0
-        advance("near-duplicates", start + len(queries), u)
-    return _merged(label, pairs) if pairs else label
-
-
-def _merged(label: Ints, pairs: list[tuple[Ints, Ints]]) -> Ints:
-    """The labels (u,) after groups are merged whose labels are paired; a label is a position in its group."""
-    a, b = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    u = len(label)
-    component = connected(u, a, b)
-    first = np.empty(component.max() + 1, np.int64)
-    first[component[::-1]] = np.arange(u)[::-1]  # the last assignment, which is the lowest position, remains
-    return first[component][label]
+def grouped(label: Nodes, row_ids: Ids | None) -> Duplicates:
+    """Groups of at least two rows with equal labels (n,), which are the lowest position of each group."""
+    rest = np.flatnonzero(label != np.arange(len(label), dtype=np.uint32))
+    rows = np.concatenate([rest, _distinct(label[rest])])
+    order = None if row_ids is None else np.argsort(row_ids, kind="stable")
+    rank = rows.astype(np.uint64)
+    if order is not None:
+        place = np.empty(len(order), np.uint32)
+        place[order] = np.arange(len(order), dtype=np.uint32)
+        rank = place[rows].astype(np.uint64)
+    # Sorted by group and rank; then groups by their lowest rank.
+    group = label[rows]
+    by_group = np.argsort(group.astype(np.uint64) << np.uint64(32) | rank)
+    start = np.flatnonzero(np.diff(group[by_group].astype(np.int64), prepend=-1))
+    if order is not None:
+        size = np.diff(start, append=len(rows))
+        lowest = np.repeat(rank[by_group[start]], size)
+        by_group = by_group[np.lexsort((rank[by_group], lowest))]
+        start = np.flatnonzero(np.diff(np.sort(lowest).astype(np.int64), prepend=-1))
+    lims = np.append(start, len(rows)).astype(np.int64)
+    members = rows[by_group].astype(np.int64)
+    if row_ids is None:
+        return Duplicates(label.astype(np.int64), lims, members)
+    first = row_ids.copy()
+    first[members] = np.repeat(row_ids[members[lims[:-1]]], np.diff(lims))
+    return Duplicates(first, lims, row_ids[members])
 
 
-def connected(n: int, a: Ints, b: Ints) -> Ints:
-    """The number of the connected component of each of n nodes, (n,), for edges from a to b."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(n, n))
-    return connected_components(graph, directed=False)[1].astype(np.int64)
-
-
-def grouped(label: Ints, row_ids: Ids, order: Ints) -> Duplicates:
-    """Groups of rows with equal labels; label (n,) is in the order of row_ids[order], which is ascending."""
-    by_label = np.argsort(label, kind="stable")
-    start = np.flatnonzero(np.diff(label[by_label], prepend=-1))
-    size = np.diff(start, append=len(label))
-    sorted_ids = row_ids[order]
-    first = np.empty(len(row_ids), row_ids.dtype)
-    first[order[by_label]] = np.repeat(sorted_ids[by_label[start]], size)
-    many = np.repeat(size > 1, size)
-    lims = np.concatenate([[0], np.cumsum(size[size > 1])])
-    return Duplicates(first, lims, sorted_ids[by_label[many]])
+def _distinct(ids: Ids) -> Ids:
+    """Distinct ids, ascending; without a sort if they are nearly the positions of rows."""
+    if not len(ids) or ids.dtype == object or ids.min() < 0 or ids.max() > 64 * len(ids):
+        return np.unique(ids)
+    seen = np.zeros(int(ids.max()) + 1, np.bool_)
+    seen[ids] = True
+    return np.flatnonzero(seen)

@@ -7,14 +7,15 @@ from time import perf_counter
 
 import numpy as np
 
-from manihash.codes import hamming
-from manihash.search.index import HammingIndex
+from manihash.codes import hamming, words
+from manihash.search.near_pairs import choose_scheme
 from manihash.search.vector_pairs import PairVerifier
 from manihash.types import Codes
 
 _log = logging.getLogger(__name__)
 
 _SAMPLE = 1000  # rows that are compared with all rows
+_BLOCK = 2**17  # rows that are read at once
 _FOUND = 0.99  # share of the duplicates of these rows that must be within the radius
 _FEW_PAIRS = 10  # with fewer duplicates in the sample this share is not known, and
 _FEW_CANDIDATES = 10  # the radius is the largest one with so many candidates per row
@@ -49,15 +50,15 @@ class RadiusStep:
     seconds: float
 
 
-def radius_curve(
-    codes: Codes, n_bits: int, index: HammingIndex, verifier: PairVerifier
-) -> tuple[RadiusStep, ...]:
+def radius_curve(codes: Codes, n_bits: int, verifier: PairVerifier) -> tuple[RadiusStep, ...]:
     """What each radius costs and finds, measured with some rows and all rows."""
     n = len(codes)
     some = np.sort(np.random.default_rng(0).choice(n, min(n, _SAMPLE), replace=False))
     near = np.zeros(n_bits + 1)
-    for start in range(0, len(some), 64):
-        near += np.bincount(hamming(codes[some[start : start + 64]], codes).ravel(), minlength=n_bits + 1)
+    for start in range(0, n, _BLOCK):
+        block = np.asarray(codes[start : start + _BLOCK])
+        for i in range(0, len(some), 64):
+            near += np.bincount(hamming(codes[some[i : i + 64]], block).ravel(), minlength=n_bits + 1)
     near[0] -= len(some)  # each row itself
     duplicates = np.zeros(n_bits + 1)
     for query, row in verifier.duplicates_of(some):
@@ -69,10 +70,9 @@ def radius_curve(
     per_pair = (perf_counter() - start_time) / trial.shape[1]
     candidates = np.cumsum(near) * n / len(some) / 2
     found = np.cumsum(duplicates) / duplicates.sum() if duplicates.sum() >= _FEW_PAIRS else None
-    steps = []
+    steps, sampled = [], words(codes[some])
     for radius, pairs in enumerate(candidates.tolist()):
-        plan = index.explain(radius=radius, n_queries=n)
-        search = min(estimate.total(n) for estimate in plan.estimates)
+        search = choose_scheme(sampled, n, radius).seconds
         share = float("nan") if found is None else float(found[radius])
         steps.append(RadiusStep(radius, pairs, share, search + per_pair * pairs))
         if pairs > _SCAN * n * n / 2 or share >= 1 - 1e-9:

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from manihash.checks import check_unmasked, finite_block, not_numbers, positive_number
 from manihash.types import Floats, Ids, Mask
 
 # Values of original vectors read at once.
 _VALUES = 2**21
-# Rows are kept as float32 up to this many bytes; larger ones are read when they are compared.
-_KEPT_BYTES = 2**31
 # Pairs that are compared at once.
 _PAIRS = 2**20
 # Rows from which the mean and the scale of all rows are estimated.
@@ -50,11 +49,12 @@ def threshold_of(cosine: Any, distance: Any) -> Threshold:
 class PairVerifier:
     """Compares rows of X (n, d), in memory or memory-mapped, with each other. A zero row has cosine 0.
 
-    Rows are kept in float32: of unit length for cosines, otherwise shifted to their mean and divided by a
+    Rows are kept in float32 if that needs at most ``kept_bytes``; otherwise they are read and prepared when
+    they are compared. They are of unit length for cosines, otherwise shifted to their mean and divided by a
     power of two. What the error bounds of these copies do not decide is computed in float64 from X.
     """
 
-    def __init__(self, X: Any, threshold: Threshold) -> None:
+    def __init__(self, X: Any, threshold: Threshold, kept_bytes: int) -> None:
         if X.dtype.kind not in "fiub":
             raise not_numbers(X.dtype, "the vectors to compare hold")
         self.threshold = threshold
@@ -65,7 +65,7 @@ class PairVerifier:
         self._scale = _power_of_two(largest)
         self._origin = (sample / self._scale).mean(axis=0)
         self._kept = None
-        kept = np.empty(X.shape, np.float32) if 4 * int(np.prod(X.shape)) <= _KEPT_BYTES else None
+        kept = np.empty(X.shape, np.float32) if 4 * int(np.prod(X.shape)) <= kept_bytes else None
         for rows, block in self._blocks():
             self._lengths[rows] = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
             if kept is not None:
@@ -185,6 +185,37 @@ def _power_of_two(values: Any) -> Any:
     """The power of two next to each value, by which division is exact; 1 for zero and what is not finite."""
     exponent = np.clip(np.frexp(values)[1], -1000, 1000)
     return np.where(np.isfinite(values) & (np.asarray(values) > 0), np.ldexp(1.0, exponent), 1.0)
+
+
+class RowMarks:
+    """128-bit hashes of rows of X (n, d): rows with equal bytes have equal hashes, others almost never.
+
+    Each half is Σ_j a_j x_j mod 2^64 over the 32-bit words x_j of a row, with random odd numbers a_j. Of two
+    different rows both halves are equal with a probability of at most 2^-62.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self._X = X
+        count = -(-X.dtype.itemsize * X.shape[1] // 4)
+        random = np.random.default_rng(11).integers(2**63, size=(count, 2), dtype=np.uint64)
+        self._factors = random * np.uint64(2) + np.uint64(1)
+
+    def words(self, first: int, last: int) -> NDArray[np.uint64]:
+        """The hashes of some rows: (last - first, 2)."""
+        last = min(last, len(self._X))
+        hashes = np.empty((last - first, 2), np.uint64)
+        for some in _slices(last - first, max(1, _VALUES // self._X.shape[1])):
+            rows = np.ascontiguousarray(self._X[first + some.start : first + some.stop])
+            content = rows.view(np.uint8).reshape(len(rows), -1)
+            padded = np.pad(content, ((0, 0), (0, -content.shape[1] % 4))).view(np.uint32)
+            hashes[some] = padded.astype(np.uint64) @ self._factors
+        return hashes
+
+    def sample(self) -> str:
+        """The hashes of some rows as text, which identifies the vectors of a resumed run."""
+        n = len(self._X)
+        rows = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64)).tolist()
+        return "".join(f"{int(self.words(row, row + 1)[0, 0]):x}" for row in rows) + f"{tuple(self._X.shape)}"
 
 
 def _slices(n: int, step: int) -> Iterator[slice]:

@@ -1,23 +1,22 @@
 """Verified duplicates: codes find candidate pairs, and the original vectors decide."""
 
-from collections.abc import Iterator
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import check_unmasked, positive_int
-from manihash.codes import check_codes
-from manihash.progress import advance
-from manihash.search.duplicates import Duplicates, connected, grouped
+from manihash.search.duplicates import Duplicates, checked_rows, grouped
 from manihash.search.ids import check_ids
-from manihash.search.index import HammingIndex
 from manihash.search.radius_curve import RadiusStep, chosen_radius, radius_curve
-from manihash.search.vector_pairs import PairVerifier, threshold_of
-from manihash.types import Codes, Floats, Ids, Ints
+from manihash.search.self_join import MEMORY, SelfJoin, WorkOptions, parse_memory
+from manihash.search.union_find import Nodes, UnionFind
+from manihash.search.vector_pairs import PairVerifier, RowMarks, threshold_of
+from manihash.types import Floats, Ids, Ints, Mask
 
-_PAIRS = 2**21  # candidate pairs held at once
 _MOST_PAIRS = 2**26
 
 
@@ -37,7 +36,8 @@ class VerifiedDuplicates(Duplicates):
     ids : ndarray
         Ids of the grouped rows, ascending in each group; groups are in order of their lowest id.
     pairs : ndarray of shape (p, 2)
-        Ids of all pairs that were verified, the lower id first.
+        Ids of all pairs that were verified, the lower id first. Of rows with equal vectors and codes, only
+        the first one is compared with other rows, and each of the others is paired with it.
     values : ndarray of shape (p,), float64
         Cosine or Euclidean distance of each pair.
     radius : int
@@ -79,6 +79,9 @@ def verified_duplicates(
     distance: float | None = None,
     radius: int | None = None,
     ids: ArrayLike | None = None,
+    memory: int | str = MEMORY,
+    work: str | os.PathLike[str] | None = None,
+    restart: bool = False,
 ) -> VerifiedDuplicates:
     """Find rows whose vectors are duplicates, with codes to find candidates and vectors to verify them.
 
@@ -99,6 +102,12 @@ def verified_duplicates(
         compared with all rows: the smallest radius that contains 99 % of their duplicates.
     ids : array-like of shape (n,), default=None
         Distinct integers or strings, one per row. By default the id of a row is its position.
+    memory : int or str, default=2 GiB
+        Memory for the work, in bytes or as ``"500M"`` or ``"2G"``. The result comes on top.
+    work : str or path-like, default=None
+        New or empty folder for parts on disk, as for ``dedup``: the same call resumes a killed one.
+    restart : bool, default=False
+        Discard the work of an earlier call in the folder.
 
     Returns
     -------
@@ -125,94 +134,100 @@ def verified_duplicates(
     [[3, 400]]
     """
     n_bits, threshold = positive_int(n_bits, "n_bits"), threshold_of(cosine, distance)
-    given = check_codes(codes, n_bits)
+    options = WorkOptions(parse_memory(memory), None if work is None else Path(work), restart)
+    given = checked_rows(codes, n_bits)
     check_unmasked(vectors, "the vectors to compare")
     X = vectors if hasattr(vectors, "dtype") else np.asarray(vectors)
-    if len(X.shape) != 2 or len(X) != len(given) or not len(given):
+    if len(X.shape) != 2 or len(X) != len(given):
         raise ValueError(
             f"got {len(given)} codes and vectors of shape {tuple(X.shape)}: expected one vector per code, "
             "and at least one"
         )
-    row_ids = np.arange(len(given)) if ids is None else check_ids(ids, len(given))
-    index, verifier = HammingIndex(given, n_bits), PairVerifier(X, threshold)
+    row_ids = None if ids is None else check_ids(ids, len(given))
+    verifier = PairVerifier(X, threshold, options.memory // 2)
     curve: tuple[RadiusStep, ...] = ()
     if radius is None:
-        curve = radius_curve(given, n_bits, index, verifier)
+        curve = radius_curve(given, n_bits, verifier)
         radius = chosen_radius(curve, len(given))
     radius = min(positive_int(radius, "radius", least=0), n_bits)
-    return _found(_verified_pairs(given, index, verifier, radius), row_ids, radius, curve)
+    marks = RowMarks(X)
+    about = {"vectors": marks.sample(), "threshold": str(threshold)}
+    join = SelfJoin(given, n_bits, radius, options, verify=_Limited(verifier), marks=marks.words, about=about)
+    copies, pairs, values, candidates = join.accepted()
+    return _found(verifier, (copies, pairs, values), row_ids, (radius, candidates, curve))
 
 
-def _verified_pairs(
-    codes: Codes, index: HammingIndex, verifier: PairVerifier, radius: int
-) -> tuple[NDArray[np.int64], Floats, int]:
-    """All verified pairs of positions (p, 2), their values, and the number of candidate pairs."""
-    pairs: list[NDArray[np.int64]] = []
-    values: list[Floats] = []
-    held = candidates = 0
-    for a, b in _candidate_pairs(codes, index, radius):
-        is_pair, value = verifier.verified(a, b)
-        candidates += len(a)
-        pairs.append(np.stack([a[is_pair], b[is_pair]], axis=1))
-        values.append(value[is_pair])
-        held += len(pairs[-1])
-        if held > _MOST_PAIRS:
+class _Limited:
+    """Verifies pairs until there are too many."""
+
+    def __init__(self, verifier: PairVerifier) -> None:
+        self._verifier, self._found = verifier, 0
+
+    def __call__(self, a: Ints, b: Ints) -> tuple[Mask, Floats]:
+        is_pair, values = self._verifier.verified(a, b)
+        self._found += np.count_nonzero(is_pair)
+        if self._found > _MOST_PAIRS:
             raise ValueError(
-                f"more than {_MOST_PAIRS:,} pairs of rows have {verifier.threshold}: use a stricter threshold"
+                f"more than {_MOST_PAIRS:,} pairs of rows have {self._verifier.threshold}: use a stricter "
+                "threshold"
             )
-    return np.concatenate(pairs), np.concatenate(values), candidates
-
-
-def _candidate_pairs(codes: Codes, index: HammingIndex, radius: int) -> Iterator[tuple[Ids, Ids]]:
-    """Pairs of positions a < b whose codes are at most ``radius`` bits apart, in blocks."""
-    n, start = len(codes), 0
-    step = 256
-    while start < n:
-        stop = min(start + step, n)
-        lims, _, other = index.within(codes[start:stop], radius)
-        one = np.repeat(np.arange(start, stop), np.diff(lims))
-        later = one < other
-        yield one[later], other[later]
-        step = int(np.clip(_PAIRS * (stop - start) // max(1, len(other)), 16, 16_384))
-        start = stop
-        advance("near-duplicates", stop, n)
+        return is_pair, values
 
 
 def _found(
-    verified: tuple[NDArray[np.int64], Floats, int],
-    row_ids: Ids,
-    radius: int,
-    curve: tuple[RadiusStep, ...],
+    verifier: PairVerifier,
+    verified: tuple[Nodes, NDArray[np.uint32], Floats],
+    row_ids: Ids | None,
+    about: tuple[int, int, tuple[RadiusStep, ...]],
 ) -> VerifiedDuplicates:
-    """The groups of verified pairs of positions: each row with the lowest id that is kept."""
-    pairs, values, candidates = verified
-    order = np.argsort(row_ids, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    low, high = np.sort(rank[pairs], axis=1).T  # ranks of ids
-    sorted_pairs = np.lexsort((low, high))
-    keeper = _keepers(low[sorted_pairs], high[sorted_pairs], len(row_ids))
-    groups = grouped(keeper, row_ids, order)
-    chain = connected(len(row_ids), low, high)
+    """The groups of verified pairs of rows, where ``copies`` (n,) has the first of rows that are equal."""
+    copies, pairs, values = verified
+    n = len(copies)
+    row_of = np.arange(n) if row_ids is None else np.argsort(row_ids, kind="stable")  # by rank
+    rank = np.empty(n, np.int64)
+    rank[row_of] = np.arange(n)
+    rest = np.flatnonzero(copies != np.arange(n, dtype=np.uint32))
+    lowest = rank.copy()  # of the copies of a row
+    np.minimum.at(lowest, copies[rest], rank[rest])
+    low, high = np.sort(lowest[pairs], axis=1).T
+    members = np.unique(np.concatenate([copies[rest], rest]).astype(np.int64))
+    first = row_of[lowest[copies[members]]]
+    first, others = first[first != members], members[first != members]
+    is_copy, same = verifier.verified(first, others)  # a row of zeros has no copy
+    first, others = rank[first[is_copy]], rank[others[is_copy]]
+    keeper = _keepers(low, high, n)
+    keeper[others] = keeper[first]
+    label = np.empty(n, np.uint32)
+    label[row_of] = row_of[keeper]
+    groups = grouped(label, row_ids)
+    low, high = np.concatenate([low, first]), np.concatenate([high, others])
+    chain = UnionFind(n)
+    chain.join(low, high)
     by_id = np.lexsort((high, low))
-    in_order = row_ids[order]
+    in_order = row_of if row_ids is None else row_ids[row_of]
+    radius, candidates, curve = about
     return VerifiedDuplicates(
         groups.first,
         groups.lims,
         groups.ids,
         np.stack([in_order[low[by_id]], in_order[high[by_id]]], axis=1),
-        values[by_id],
+        np.concatenate([values, same[is_copy]])[by_id],
         radius,
-        candidates,
-        int(np.bincount(chain).max()) if len(pairs) else 1,
+        candidates + len(is_copy),
+        int(np.bincount(chain.labels()).max()),
         curve,
     )
 
 
 def _keepers(low: Ints, high: Ints, n: int) -> Ints:
-    """For each of n rows the first kept row that it duplicates, or itself; pairs are sorted by high."""
-    keeper = list(range(n))
-    for a, b in zip(low.tolist(), high.tolist(), strict=True):
-        if keeper[b] == b and keeper[a] == a:
-            keeper[b] = a
-    return np.array(keeper)
+    """For each of n rows the first kept row that it duplicates, or itself."""
+    keeper = np.arange(n)
+    nodes = np.unique(np.concatenate([low, high]))
+    order = np.lexsort((low, high))
+    of = list(range(len(nodes)))
+    a, b = (np.searchsorted(nodes, ends[order]).tolist() for ends in (low, high))
+    for first, second in zip(a, b, strict=True):
+        if of[second] == second and of[first] == first:
+            of[second] = first
+    keeper[nodes] = nodes[of]
+    return keeper

@@ -1,0 +1,162 @@
+"""Arrays by name that the tasks of a join write and read: in memory, or in a folder that survives a crash."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manihash.files.atomic import atomic_write
+from manihash.files.locks import lock_at_once
+from manihash.files.npy import write_npy
+from manihash.files.resumable import ResumeError
+
+_STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class MemoryStore:
+    """Arrays in memory: nothing is left if the process ends."""
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Whether an array is complete."""
+        return name in self.arrays
+
+    def write(self, name: str, array: NDArray[Any]) -> None:
+        """Store an array."""
+        self.arrays[name] = array
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Rows start to stop of an array."""
+        return self.arrays[name][start:stop]
+
+    def remove(self, prefix: str) -> None:
+        """Remove all arrays whose names start with a prefix."""
+        for name in [name for name in self.arrays if name.startswith(prefix)]:
+            del self.arrays[name]
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """Nothing: there is no later process."""
+
+    def scratch(self, n: int) -> NDArray[np.uint32]:
+        """The numbers 0 … n - 1, which may be changed in place."""
+        return np.arange(n, dtype=np.uint32)
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    """Arrays as npy files in a folder, which the workers of a cluster share. Each is complete or missing."""
+
+    path: Path
+    on_disk: bool = False  # keep also the union-find in a file
+
+    def has(self, name: str) -> bool:
+        """Whether an array is complete."""
+        return self._file(name).exists()
+
+    def write(self, name: str, array: NDArray[Any]) -> None:
+        """Write an array, atomically."""
+        with atomic_write(self._file(name)) as part:
+            write_npy(part, array)
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Rows start to stop of an array, in memory."""
+        return np.array(np.load(self._file(name), mmap_mode="r")[start:stop])
+
+    def remove(self, prefix: str) -> None:
+        """Remove all arrays whose names start with a prefix."""
+        for file in self.path.iterdir():
+            if file.name.startswith((prefix, f".{prefix}")):
+                file.unlink(missing_ok=True)
+
+    def save_state(self, state: dict[str, Any]) -> None:
+        """Write what a later process needs to know to resume."""
+        with atomic_write(self.path / _STATE) as part:
+            part.write_text(json.dumps(state), "utf-8")
+
+    def state(self) -> dict[str, Any]:
+        """What an earlier process has left; empty if there was none."""
+        file = self.path / _STATE
+        if not file.exists():
+            return {}
+        try:
+            return dict(json.loads(file.read_text("utf-8")))
+        except ValueError as error:
+            raise ResumeError(
+                f"{file} is damaged ({error}): discard the folder with restart=True, or choose another one"
+            ) from error
+
+    def scratch(self, n: int) -> NDArray[np.uint32]:
+        """The numbers 0 … n - 1, which may be changed in place; in a file if memory is short."""
+        if not self.on_disk:
+            return np.arange(n, dtype=np.uint32)
+        numbers = np.lib.format.open_memmap(self._file("union"), "w+", np.uint32, (n,))
+        for start in range(0, n, 2**22):
+            numbers[start : start + 2**22] = np.arange(start, min(n, start + 2**22))
+        return numbers
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.npy"
+
+
+Store = MemoryStore | FolderStore
+
+
+@contextmanager
+def opened_folder(
+    path: Path, made_from: dict[str, Any], *, restart: bool, on_disk: bool
+) -> Iterator[FolderStore]:
+    """The store of a folder that this process alone uses; the folder is removed when the block succeeds.
+
+    Raise if it holds the work on something else, unless ``restart`` discards that.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    with _alone(path):
+        store = FolderStore(path, on_disk)
+        _check_folder(store, made_from, restart=restart)
+        yield store
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Lock a folder for this process, or raise if another one has locked it."""
+    if not find_spec("fcntl"):
+        yield
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        if not lock_at_once(handle):
+            raise ValueError(f"{path} is used by another process: wait for it, or choose another folder")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _check_folder(store: FolderStore, made_from: dict[str, Any], *, restart: bool) -> None:
+    """Raise if a folder holds other files or other work; write what the work is made from."""
+    others = [file.name for file in store.path.iterdir() if not file.name.startswith(".")]
+    if others and _STATE not in others:
+        raise ResumeError(
+            f"{store.path} holds other files, such as {others[0]}: give a new or empty folder for the work"
+        )
+    state = {} if restart else store.state()
+    for name, value in made_from.items():
+        if state and state["made_from"].get(name) != value:
+            raise ResumeError(
+                f"{store.path} holds work on another {name}: give the same one, discard the work with "
+                "restart=True, or choose another folder"
+            )
+    if not state:
+        for file in store.path.iterdir():
+            file.unlink()
+        store.save_state({"made_from": made_from, "stage": 0})
