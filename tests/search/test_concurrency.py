@@ -11,7 +11,7 @@ import pytest
 
 from manihash.codes import pack
 from manihash.search import HammingIndex, row_set
-from manihash.search.multi_index import MultiIndex, _Table
+from manihash.search.multi_index import MultiIndex, BucketTable
 
 N_BITS = 24
 ROWS, GROUP = 400, 15
@@ -162,7 +162,7 @@ def test_a_forked_child_can_query_and_change_the_index_while_a_lock_is_held():
 
 def test_the_size_of_tables_is_known_while_another_thread_adds_some():
     tables = MultiIndex(codes_of(0, 4))
-    table = _Table(np.zeros(3, np.uint32), np.zeros(4, np.uint32))
+    table = BucketTable(np.zeros(3, np.uint32), np.zeros(4, np.uint32))
     size = table.offsets.nbytes + table.order.nbytes
 
     def add(tables):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from brute_force_groups import brute_force_groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,21 +10,6 @@ from manihash.codes import hamming, pack
 from manihash.search import dedup
 
 RNG = np.random.default_rng(0)
-
-
-def brute_force_groups(codes, radius, ids):
-    near = hamming(codes, codes) <= radius
-    left, groups = set(range(len(codes))), []
-    while left:
-        group, waiting = set(), [left.pop()]
-        while waiting:
-            i = waiting.pop()
-            group.add(i)
-            found = {j for j in np.flatnonzero(near[i]).tolist() if j in left}
-            left -= found
-            waiting += found
-        groups.append(sorted(ids[i] for i in group))
-    return sorted(groups)
 
 
 @settings(deadline=None)
@@ -62,3 +48,43 @@ def test_a_long_chain_is_one_group(memory):
 def test_invalid_arguments_of_dedup_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         dedup(**{"codes": np.full((2, 1), 255, np.uint8), "n_bits": 8} | arguments)
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_the_most_central_row_has_the_smallest_sum_of_distances(monkeypatch, with_ids):
+    monkeypatch.setattr("manihash.search.central._VALUES", 2000)  # less than the largest group
+    bits = (RNG.random((30, 40)) < 0.5)[RNG.integers(0, 30, 900)] ^ (RNG.random((900, 40)) < 0.01)
+    codes, ids = pack(bits), RNG.permutation(5000)[:900] if with_ids else None
+    found = dedup(codes, 40, 2, ids)
+    row_of = np.arange(900) if ids is None else {i: row for row, i in enumerate(ids.tolist())}
+    central = set()
+    for group in found:
+        rows = [row_of[i] for i in group.tolist()]
+        central.add(group[hamming(codes[rows], codes[rows]).sum(axis=1).argmin()])
+    alone = set((np.arange(900) if ids is None else ids).tolist()) - set(found.ids.tolist())
+    assert found.keep("central", codes=codes, ids=ids).tolist() == sorted(alone | central)
+    assert found.keep().tolist() == sorted(alone | {group[0] for group in found})
+    assert len(found.keep()) == 900 - len(found.extra)
+
+
+def test_the_most_central_vector_has_the_largest_sum_of_cosines():
+    X = RNG.normal(size=(5, 8))[RNG.integers(0, 5, 200)] + 0.1 * RNG.normal(size=(200, 8))
+    found = dedup(pack(X > 0), 8, 1)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    central = {group[(unit[group] @ unit[group].T).sum(axis=1).argmax()] for group in found}
+    kept = found.keep("central", vectors=X)
+    assert central <= set(kept.tolist())
+    assert len(kept) == len(found.keep())
+
+
+@pytest.mark.parametrize(
+    ("by", "options", "message"),
+    [
+        ("last", {}, "by must be"),
+        ("central", {}, "needs codes or vectors"),
+        ("central", {"codes": np.zeros((3, 1), np.uint8)}, "got 3 rows, expected the 2 rows"),
+    ],
+)
+def test_invalid_arguments_of_keep_are_refused(by, options, message):
+    with pytest.raises(ValueError, match=message):
+        dedup(np.zeros((2, 1), np.uint8), 8).keep(by, **options)

@@ -14,18 +14,12 @@ _MOST_STEPS = 12
 
 
 def find(
-    codes: "NDArray[Any]",
-    n_bits: int,
-    X: Any,
-    cosine: float | None,
-    distance: float | None,
-    radius: int | None,
-    ids: "NDArray[Any] | None",
+    codes: "NDArray[Any]", n_bits: int, X: Any, options: dict[str, Any], ids: "NDArray[Any] | None"
 ) -> "Duplicates":
     """Return the verified duplicates."""
     from manihash import verified_duplicates
 
-    return verified_duplicates(codes, n_bits, X, cosine=cosine, distance=distance, radius=radius, ids=ids)
+    return verified_duplicates(codes, n_bits, X, ids=ids, **options)
 
 
 def facts(found: "Duplicates") -> dict[str, Any]:

@@ -116,7 +116,9 @@ def read_codes(path: str) -> "NDArray[Any]":
         raise ValueError(
             f"{path}: expected 2-D codes, one row of bytes each, got {codes.ndim}-D {codes.shape}"
         )
-    as_bytes = np.clip(codes, 0, 255).astype(np.uint8) if codes.dtype == np.float64 else codes
+    if codes.dtype != np.float64:  # a memory map, which may be large, is not read here
+        return codes
+    as_bytes = np.clip(codes, 0, 255).astype(np.uint8)
     return as_bytes if np.array_equal(as_bytes, codes) else codes
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from manihash.cli import _dedup_verified, _inputs, _options, _tables
+from manihash.cli import _dedup_known, _dedup_verified, _inputs, _options, _tables
 from manihash.cli._indexes import code_bits, is_index, open_index
 from manihash.cli._output import key_values, print_json, print_message, print_result
 from manihash.cli._progress import progress_shown
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _GROUPS_SHOWN = 10
 _VERIFIED = "Verified duplicates"
+_SCALE = "Many rows"
+_RESULT = "Which rows to keep, and a report"
 _TOO_MANY = (
     "{part:.0%} of the rows have similar codes. Manifold codes (imh-…, agh) are equal for all similar "
     "vectors, not only for duplicates: verify the pairs with --vectors and --cosine, or use codes that "
@@ -75,6 +77,75 @@ def dedup(
             rich_help_panel=_VERIFIED,
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="INDEX",
+            help="Compare new codes with the rows of an index file instead of with each other. For a large "
+            "index, tables are written beside it at first: later calls take milliseconds.",
+            show_default=False,
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="first|central",
+            help="Add the ids to keep to the file of -o, as keep: one row of each group, the first or the "
+            "most central one, and all rows without a duplicate.",
+            show_default=False,
+            rich_help_panel=_RESULT,
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE.html",
+            help="Write a page with the sizes of the groups and examples: the largest and some random ones.",
+            show_default=False,
+            rich_help_panel=_RESULT,
+        ),
+    ] = None,
+    memory: Annotated[
+        str,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Memory for the work, such as 500M or 8G. Codes that need more are divided into parts on "
+            "disk; the groups are the same.",
+            rich_help_panel=_SCALE,
+        ),
+    ] = "2G",
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            "--work",
+            metavar="FOLDER",
+            help="Folder for parts on disk, which is removed at the end. After an interruption run the same "
+            "command again: it resumes.",
+            show_default="the file of -o with .work, if parts are needed",
+            rich_help_panel=_SCALE,
+        ),
+    ] = None,
+    restart: Annotated[
+        bool,
+        typer.Option(
+            "--restart", help="Delete the work of an interrupted run and start over.", rich_help_panel=_SCALE
+        ),
+    ] = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            "--dask",
+            metavar="ADDRESS|N",
+            help="Compute on a Dask cluster: its address, such as tcp://host:8786, or N to start N workers on "
+            "this machine. All workers must be able to read the codes and to write to the folder of --work.",
+            show_default=False,
+            rich_help_panel=_SCALE,
+        ),
+    ] = None,
     bits: _options.CodeBits = None,
     ids: _options.Ids = None,
     out: _options.NpzOut = None,
@@ -94,39 +165,55 @@ def dedup(
     before you delete any. The codes may come from any source, such as perceptual
     hashes of images.
 
+    Codes are memory-mapped and compared in parts that fit into --memory, so the
+    file may be larger than the memory: 100 million codes of 64 bits need 2 GB of
+    memory and 4 GB of disk. Before long work the command prints an estimate of
+    its time and disk.
+
     The table shows the first groups; --json and -o give all of them. The .npz
     file contains: ids and lims (the ids of group i are entries lims(i) to
     lims(i + 1) of ids), extra (all ids of the groups except the first of each),
-    first (for each row, the first id of its group) and, with --vectors, pairs
-    and values (ids of all verified pairs, and their cosine or distance).
+    first (for each row, the first id of its group), with --keep the ids to keep
+    and, with --vectors, pairs and values (ids of verified pairs, and their cosine
+    or distance). With --against it contains, for each new row: ids (the nearest
+    row of the index, -1 if none), distances, counts and known (true for
+    duplicates).
 
     Examples:
 
       manihash dedup codes.npy --vectors X.npy --cosine 0.98 -o duplicates.npz
       manihash dedup codes.npy --bits 48 --radius 2
-      manihash dedup phash.npy --radius 4 -o duplicates.npz
-      manihash dedup codes.mhx --radius 2
+      manihash dedup phash.npy --radius 4 -o duplicates.npz --keep central
+      manihash dedup codes.npy --radius 2 --memory 8G -o duplicates.npz
+      manihash dedup new.npy --against items.mhx --radius 2
     """
-    _inputs.check_inputs(codes, ids, vectors)
+    _inputs.check_inputs(codes, ids, vectors, against)
     from manihash.checks import positive_int
 
     if radius is not None:
         positive_int(radius, "--radius", least=0)
     _check_thresholds(vectors, cosine, distance)
-    _inputs.check_npz_output(out, codes, ids, vectors)
+    _check_outputs(out, keep, report, codes, ids, vectors, against)
+    if against is not None:
+        _check_against(vectors, keep, report, dask, work)
+        _dedup_known.run(codes, against, radius or 0, bits, ids, out, as_json=as_json, quiet=quiet)
+        return
     start = perf_counter()
+    options: dict[str, Any] = {"memory": memory, "restart": restart}
     with progress_shown(quiet) as bar:
         bar.start("finding duplicates")
         rows, n_bits, row_ids = _read(codes, bits, None if vectors is not None and is_index(codes) else ids)
-        if vectors is None:
-            from manihash import search
-
-            found = search.dedup(rows, n_bits, radius or 0, row_ids)
+        options["work"] = _work_folder(work, out, len(rows), n_bits, memory, dask)
+        X = None if vectors is None else _vectors(vectors, codes, row_ids, ids)
+        if vectors is not None:
+            _refuse_dask(dask, "--vectors")
+            thresholds = {"cosine": cosine, "distance": distance}
+            found = _dedup_verified.find(rows, n_bits, X, {**thresholds, **options, "radius": radius}, row_ids)
         else:
-            X = _vectors(vectors, codes, row_ids, ids)
-            found = _dedup_verified.find(rows, n_bits, X, cosine, distance, radius, row_ids)
+            found = _groups(codes, rows, n_bits, radius or 0, row_ids, options, dask)
+        kept = None if keep is None else _kept(found, keep, rows, X, row_ids)
         if out is not None:
-            _write(out, found)
+            _write(out, found, kept)
     result: dict[str, Any] = {
         "codes": codes,
         "rows": len(rows),
@@ -135,12 +222,100 @@ def dedup(
         "in_groups": len(found.ids),
         "extra": len(found.ids) - len(found),
         "seconds": round(perf_counter() - start, 3),
+        **({} if kept is None else {"keep": len(kept)}),
         **_dedup_verified.facts(found),
     }
+    if report is not None:
+        _report(report, found, rows, row_ids, result)
     if as_json:
         print_json({**result, "groups": [group.tolist() for group in found]})
     else:
         _show(result, found)
+
+
+def _groups(
+    codes: str,
+    rows: "NDArray[Any]",
+    n_bits: int,
+    radius: int,
+    ids: "NDArray[Any] | None",
+    options: dict[str, Any],
+    dask: str | None,
+) -> "Duplicates":
+    """Return the groups by codes, which this machine or a cluster computes."""
+    from manihash import search
+
+    if dask is None:
+        return search.dedup(rows, n_bits, radius, ids, **options)
+    if is_index(codes):
+        _refuse_dask(dask, "an index file")
+    from manihash.rows import dask as dask_rows
+
+    with _inputs.opened(codes, dask) as X:
+        dask_rows.check_chunks(X)
+        return search.dedup(X, n_bits, radius, ids, **options)
+
+
+def _refuse_dask(dask: str | None, what: str) -> None:
+    """Raise if a cluster is given for work that one machine does."""
+    if dask is not None:
+        raise typer.BadParameter(f"got --dask and {what}: a cluster compares the codes of a file alone")
+
+
+def _work_folder(
+    work: Path | None, out: Path | None, n: int, n_bits: int, memory: str, dask: str | None
+) -> Path | None:
+    """Return the folder of the work, absolute for the workers of a cluster; None if none is needed."""
+    from manihash.search.self_join import fits_into_memory, parse_memory
+
+    if work is None and out is not None and (dask or not fits_into_memory(n, n_bits, parse_memory(memory))):
+        work = out.with_name(f"{out.name}.work")
+    if work is None and dask is not None and not dask.isdecimal():
+        raise typer.BadParameter("--dask with an address needs --work FOLDER, which all workers can write to")
+    return None if work is None else work.absolute()
+
+
+def _check_outputs(out: Path | None, keep: str | None, report: Path | None, *inputs: str | None) -> None:
+    """Raise if an output file cannot be written, or --keep has no file to be written to."""
+    _inputs.check_npz_output(out, *inputs)
+    if keep is not None and keep not in ("first", "central"):
+        raise typer.BadParameter(f"got --keep {keep}: expected first or central")
+    if keep is not None and out is None:
+        raise typer.BadParameter("--keep adds the ids to keep to a file: give the file with -o")
+    if report is not None:
+        if report.suffix.lower() not in (".html", ".htm"):
+            raise typer.BadParameter(f"got --report {report}: expected a name that ends in .html")
+        _inputs.check_output(report, out, *inputs)
+
+
+def _check_against(*others: Any) -> None:
+    """Raise if --against is given with an option that has no meaning then."""
+    names = ("--vectors", "--keep", "--report", "--dask", "--work")
+    given = [name for name, value in zip(names, others, strict=True) if value is not None]
+    if given:
+        raise typer.BadParameter(f"--against compares new codes with an index: omit {' and '.join(given)}")
+
+
+def _kept(
+    found: "Duplicates", keep: str, rows: "NDArray[Any]", X: Any, ids: "NDArray[Any] | None"
+) -> "NDArray[Any]":
+    """Return the ids to keep."""
+    if keep == "first":
+        return found.keep()
+    return found.keep("central", ids=ids, **({"codes": rows} if X is None else {"vectors": X}))
+
+
+def _report(
+    path: Path, found: "Duplicates", rows: "NDArray[Any]", ids: "NDArray[Any] | None", result: dict[str, Any]
+) -> None:
+    """Write the page with examples of groups."""
+    from datetime import date
+
+    from manihash.report import page
+    from manihash.report.duplicates import duplicates_page
+
+    page.write(path, duplicates_page(found, rows, ids, result, date.today()))
+    print_message("written", f"report to {path}", "green")
 
 
 def _check_thresholds(vectors: str | None, cosine: float | None, distance: float | None) -> None:
@@ -198,10 +373,11 @@ def _read(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]"
     return rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids)
 
 
-def _write(out: Path, found: "Duplicates") -> None:
+def _write(out: Path, found: "Duplicates", kept: "NDArray[Any] | None") -> None:
     from manihash import datasets
 
     arrays = {"first": found.first, "lims": found.lims, "ids": found.ids, "extra": found.extra}
+    arrays |= {} if kept is None else {"keep": kept}
     datasets.write(out, arrays | _dedup_verified.arrays(found))
     print_message("written", f"{len(found):,} groups to {out}", "green")
 
@@ -212,6 +388,7 @@ def _as_text(result: dict[str, Any], groups: int) -> dict[str, str]:
         "rows": f"{result['rows']:,} codes of {result['bits']} bits",
         "groups": f"{groups:,} within radius {result['radius']}, found in {result['seconds']:.2f} s",
         kind: f"{result['extra']:,}, not counting the first row of each group",
+        **({"keep": f"{result['keep']:,} rows"} if "keep" in result else {}),
         **_dedup_verified.as_text(result),
     }
 

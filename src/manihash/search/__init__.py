@@ -4,6 +4,7 @@ from manihash.search.duplicates import Duplicates, dedup
 from manihash.search.errors import DamagedIndexError
 from manihash.search.faiss_peers import FaissIndex, FaissQuantizer
 from manihash.search.index import HammingIndex
+from manihash.search.known import KnownRows, known_rows, prepare_tables
 from manihash.search.radius_curve import RadiusStep
 from manihash.search.rescore import Rescore
 from manihash.search.routes import QueryPlan
@@ -18,11 +19,14 @@ __all__ = [
     "FaissQuantizer",
     "HammingIndex",
     "IndexStats",
+    "KnownRows",
     "QueryPlan",
     "RadiusStep",
     "Rescore",
     "VerifiedDuplicates",
     "asymmetric_distances",
     "dedup",
+    "known_rows",
+    "prepare_tables",
     "verified_duplicates",
 ]

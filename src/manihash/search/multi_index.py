@@ -40,7 +40,7 @@ class TableLayout:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class BucketTable:
     """The positions of the codes whose substring is v are order[offsets[v]:offsets[v + 1]]."""
 
     offsets: NDArray[np.uint32]  # (2^bits + 1,)
@@ -53,13 +53,25 @@ class MultiIndex:
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
         self._lock = ForkSafeLock()
-        self._tables: dict[tuple[int, int], _Table] = {}  # by first bit and number of bits
+        self._tables: dict[tuple[int, int], BucketTable] = {}  # by first bit and number of bits
 
     @property
     def nbytes(self) -> int:
         """Bytes of the tables built so far."""
         tables = list(self._tables.values())  # a copy, because another thread may add a table
         return sum(table.offsets.nbytes + table.order.nbytes for table in tables)
+
+    def use(self, table: tuple[int, int], built: "BucketTable") -> None:
+        """Use a table, known by its first bit and number of bits, that was built before."""
+        with self._lock:
+            self._tables.setdefault(table, built)
+
+    def build(self, layout: TableLayout) -> dict[tuple[int, int], "BucketTable"]:
+        """Build the missing tables of a layout now, and return them."""
+        built = set(self._tables)
+        self._build(layout)
+        every = {(start, layout.bits): self._tables[start, layout.bits] for start in layout.starts}
+        return {table: found for table, found in every.items() if table not in built}
 
     def missing(self, layout: TableLayout) -> int:
         """Number of tables of a layout that are not built yet."""
@@ -86,7 +98,7 @@ class MultiIndex:
         lims = np.searchsorted(query[order], np.arange(len(queries) + 1))
         return lims, distance[order].astype(np.int64), position[order].astype(np.int64)
 
-    def _build(self, layout: TableLayout) -> list[_Table]:
+    def _build(self, layout: TableLayout) -> list[BucketTable]:
         """The tables of a layout; builds the missing ones."""
         with self._lock:
             for start in layout.starts:
@@ -110,7 +122,7 @@ def substring(codes: Codes, start: int, bits: int) -> Ints:
     return value
 
 
-def _table(codes: Codes, start: int, bits: int) -> _Table:
+def _table(codes: Codes, start: int, bits: int) -> BucketTable:
     """The table of codes (u, b) by one substring."""
     value = substring(codes, start, bits)
     offsets = np.zeros(2**bits + 1, np.uint32)
@@ -118,10 +130,10 @@ def _table(codes: Codes, start: int, bits: int) -> _Table:
     value <<= 32
     value |= np.arange(len(codes))
     value.sort()
-    return _Table(offsets, value.astype(np.uint32))
+    return BucketTable(offsets, value.astype(np.uint32))
 
 
-def _candidates(table: _Table, probes: Ints) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
+def _candidates(table: BucketTable, probes: Ints) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
     """Codes in the probed buckets, in blocks of bounded size: index of the probe, position of the code."""
     first = table.offsets.take(probes)
     count = table.offsets.take(probes + 1) - first

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +24,16 @@ Words = NDArray[np.uint64]  # codes (m, w) or bits that are chosen (w,)
 Pairs = Iterator[tuple[Ints, Ints]]
 
 _SORT = 6e-8  # seconds to put one code into one table and to sort it there
-_COMPARE = 1.2e-8  # to compare two codes of one key
+_COMPARE = 1.8e-8  # to compare two codes of one key
 _SCAN = 1.5e-9  # to compare two codes of a block, per word
 _LOOK_UP = 1e-8  # to look up one code in a table of all values
 _MOST_TABLES = 1500
 _MORE_CHUNKS = 7  # at most radius + 7 chunks
 _VALUES_BITS = 20  # of codes that are looked up in a table of all values
-_SHORT = 32  # runs of so many codes are compared together
+_SHORT = 256  # runs of so many codes are compared together
 _LONG = 4096  # runs of more codes are divided again
-_BLOCK = 2**20  # pairs compared at once
+_BLOCK = 2**20  # codes of short runs, each of which is compared with one other at once
+_SQUARE = 2**17  # pairs of a long run that are compared at once, in the cache
 _SAMPLE = 2048  # codes that represent all
 _SAMPLE_TABLES = 6
 _FACTORS = np.random.default_rng(7).integers(2**63, size=1024, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -179,11 +181,12 @@ def _block_pairs(words: Words, radius: int) -> Pairs:
     columns = np.ascontiguousarray(words.T)
     first = 0
     while first < len(words):
-        stop = min(len(words), first + max(1, _BLOCK // (len(words) - first)))
-        distance = np.zeros((stop - first, len(words) - first), np.uint16)
-        for column in columns:
-            distance += np.bitwise_count(column[first:stop, None] ^ column[first:])
-        a, b = np.nonzero(distance <= radius)
+        wide = len(words) - first
+        stop = min(len(words), first + max(1, _SQUARE // wide))
+        distance: NDArray[Any] = np.bitwise_count(columns[0, first:stop, None] ^ columns[0, first:])
+        for column in columns[1:]:
+            distance = distance + np.bitwise_count(column[first:stop, None] ^ column[first:]).astype(np.uint16)
+        a, b = np.divmod(np.flatnonzero(distance <= radius), wide)
         later = a < b
         yield a[later] + first, b[later] + first
         first = stop

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.search.multi_index import MultiIndex, TableLayout, ones, substring
+from manihash.search.multi_index import BucketTable, MultiIndex, TableLayout, ones, substring
 from manihash.search.scanners import Matches, Scanner
 from manihash.types import Codes
 
@@ -129,6 +129,29 @@ class CodeFinder:
             why = f"{tables} of {layout.bits} bits, {layout.flips} flipped"
             estimates.append(RouteEstimate(route, seconds, prepare, why))
         return QueryPlan(f"within {radius}", self._n_queries + n_queries, tuple(estimates))
+
+    def tables_for(self, radius: int) -> list[tuple[int, int]]:
+        """First bit and number of bits of each table of the fastest layout for a radius; none if a scan is."""
+        layout = self._fastest(radius)
+        return [] if layout is None else [(start, layout.bits) for start in layout.starts]
+
+    def use(self, table: tuple[int, int], built: BucketTable) -> None:
+        """Use a table that was built before."""
+        self._multi_index.use(table, built)
+        self._routes.clear()
+
+    def build(self, radius: int) -> dict[tuple[int, int], BucketTable]:
+        """Build the missing tables of the fastest layout for a radius, and return them."""
+        layout = self._fastest(radius)
+        built = {} if layout is None else self._multi_index.build(layout)
+        self._routes.clear()
+        return built
+
+    def _fastest(self, radius: int) -> TableLayout | None:
+        """The layout with the fastest queries once its tables are built; None if a scan is faster."""
+        scan, *others = self.plan(radius, 1).estimates
+        fastest = min(others, key=lambda estimate: estimate.query, default=scan)
+        return self._choice(radius).layouts[fastest.route][0] if fastest.query < scan.query else None
 
     def within(self, queries: Codes, radius: int, route: str | None = None) -> Matches:
         """All codes within the radius of queries (q, b), in any order, by the cheapest or a given route."""

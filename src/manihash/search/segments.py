@@ -168,6 +168,10 @@ class Segment:
         rows = np.concatenate([[0], np.cumsum(self.buckets.counts(position))])
         return np.diff(rows[lims])
 
+    def codes_within(self, queries: Codes, radius: int) -> Matches:
+        """Distinct codes within the radius of queries (q, b), in any order for one query."""
+        return self._codes_within(0, queries, radius, None)
+
     def _codes_within(
         self, start: int, queries: Codes, radius: int, look_up: FirstPartLookUp | None
     ) -> Matches:

@@ -25,7 +25,7 @@ from manihash.progress import advance, note
 from manihash.search.buckets import MAX_ROWS
 from manihash.search.near_pairs import Scheme, Table, Words, choose_scheme, hashed, runs, table_pairs
 from manihash.search.union_find import Nodes, UnionFind
-from manihash.search.work_store import MemoryStore, Store, opened_folder
+from manihash.search.work_store import FolderStore, MemoryStore, Store, opened_folder
 from manihash.types import Codes, Floats, Ints, Mask
 
 MEMORY = 2**31
@@ -73,28 +73,28 @@ class Job:
 
 def task_of_equal_split(job: Job, i: int, codes: Codes) -> int:
     """Merge the equal codes of block i and sort the others by their parts; return the number of rows."""
-    if not job.store.has(f"s0-pairs-b{i}"):
+    if not job.store.has(f"stage0-pairs-b{i}"):
         records = words(check_codes(codes, job.n_bits))
         first = i * job.block
         if job.marks is not None:
             records = np.concatenate([records, job.marks(first, first + len(codes))], axis=1)
         rows = np.arange(first, first + len(codes), dtype=np.uint32)
         records, rows, pairs = _merged(records, rows)
-        _write_split(job, f"s0-{i}", records, rows, hashed(records, _all_bits(records)))
-        job.store.write(f"s0-pairs-b{i}", pairs)
+        _write_split(job, f"stage0-{i}", records, rows, hashed(records, _all_bits(records)))
+        job.store.write(f"stage0-pairs-b{i}", pairs)
     return len(codes)
 
 
 def task_of_equal_join(job: Job, part: int) -> int:
     """Merge the equal codes of one part of all blocks."""
-    if not job.store.has(f"s0-pairs-{part}"):
-        records, rows = _read_part(job, "s0", part)
+    if not job.store.has(f"stage0-pairs-{part}"):
+        records, rows = _read_part(job, "stage0", part)
         count, pairs = len(rows), np.empty((0, 2), np.uint32)
         if job.n_blocks > 1:
             records, rows, pairs = _merged(records, rows)
         job.store.write(f"distinct-{part}-words", np.ascontiguousarray(records[:, : job.width]))
         job.store.write(f"distinct-{part}-rows", rows)
-        job.store.write(f"s0-pairs-{part}", pairs)
+        job.store.write(f"stage0-pairs-{part}", pairs)
         return count
     return len(job.store.read(f"distinct-{part}-rows"))
 
@@ -102,25 +102,25 @@ def task_of_equal_join(job: Job, part: int) -> int:
 def task_of_split(job: Job, stage: int, part: int) -> int:
     """Sort the distinct codes of one part by their parts in the table of a stage."""
     records, rows = (job.store.read(f"distinct-{part}-{name}") for name in ("words", "rows"))
-    if not job.store.has(f"s{stage}-{part}-starts"):
-        _write_split(job, f"s{stage}-{part}", records, rows, hashed(records, job.tables[stage - 1].key))
+    if not job.store.has(f"stage{stage}-{part}-starts"):
+        _write_split(job, f"stage{stage}-{part}", records, rows, hashed(records, job.tables[stage - 1].key))
     return len(rows)
 
 
 def task_of_join(job: Job, stage: int, part: int) -> int:
     """Find the near pairs of one part of a table; groups are stored as pairs with their lowest row."""
     if job.n_parts > 1:
-        records, rows = _read_part(job, f"s{stage}", part)
+        records, rows = _read_part(job, f"stage{stage}", part)
     else:
         records, rows = (job.store.read(f"distinct-{part}-{name}") for name in ("words", "rows"))
-    if job.store.has(f"s{stage}-pairs-{part}"):
+    if job.store.has(f"stage{stage}-pairs-{part}"):
         return len(rows)
     found = table_pairs(records, job.tables[stage - 1], job.radius)
     if job.verify is not None:
         pairs, values, candidates = _verified(found, rows, job.verify)
         job.store.write(f"values-{stage}-{part}", values)
         job.store.write(f"accepted-{stage}-{part}", pairs)
-        job.store.write(f"s{stage}-pairs-{part}", np.array([[candidates, 0]]))
+        job.store.write(f"stage{stage}-pairs-{part}", np.array([[candidates, 0]]))
         return len(rows)
     groups, held, size = UnionFind(len(rows)), [], 0
     for a, b in found:
@@ -132,7 +132,7 @@ def task_of_join(job: Job, stage: int, part: int) -> int:
     if held:
         groups.join(*(np.concatenate(column) for column in zip(*held, strict=True)))
     rest, first = groups.stars()
-    job.store.write(f"s{stage}-pairs-{part}", np.stack([rows[first], rows[rest]], axis=1))
+    job.store.write(f"stage{stage}-pairs-{part}", np.stack([rows[first], rows[rest]], axis=1))
     return len(rows)
 
 
@@ -183,7 +183,7 @@ def _write_split(job: Job, name: str, records: Words, rows: Nodes, hashes: Words
 
 def _read_part(job: Job, stage: str, part: int) -> tuple[Words, Nodes]:
     """The records of one part of all blocks, in their order."""
-    blocks = job.n_blocks if stage == "s0" else job.n_parts
+    blocks = job.n_blocks if stage == "stage0" else job.n_parts
     records, rows = [], []
     for i in range(blocks):
         start, stop = job.store.read(f"{stage}-{i}-starts", part, part + 2).tolist()
@@ -254,12 +254,14 @@ class SelfJoin:
         on_disk = options.work is not None or job.n_parts > 1 or job.n_blocks > 1 or self._on_cluster
         folder = options.work
         if on_disk and folder is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="manihash-dedup-"))) / "work"
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="manihash-dedup-")))
         self._say(scheme, folder)
         self._total = self._n * self._passes(len(scheme.tables()))
         if folder is None:
             return MemoryStore(), {"stage": 0}
         union_on_disk = 4 * self._n > options.memory // 2
+        if options.work is None:
+            return FolderStore(folder, union_on_disk), {"stage": 0}
         store = stack.enter_context(
             opened_folder(folder, self._made_from, restart=options.restart, on_disk=union_on_disk)
         )
@@ -327,8 +329,8 @@ class SelfJoin:
     def _finish_stage(self, union: UnionFind, state: dict[str, Any], stage: int) -> None:
         """Merge the pairs of a stage into the groups, save them, and remove the files of the stage."""
         store, job = self._job.store, self._job
-        names = [f"s{stage}-pairs-{part}" for part in range(job.n_parts)]
-        names += [f"s0-pairs-b{i}" for i in range(job.n_blocks)] if stage == 0 else []
+        names = [f"stage{stage}-pairs-{part}" for part in range(job.n_parts)]
+        names += [f"stage0-pairs-b{i}" for i in range(job.n_blocks)] if stage == 0 else []
         for name in names:
             pairs = store.read(name)
             if stage and job.verify is not None:
@@ -339,7 +341,7 @@ class SelfJoin:
             store.write(f"groups-{stage + 1}", union.parent)
         state |= {"stage": stage + 1, "candidates": self._candidates}
         store.save_state(state)
-        store.remove(f"s{stage}-")
+        store.remove(f"stage{stage}-")
         store.remove(f"groups-{stage}.")
 
     def _chosen(self) -> list[Table]:
@@ -396,6 +398,11 @@ def _sizes(n: int, n_bits: int, memory: int, *, spread: bool) -> tuple[int, int]
         rows = min(rows, max(2**16, -(-n // 64)))
     parts = 1 << max(0, -(-n // rows) - 1).bit_length()
     return min(n, rows), parts
+
+
+def fits_into_memory(n: int, n_bits: int, memory: int) -> bool:
+    """Whether n codes are joined in memory, without parts on disk."""
+    return _sizes(n, n_bits, memory, spread=False)[0] == n
 
 
 def parse_memory(memory: Any) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,17 @@ from manihash.files.npy import write_npy
 from manihash.files.resumable import ResumeError
 
 _STATE = "state.json"
+# Arrays of one stage, which are many and short-lived. They are not synced to the disk, which takes longer than
+# the work, and are discarded if the system was started again since.
+_OF_STAGE = "stage"
+
+
+def _boot() -> str:
+    """An id of the running system that changes when it is started again; empty if it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -64,9 +76,18 @@ class FolderStore:
         return self._file(name).exists()
 
     def write(self, name: str, array: NDArray[Any]) -> None:
-        """Write an array, atomically."""
-        with atomic_write(self._file(name)) as part:
+        """Write an array, atomically. Those of a stage need not survive a crash of the system."""
+        if not name.startswith(_OF_STAGE) or not _boot():
+            with atomic_write(self._file(name)) as part:
+                write_npy(part, array)
+            return
+        part = self.path / f".{name}.{os.getpid()}-{secrets.token_hex(4)}.part"
+        try:
             write_npy(part, array)
+            os.replace(part, self._file(name))
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise OSError(error.errno, f"cannot write {self._file(name)}: {error}. Free disk space") from error
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Rows start to stop of an array, in memory."""
@@ -81,7 +102,7 @@ class FolderStore:
     def save_state(self, state: dict[str, Any]) -> None:
         """Write what a later process needs to know to resume."""
         with atomic_write(self.path / _STATE) as part:
-            part.write_text(json.dumps(state), "utf-8")
+            part.write_text(json.dumps({**state, "boot": _boot()}), "utf-8")
 
     def state(self) -> dict[str, Any]:
         """What an earlier process has left; empty if there was none."""
@@ -117,13 +138,21 @@ def opened_folder(
 ) -> Iterator[FolderStore]:
     """The store of a folder that this process alone uses; the folder is removed when the block succeeds.
 
-    Raise if it holds the work on something else, unless ``restart`` discards that.
+    Raise if it holds the work on something else, unless ``restart`` discards that. If the block fails, the
+    folder stays, and the error says so.
     """
     path.mkdir(parents=True, exist_ok=True)
     with _alone(path):
         store = FolderStore(path, on_disk)
         _check_folder(store, made_from, restart=restart)
-        yield store
+        kept = f"the work is kept in {path}: run again to resume, or delete the folder"
+        try:
+            yield store
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(kept) from None
+        except Exception as error:
+            error.add_note(kept)
+            raise
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -156,6 +185,8 @@ def _check_folder(store: FolderStore, made_from: dict[str, Any], *, restart: boo
                 f"{store.path} holds work on another {name}: give the same one, discard the work with "
                 "restart=True, or choose another folder"
             )
+    if state.get("boot") != _boot():
+        store.remove(_OF_STAGE)
     if not state:
         for file in store.path.iterdir():
             file.unlink()

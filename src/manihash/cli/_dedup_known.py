@@ -1,0 +1,118 @@
+"""The part of ``manihash dedup`` that compares new codes with the rows of an index."""
+
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from manihash.cli import _inputs
+from manihash.cli._indexes import is_index, open_index
+from manihash.cli._output import key_values, print_json, print_message, print_result
+from manihash.cli._progress import progress_shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from manihash.search import KnownRows
+
+_ROWS_SHOWN = 10
+
+
+def run(
+    codes: str,
+    against: str,
+    radius: int,
+    bits: int | None,
+    ids: str | None,
+    out: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Print which of the new codes have a row of the index within the radius."""
+    if not is_index(against):
+        raise typer.BadParameter(f"got --against {against}: expected an index file, which manihash index writes")
+    from manihash.search import known_rows, prepare_tables
+
+    with progress_shown(quiet) as bar:
+        bar.start("opening the index")
+        index, rows = open_index(against, bits), _inputs.read_codes(codes)
+        names = None if ids is None else _inputs.read_ids(ids)
+        _check_count(names, len(rows))
+        folder = prepare_tables(index, radius)
+        bar.start("finding duplicates")
+        start = perf_counter()
+        found = known_rows(index, rows, radius)
+        seconds = perf_counter() - start
+        if out is not None:
+            _write(out, found)
+    result: dict[str, Any] = {
+        "codes": codes,
+        "against": against,
+        "rows": len(rows),
+        "rows_of_index": len(index),
+        "bits": index.n_bits,
+        "radius": radius,
+        "known": int(found.known.sum()),
+        "seconds": round(seconds, 6),
+        "tables": None if folder is None else str(folder),
+    }
+    numbers = range(len(rows)) if names is None else names.tolist()
+    if as_json:
+        print_json({**result, "duplicates": list(_duplicates(found, numbers))})
+        return
+    print_result(key_values(_as_text(result)))
+    if result["known"]:
+        print_result(_table(found, numbers))
+
+
+def _check_count(ids: "NDArray[Any] | None", n: int) -> None:
+    if ids is not None and ids.shape != (n,):
+        raise ValueError(f"got ids of shape {ids.shape} for {n} new codes: give one id per code")
+
+
+def _duplicates(found: "KnownRows", numbers: Any) -> Any:
+    """Yield the new rows that have a duplicate in the index, as documents."""
+    import numpy as np
+
+    for row in np.flatnonzero(found.known).tolist():
+        nearest = found.ids[row]
+        yield {
+            "row": numbers[row],
+            "id": nearest if isinstance(nearest, str) else int(nearest),
+            "distance": int(found.distances[row]),
+            "count": int(found.counts[row]),
+        }
+
+
+def _write(out: Path, found: "KnownRows") -> None:
+    from manihash import datasets
+
+    arrays = {"ids": found.ids, "distances": found.distances, "counts": found.counts, "known": found.known}
+    datasets.write(out, arrays)
+    print_message("written", f"{len(found.ids):,} rows to {out}", "green")
+
+
+def _as_text(result: dict[str, Any]) -> dict[str, str]:
+    each = 1e3 * result["seconds"] / max(1, result["rows"])
+    return {
+        "index": f"{result['against']}: {result['rows_of_index']:,} codes of {result['bits']} bits",
+        "duplicates": f"{result['known']:,} of {result['rows']:,} new rows within radius {result['radius']}",
+        "time": f"{each:.2g} ms per row, after the index was opened",
+    }
+
+
+def _table(found: "KnownRows", numbers: Any) -> Table:
+    """Return a table of the first new rows that have a duplicate in the index."""
+    table = Table("new row", "nearest id", "distance", "rows within", box=None, header_style="bold")
+    for each in islice(_duplicates(found, numbers), _ROWS_SHOWN):
+        texts = (str(each[name]) for name in ("row", "id", "distance"))
+        table.add_row(*map(escape, texts), f"{each['count']:,}")
+    left = int(found.known.sum()) - _ROWS_SHOWN
+    if left > 0:
+        table.caption = f"{left:,} more rows: use --json or -o to get all"
+    return table
