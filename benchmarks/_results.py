@@ -35,6 +35,11 @@ WORDS = (
 )
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
 
+DUPLICATES = tuple(
+    f"search/{name}.py"
+    for name in ("duplicates", "known", "multi_index", "near_pairs", "self_join", "union_find", "work_store")
+)
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -50,6 +55,7 @@ BENCHMARKS = {  # by the name of the file of results
     "cifar10-gist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "databases": Benchmark("make bench-databases", ("stores",)),
     "duplicates": Benchmark("make bench-duplicates", ("search", "hashers/itq.py")),
+    "duplicates-scale": Benchmark("make bench-duplicates", DUPLICATES),
     "explore": Benchmark("make bench-explore", ("web/explore", "web/server.py")),
     "fit": Benchmark("make bench-fit", SPEED),
     "h200": Benchmark("make bench-gpu", ("compute", "rows", "search/tensor_index.py")),

@@ -107,6 +107,11 @@ def _timings() -> Iterator[Piece]:
         yield Piece("duplicates", name, ("duplicates.py", "--sets", name), 1, timing=True)
     for name in DATABASES:
         yield Piece("databases", name, ("databases.py", "--only", name), 1, timing=True)
+    parts = {"1000000": 1, "10000000": 2, "100000000": 8, "FAISS": 4, "SIFT words": 3, "kill": 3, "Dask": 1}
+    for part, minutes in (parts | {"one new row": 10}).items():
+        name = f"{int(part):,} codes" if part.isdecimal() else part
+        program = ("duplicates_scale.py", "--parts", part)
+        yield Piece("duplicates-scale", name, program, minutes, timing=True)
     for part in ("load", "malformed", "kill"):
         yield Piece("serve", part, ("serve.py", "--parts", part), 4, timing=True)
     yield Piece("explore", "page", ("explore.py",), 2, timing=True)

@@ -1,7 +1,5 @@
 """Codes of which many are near or equal."""
 
-import numpy as np
-
 from manihash.codes import pack
 
 

@@ -1,5 +1,6 @@
 """Tables of times, tools and programs: each function returns the lines of one table; see ``figures``."""
 
+import math
 from typing import Any
 
 from tables_of_quality import Read, lines
@@ -295,6 +296,52 @@ def duplicates(read: Read) -> list[str]:
         for found in [source[part]]
     ]
     return lines(["set", *keys.values()], rows)
+
+
+def duplicates_scale(read: Read) -> list[str]:
+    """Groups among many codes: rows, bytes and times, with the growth of the time."""
+    source = read("duplicates-scale")
+    found = [source[part] for part in source.parts if part.endswith(" codes")]
+    found.sort(key=lambda each: each["rows"])
+    head = ["codes", "groups", "largest group", "wrong rows", "peak memory", "peak disk", "CPU time per code",
+            "exponent"]  # fmt: skip
+    rows = []
+    for each in found:
+        growth = math.log(each["CPU seconds"] / found[0]["CPU seconds"])
+        exponent = growth / math.log(each["rows"] / found[0]["rows"]) if each is not found[0] else None
+        counts = [f"{each[key]:,}" for key in ("rows", "groups", "largest group", "wrong rows")]
+        sizes = [f"{each[f'peak {kind}, bytes'] / 1e9:.2f} GB" for kind in ("memory", "disk")]
+        time = f"{each['CPU microseconds per row']:.2f} µs"
+        rows.append([*counts, *sizes, time, "" if exponent is None else f"{exponent:.2f}"])
+    return lines(head, rows)
+
+
+def duplicates_checks(read: Read) -> list[str]:
+    """What else was measured about groups among many codes."""
+    source = read("duplicates-scale")
+    rows = []
+    if (faiss := source.get("FAISS")) is not None:
+        for key in ("IndexBinaryFlat range_search", "IndexBinaryMultiHash add and range_search"):
+            n = faiss["rows" if "Flat" in key else "rows of IndexBinaryMultiHash"]
+            rows.append([f"{n:,} codes: CPU time of FAISS `{key}`, as a multiple of ours",
+                         f"{faiss[f'FAISS {key} / ours']:,}"])  # fmt: skip
+    if (new := source.get("one new row")) is not None:
+        middle, high = (new[f"ms per row, {kind}"] for kind in ("median", "95th percentile"))
+        name = f"one new row against {new['rows']:,} rows, from files: median and 95th percentile"
+        rows.append([name, f"{middle:.2f} ms, {high:.2f} ms"])
+    if (sift := source.get("SIFT words")) is not None:
+        compared = sift["rows compared with all"]
+        name = f"{sift['rows']:,} SIFT words with noise: near rows of {compared} of them in another group"
+        rows.append([name, f"{sift['near rows in another group']:,} of {sift['near rows of these']:,}"])
+        rows.append(["the same: copies outside the group of their original",
+                     f"{sift['copies outside the group of their original']:,}"])  # fmt: skip
+    if (kill := source.get("kill")) is not None:
+        name = f"{kill['rows']:,} codes, {kill['killed']} runs killed with SIGKILL and run again"
+        rows.append([f"{name}: identical groups", f"{kill['identical groups']} of {kill['runs']}"])
+    if (dask := source.get("Dask")) is not None:
+        name = f"{dask['rows']:,} codes on {dask['workers']} Dask workers, {dask['workers killed']} killed"
+        rows.append([f"{name}: identical groups", "yes" if dask["identical groups"] else "no"])
+    return lines(["measurement", "result"], rows)
 
 
 def duplicate_thresholds(read: Read) -> list[str]:

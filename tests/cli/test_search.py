@@ -315,3 +315,59 @@ def test_dedup_of_an_index_takes_the_vectors_by_id() -> None:
 )
 def test_dedup_refuses_thresholds_that_do_not_fit(options: list[str], message: str) -> None:
     assert message in stderr_line(run("dedup", "codes.npy", "--bits=12", *options, code=2))
+
+
+def test_dedup_writes_the_ids_to_keep_and_a_report() -> None:
+    options = ["codes.npy", "--bits=12", "--radius=1", "--ids=ids.npy", "-o", "groups.npz"]
+    first = document("dedup", *options, "--keep=first")
+    assert first["keep"] == 200 - first["extra"]
+    with np.load("groups.npz") as arrays:
+        assert set(arrays["keep"]) == set(np.load("ids.npy")) - set(arrays["extra"])
+    run("dedup", *options, "--keep=central", "--report=report.html")
+    with np.load("groups.npz") as arrays:
+        kept = set(arrays["keep"].tolist())
+        assert [len(kept & set(group)) for group in first["groups"]] == [1] * len(first["groups"])
+    page = Path("report.html").read_text("utf-8")
+    assert "Sizes of the groups" in page
+    assert f"{len(first['groups']):,} groups" in page
+    run("dedup", *options, "--vectors=X.npy", "--cosine=0.99", "--keep=central", "--report=report.html")
+
+
+def test_dedup_divides_the_work_if_memory_is_short() -> None:
+    whole = document("dedup", "codes.npy", "--bits=12", "--radius=1")
+    parts = document("dedup", "codes.npy", "--bits=12", "--radius=1", "--memory=4K", "--work=parts")
+    assert parts["groups"] == whole["groups"]
+    assert not Path("parts").exists()
+    result = run("dedup", "codes.npy", "--bits=12", "--radius=1", "--memory=4K", "--work=parts")
+    assert "2 tables, 4 parts" in " ".join(result.stderr.split())
+
+
+def test_dedup_compares_new_codes_with_an_index() -> None:
+    np.save("new.npy", np.concatenate([np.load("codes.npy")[[3, 120]], [[255, 240]]]).astype(np.uint8))
+    run("index", "codes.npy", "--bits=12", "--ids=ids.npy", "-o", "named.mhx")
+    result = document("dedup", "new.npy", "--against=named.mhx", "-o", "known.npz")
+    assert result["known"] == sum(np.load("known.npz")["known"])
+    assert [each["row"] for each in result["duplicates"]][:2] == [0, 1]
+    near = np.flatnonzero((np.load("codes.npy") == np.load("new.npy")[0]).all(axis=1))
+    expected = {"row": 0, "id": int(np.load("ids.npy")[near].min()), "distance": 0, "count": len(near)}
+    assert result["duplicates"][0] == expected
+    assert (
+        "of 3 new rows within radius 1" in run("dedup", "new.npy", "--against=named.mhx", "--radius=1").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--keep=last", "-o", "a.npz"], "expected first or central"),
+        (["--keep=first"], "give the file with -o"),
+        (["--report=page.txt"], "ends in .html"),
+        (["--memory=much"], "memory must be a number of bytes"),
+        (["--against=codes.npy"], "expected an index file"),
+        (["--against=none.mhx"], "no index file"),
+        (["--against=codes.mhx", "--keep=first", "-o", "a.npz"], "omit --keep"),
+        (["--dask=2", "--vectors=X.npy", "--cosine=0.9"], "got --dask and --vectors"),
+    ],
+)
+def test_dedup_refuses_options_that_do_not_fit(options: list[str], message: str) -> None:
+    assert message in stderr_line(run("dedup", "codes.npy", "--bits=12", *options, code=2))

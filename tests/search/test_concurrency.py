@@ -11,7 +11,7 @@ import pytest
 
 from manihash.codes import pack
 from manihash.search import HammingIndex, row_set
-from manihash.search.multi_index import MultiIndex, BucketTable
+from manihash.search.multi_index import BucketTable, MultiIndex
 
 N_BITS = 24
 ROWS, GROUP = 400, 15

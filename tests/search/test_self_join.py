@@ -150,7 +150,7 @@ def test_arrays_of_a_stage_are_discarded_after_a_crash_of_the_system(tmp_path, m
 
 def test_a_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(ResumeError, match="holds other files, such as thesis.txt"):
+    with pytest.raises(ResumeError, match="holds other files, such as thesis"):
         dedup(np.zeros((3, 1), np.uint8), 8, work=tmp_path, restart=True)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 

@@ -35,7 +35,9 @@ def run(
 ) -> None:
     """Print which of the new codes have a row of the index within the radius."""
     if not is_index(against):
-        raise typer.BadParameter(f"got --against {against}: expected an index file, which manihash index writes")
+        raise typer.BadParameter(
+            f"got --against {against}: expected an index file, which manihash index writes"
+        )
     from manihash.search import known_rows, prepare_tables
 
     with progress_shown(quiet) as bar:

@@ -140,8 +140,9 @@ def dedup(
         typer.Option(
             "--dask",
             metavar="ADDRESS|N",
-            help="Compute on a Dask cluster: its address, such as tcp://host:8786, or N to start N workers on "
-            "this machine. All workers must be able to read the codes and to write to the folder of --work.",
+            help="Compute on a Dask cluster: its address, such as tcp://host:8786, or N to start N workers "
+            "on this machine. All workers must be able to read the codes and to write to the folder of "
+            "--work.",
             show_default=False,
             rich_help_panel=_SCALE,
         ),
@@ -208,7 +209,9 @@ def dedup(
         if vectors is not None:
             _refuse_dask(dask, "--vectors")
             thresholds = {"cosine": cosine, "distance": distance}
-            found = _dedup_verified.find(rows, n_bits, X, {**thresholds, **options, "radius": radius}, row_ids)
+            found = _dedup_verified.find(
+                rows, n_bits, X, {**thresholds, **options, "radius": radius}, row_ids
+            )
         else:
             found = _groups(codes, rows, n_bits, radius or 0, row_ids, options, dask)
         kept = None if keep is None else _kept(found, keep, rows, X, row_ids)

@@ -118,7 +118,7 @@ class Duplicates:
         if (codes is None) == (vectors is None):
             raise ValueError('by="central" needs codes or vectors: what the most central row is measured by')
         given = codes if vectors is None else vectors
-        values = given if hasattr(given, "shape") else np.asarray(given)
+        values: Any = given if hasattr(given, "shape") else np.asarray(given)
         if len(values) != len(self.first):
             raise ValueError(f"got {len(values):,} rows, expected the {len(self.first):,} rows of the groups")
         rows = self.ids if ids is None else rows_of_ids(self.ids, ids, len(values))

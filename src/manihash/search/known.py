@@ -1,4 +1,4 @@
-"""Are new rows duplicates of rows in an index? And tables beside an index file that answer in milliseconds."""
+"""Which new rows are duplicates of rows in an index, and tables beside its file that answer it fast."""
 
 import json
 import logging
@@ -200,7 +200,9 @@ def _read_table(folder: Path, table: tuple[int, int], u: int) -> BucketTable | N
         offsets, order = (read_npy(folder / f"{start}-{bits}-{name}.npy") for name in ("offsets", "order"))
     except (OSError, ValueError):
         return None
-    whole = offsets.shape == (2**bits + 1,) and order.shape == (u,) and offsets.dtype == order.dtype == np.uint32
+    whole = (
+        offsets.shape == (2**bits + 1,) and order.shape == (u,) and offsets.dtype == order.dtype == np.uint32
+    )
     return BucketTable(np.asarray(offsets), np.asarray(order)) if whole and offsets[-1] == u else None
 
 

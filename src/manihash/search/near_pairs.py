@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.search.routes import ball
-from manihash.types import Codes, Floats, Ints, Mask
+from manihash.types import Floats, Ints, Mask
 
 Words = NDArray[np.uint64]  # codes (m, w) or bits that are chosen (w,)
 Pairs = Iterator[tuple[Ints, Ints]]
@@ -185,7 +185,9 @@ def _block_pairs(words: Words, radius: int) -> Pairs:
         stop = min(len(words), first + max(1, _SQUARE // wide))
         distance: NDArray[Any] = np.bitwise_count(columns[0, first:stop, None] ^ columns[0, first:])
         for column in columns[1:]:
-            distance = distance + np.bitwise_count(column[first:stop, None] ^ column[first:]).astype(np.uint16)
+            distance = distance + np.bitwise_count(column[first:stop, None] ^ column[first:]).astype(
+                np.uint16
+            )
         a, b = np.divmod(np.flatnonzero(distance <= radius), wide)
         later = a < b
         yield a[later] + first, b[later] + first
@@ -218,9 +220,9 @@ def _flipped_pairs(values: Ints, bits: int, radius: int) -> Pairs:
 
 def _belong(differ: Words, table: Table) -> Mask:
     """Whether near pairs with these differing bits (m, w) belong to a table, and not to an earlier one."""
-    own = ~(differ & table.key).any(axis=1)  # hashes of different keys may be equal
+    own: Mask = np.logical_not((differ & table.key).any(axis=1))  # hashes of different keys may be equal
     for bits in table.differ:
-        own &= (differ & bits).any(axis=1)
+        own = own & (differ & bits).any(axis=1)
     return own
 
 

@@ -131,7 +131,7 @@ class CodeFinder:
         return QueryPlan(f"within {radius}", self._n_queries + n_queries, tuple(estimates))
 
     def tables_for(self, radius: int) -> list[tuple[int, int]]:
-        """First bit and number of bits of each table of the fastest layout for a radius; none if a scan is."""
+        """First bit and number of bits of each table of the fastest layout; none if a scan is faster."""
         layout = self._fastest(radius)
         return [] if layout is None else [(start, layout.bits) for start in layout.starts]
 

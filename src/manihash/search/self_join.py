@@ -8,7 +8,7 @@ that a killed process or a lost worker changes nothing. After a stage its pairs 
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -228,7 +228,7 @@ class SelfJoin:
         self._sampled = np.unique(words(sample), axis=0)
 
     def run(self) -> Nodes:
-        """The lowest row of the group of each row (n,); with ``verify``, of rows with equal codes and marks."""
+        """The lowest row of the group of each row (n,); with ``verify``, groups are rows that are equal."""
         with ExitStack() as stack:
             store, state = self._opened(stack)
             self._job = replace(self._job, store=store)
@@ -376,7 +376,8 @@ class SelfJoin:
         if seconds < _LONG and (folder is None or self._options.work is None):
             return
         disk = 0 if folder is None else self._n * (2 * (8 * job.width + 4) + 16)
-        where = f"at most {disk / 1e9:.1f} GB of disk in {folder}, " if disk else ""
+        size = f"{disk / 1e9:.1f} GB" if disk > 5e8 else f"{disk / 1e6:.0f} MB"
+        where = f"at most {size} of disk in {folder}, " if disk else ""
         time = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
         note(
             f"{self._n:,} codes of {job.n_bits} bits within radius {job.radius}: {tables} tables, "

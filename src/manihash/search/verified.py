@@ -165,7 +165,7 @@ class _Limited:
 
     def __call__(self, a: Ints, b: Ints) -> tuple[Mask, Floats]:
         is_pair, values = self._verifier.verified(a, b)
-        self._found += np.count_nonzero(is_pair)
+        self._found += int(np.count_nonzero(is_pair))
         if self._found > _MOST_PAIRS:
             raise ValueError(
                 f"more than {_MOST_PAIRS:,} pairs of rows have {self._verifier.threshold}: use a stricter "

@@ -20,8 +20,8 @@ from manihash.files.npy import write_npy
 from manihash.files.resumable import ResumeError
 
 _STATE = "state.json"
-# Arrays of one stage, which are many and short-lived. They are not synced to the disk, which takes longer than
-# the work, and are discarded if the system was started again since.
+# Arrays of one stage, which are many and short-lived. They are not synced to the disk, which takes longer
+# than the work, and are discarded if the system was started again since.
 _OF_STAGE = "stage"
 
 
@@ -87,7 +87,9 @@ class FolderStore:
             os.replace(part, self._file(name))
         except OSError as error:
             part.unlink(missing_ok=True)
-            raise OSError(error.errno, f"cannot write {self._file(name)}: {error}. Free disk space") from error
+            raise OSError(
+                error.errno, f"cannot write {self._file(name)}: {error}. Free disk space"
+            ) from error
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Rows start to stop of an array, in memory."""
