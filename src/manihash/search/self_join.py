@@ -38,6 +38,7 @@ _REFERENCE = 1.5e-2  # seconds in which the machine of these constants sorts _TR
 _TRIAL = 2**18
 _LONG = 10.0  # seconds: an estimate is shown for longer work
 _HELD = 2**21  # pairs that are held before they are merged
+_ROWS = 2**22  # rows whose groups are read at once
 
 Verify = Callable[[Ints, Ints], tuple[Mask, Floats]]
 
@@ -284,10 +285,8 @@ class SelfJoin:
             state = {**state, "tables": chunks}
             self._finish_stage(union, state, 0)
         else:
-            saved = store.read(f"groups-{stage}")
-            for start in range(0, self._n, 2**22):
-                union.parent[start : start + 2**22] = saved[start : start + 2**22]
-            del saved
+            for start in range(0, self._n, _ROWS):
+                union.parent[start : start + _ROWS] = store.read(f"groups-{stage}", start, start + _ROWS)
         tables = [Table(*_as_table(bits)) for bits in state["tables"]]
         self._job = job = replace(job, tables=tuple(tables))
         self._total = self._n * self._passes(len(tables))
