@@ -114,7 +114,7 @@ def _short_ee() -> ElasticEmbedding:
 def _hybrid() -> Hybrid:
     """A manifold part for look-up, and a product quantizer for the first answers."""
     second = ProductQuantizer(n_components=256, normalize=True)
-    return Hybrid(RECIPES["imh-graph"].make(), second, weight="auto")
+    return Hybrid(RECIPES["imh-mixed"].make(), second, weight="auto")
 
 
 def _hybrid_hamming() -> Hybrid:
