@@ -31,6 +31,7 @@ _ID_TYPES = {name: kind for kind, name in _TYPES.items()}
 _WRITER = RLock()  # between threads: no other process can open a file that this one has open
 _LOCKED = "Could not set lock on file"
 _POLL_SECONDS = 0.05
+_ATTEMPTS = 100  # to read a Parquet file that others replace
 _RECORD_KEY = "manihash"
 
 
@@ -183,8 +184,19 @@ class ParquetFile(_DuckDB):
         self._version = file_version(self._path)
 
     def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        self._check_unchanged()
-        return super()._select(statement, parameters)
+        """As for tables; asked again if another handle replaced the file, of which DuckDB read parts of both."""
+        for _ in range(_ATTEMPTS):
+            version = file_version(self._path)
+            try:
+                self._check_unchanged()
+                rows = super()._select(statement, parameters)
+            except StoreError:
+                if file_version(self._path) == version:
+                    raise
+                continue
+            if file_version(self._path) == version:
+                return rows
+        raise TimeoutError(f"{self._path} is being changed again and again: try again")
 
     def _check_unchanged(self) -> None:
         """Raise if another handle has replaced the file by one of another format."""
