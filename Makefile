@@ -105,6 +105,9 @@ bench-choose: setup ## compare what choose recommends with the best candidate on
 bench-living: setup ## drift, update and refit on MNIST, and updates that are killed (needs MNIST)
 	$(BIN)/python benchmarks/living.py
 
+bench-bridge: setup ## search old codes with the vectors of new embedding models (needs MNIST, CIFAR-10 GIST; half an hour)
+	$(BIN)/python benchmarks/bridge.py
+
 bench-duplicates: .venv/.extras-ready ## find planted copies by codes and vectors, and groups among 100M codes, beside FAISS (needs MNIST, CIFAR-10 GIST, photo-sift1m, 6 GB of disk, 16 GB of memory; half an hour)
 	$(BIN)/python benchmarks/duplicates.py
 	$(BIN)/python benchmarks/duplicates_scale.py

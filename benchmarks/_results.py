@@ -51,6 +51,8 @@ class Benchmark:
 
 BENCHMARKS = {  # by the name of the file of results
     "baseline-speed": Benchmark("make bench-baselines", (*SPEED, "hashers")),
+    "bridge": Benchmark("make bench-bridge", ("living/bridge_fit.py", "living/bridge_quality.py")),
+    "bridge-speed": Benchmark("make bench-bridge", ("living/bridge_map.py", "hashers/bridged.py")),
     "choose": Benchmark("make bench-choose", ("advice",)),
     "cifar10-gist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "databases": Benchmark("make bench-databases", ("stores",)),

@@ -70,6 +70,10 @@ def _quality() -> Iterator[Piece]:
         yield Piece("living", f"{part}, imh-graph", program, 6)
     yield Piece("living", "false alarms", ("living.py", "--parts", "false alarms"), 5)
     yield Piece("living", "kills", ("living.py", "--parts", "kills"), 3)
+    last = "CIFAR-10 GIST (512) to CIFAR-10 strongly nonlinear (1,024), itq"
+    yield Piece("bridge", last, ("bridge.py", "--parts", "changes"), 20)
+    for part in ("widths", "wrong", "pairs"):
+        yield Piece("bridge", part, ("bridge.py", "--parts", part), 5)
     yield from _baselines()
     yield Piece("search", "asymmetric, 1 thread", ("search.py", "asymmetric", "--threads", "1"), 10)
     yield Piece("same-bits", "photo-sift1m, imh-graph", ("same_bits.py",), 25)
@@ -102,6 +106,7 @@ def _timings() -> Iterator[Piece]:
             yield Piece("search", f"{section}, {ending}", program, 5, timing=True)
     yield Piece("baseline-speed", "2 threads", ("baseline_speed.py",), 6, timing=True)
     yield Piece("choose", "time", ("choose.py", "--only", "time"), 6, timing=True)
+    yield Piece("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 4, timing=True)
     yield Piece("onnx", "KSH", ("onnx_files.py",), 5, timing=True)
     for name in ("cifar10-gist", "mnist"):
         yield Piece("duplicates", name, ("duplicates.py", "--sets", name), 1, timing=True)

@@ -81,6 +81,8 @@ SMALL = [
         manihash.SupervisedIMH(n_bits=1, **few),
         manihash.Hybrid(IMH(n_bits=1, **few), manihash.ITQ(n_bits=1, n_iter=2)),
         manihash.Hybrid(manihash.LSH(n_bits=2), manihash.LSH(n_bits=3), n_bits=4, normalize=True),
+        manihash.BridgedHasher(manihash.LSH(n_bits=2)),
+        manihash.BridgedHasher(manihash.Hybrid(manihash.LSH(n_bits=2), manihash.LSH(n_bits=3)), kind="ridge"),
         InductiveEmbedding(n_components=1, **few),
         IMH(n_bits=1, base=ReducedBase(LargeBase(6), n_components=2), embedding=PCA(), n_neighbors=1),
         KMeansBase(3, max_iter=2),

@@ -357,6 +357,67 @@ def duplicate_thresholds(read: Read) -> list[str]:
     return lines(["set", "cosine", "pairs", "copies", "precision", "pairs of two real rows"], rows)
 
 
+def bridge(read: Read) -> list[str]:
+    """MAP and precision@10 of new queries on old codes, with their shares."""
+    source = read("bridge")
+    rows = []
+    for part in (part for part in source.parts if " to " in part):
+        found, (change, name) = source[part], part.rsplit(", ", 1)
+        pairs = [" / ".join(f"{value:.3f}" for value in found[key]) for key in _BRIDGED]
+        shares = [
+            " / ".join(f"{found[f'share of {key}, {metric}']:.3f}" for metric in ("MAP", "precision@10"))
+            for key in ("old queries", "re-encoding")
+        ]
+        low, high = found["interval"]
+        expected = f"{found['expected share']:.3f} ({low:.3f} to {high:.3f})"
+        rows.append([change, name, *pairs, *shares, found["map"], expected])
+    headings = ["change", "recipe", "old", "re-encoded", "bridged", "share of old", "share of re-encoded"]
+    return lines([*headings, "map", "expected share, recall@10"], rows)
+
+
+_BRIDGED = ("old queries", "re-encoding", "bridged")
+
+
+def bridge_widths(read: Read) -> list[str]:
+    """Two changes of the model, and wrong pairs."""
+    source = read("bridge")
+    found, wrong = source["widths"], source["wrong"]
+    before = found["old queries"]
+    rows = []
+    for key in (key for key in found if key.endswith("wrong pairs")):
+        change, share = key.rsplit(", ", 1)
+        kept = [f"{value / reference:.3f}" for value, reference in zip(found[key], before, strict=True)]
+        rows.append([f"{change}, {share}", *kept, str(found[f"{key}, pairs left out"])])
+    for change, each in wrong.items():
+        kept = [f"{each[f'share of old queries, {metric}']:.3f}" for metric in ("MAP", "precision@10")]
+        rows.append([f"{change}, 5% wrong pairs", *kept, f"{each['left out']} of {each['wrong']}"])
+    return lines(["new vectors", "share of old, MAP", "share of old, precision@10", "pairs left out"], rows)
+
+
+def bridge_pairs(read: Read) -> list[str]:
+    """Expected and measured shares by the number of pairs."""
+    rows = []
+    for each in read("bridge")["pairs"]:
+        low, high = each["interval"]
+        expected = f"{each['expected share']:.3f} ({low:.3f} to {high:.3f})"
+        measured = f"{each['measured share, MAP']:.3f}"
+        rows.append([each["change"], f"{each['pairs']:,}", each["map"], expected, measured, each["advice"]])
+    headings = ["change", "pairs", "map", "expected share, recall@10", "share of old, MAP", "verdict"]
+    return lines(headings, rows)
+
+
+def bridge_cost(read: Read) -> list[str]:
+    """Microseconds of one row more."""
+    rows = [
+        [change, each["map"], *(f"{each[f'us per row, {what}']:.1f}" for what in _COSTS)]
+        for change, each in read("bridge-speed")["cost"].items()
+    ]
+    return lines(["change", "map", "encode of old rows, µs", "more, many rows", "more, one row"], rows)
+
+
+_COSTS = ("encode of old rows", "many rows", "one row")
+
+
 def living(read: Read, name: str) -> list[str]:
     """Drift, update and refit of a recipe, and updates that were killed."""
     source = read("living")

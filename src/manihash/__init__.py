@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
     from manihash.hashers.agh import AGH
     from manihash.hashers.bre import BRE
+    from manihash.hashers.bridged import BridgedHasher
     from manihash.hashers.cgh import CGH
     from manihash.hashers.collapse import CollapsedCodesWarning
     from manihash.hashers.e2lsh import E2LSH
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from manihash.hashers.sth import STH
     from manihash.hashers.supervised_imh import SupervisedIMH
     from manihash.induction import InductiveEmbedding
+    from manihash.living.bridge_quality import BridgeQuality
     from manihash.living.drift import Drift
     from manihash.living.refit import Refit
     from manihash.living.update import Update
@@ -130,6 +132,8 @@ _HOMES = {
     "LDAHash": "manihash.hashers.ldahash",
     "SupervisedIMH": "manihash.hashers.supervised_imh",
     "InductiveEmbedding": "manihash.induction",
+    "BridgedHasher": "manihash.hashers.bridged",
+    "BridgeQuality": "manihash.living.bridge_quality",
     "Drift": "manihash.living.drift",
     "Update": "manihash.living.update",
     "Refit": "manihash.living.refit",

@@ -62,6 +62,9 @@ HASHERS = {
     "agh-two-layers": AGH(11, base=KMeansBase(60), layers=2, normalize=True),
     "hybrid": Hybrid(IMH(5, **SMALL), manihash.ITQ(12, n_iter=5, normalize=True)),
     "hybrid-of-hybrids": Hybrid(Hybrid(LSH(3), LSH(4)), manihash.SpH(5, max_iter=5)),
+    "bridged": manihash.BridgedHasher(IMH(12, **SMALL, normalize=True), kind="ridge"),
+    "bridged-low-rank": manihash.BridgedHasher(manihash.ITQ(12), kind="low-rank"),
+    "bridged-residual": manihash.BridgedHasher(Hybrid(LSH(5), manihash.ITQ(6)), kind="residual"),
     "lsh": LSH(20),
     "lsh-uncentered": LSH(20, center=False),
     "pcah": manihash.PCAH(16),
@@ -91,7 +94,13 @@ HASHERS = {
 
 
 def fitted(name, X=DIGITS, n=900):
-    return HASHERS[name].set_params(random_state=0).fit(X[:n], LABELS[:n])
+    target = turned(X[:n]) if name.startswith("bridged") else LABELS[:n]
+    return HASHERS[name].set_params(random_state=0).fit(X[:n], target)
+
+
+def turned(X):
+    """The same items in another space (n, 40)."""
+    return np.tanh((X - X.mean(axis=0)) / 16) @ np.random.default_rng(3).normal(size=(64, 40))
 
 
 def rows_with_extremes(X):

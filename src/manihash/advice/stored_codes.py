@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from manihash.files.lineage import model_id
 from manihash.hashers._hasher import Hasher
 from manihash.search.index import HammingIndex
 from manihash.stores.export import put_codes
@@ -84,7 +85,7 @@ def update_index(index: HammingIndex, hasher: Hasher, X: Any, ids: Ids) -> int:
     order = np.searchsorted(index.ids, ids)
     rows, codes = new_codes(hasher, X, index.codes[order])
     index.update(codes, ids[rows])
-    index.made_by = hasher.lineage_["id"]
+    index.made_by = model_id(hasher)
     return len(rows)
 
 

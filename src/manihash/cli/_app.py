@@ -7,6 +7,7 @@ import typer
 from manihash import __version__
 from manihash.cli._command import Command, Group
 from manihash.cli._tables import reads_tables
+from manihash.cli.bridge import bridge
 from manihash.cli.build import build
 from manihash.cli.choose import choose
 from manihash.cli.data import data
@@ -46,6 +47,7 @@ _ORDER = [
     "drift",
     "update",
     "refit",
+    "bridge",
 ]
 _ORDER += ["export", "onnx", "evaluate", "paper", "info"]
 
@@ -84,6 +86,7 @@ for reader in (
     drift,
     update,
     refit,
+    bridge,
     export,
     onnx,
     evaluate,

@@ -109,5 +109,5 @@ def _vectors(path: str, hasher: "Hasher") -> "NDArray[Any]":
     from manihash.checks import shape_of_rows
 
     vectors = _inputs.read_vectors(path)
-    shape_of_rows(vectors.shape, 1, hasher.n_features_in_, type(hasher).__name__, path)
+    shape_of_rows(vectors.shape, 1, hasher._stored_width, type(hasher).__name__, path)
     return vectors

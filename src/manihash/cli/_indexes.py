@@ -68,11 +68,13 @@ def change_rows(
     path: str, index: "HammingIndex", add: str | None, ids: str | None, remove: str | None, model: Path | None
 ) -> "dict[str, int]":
     """Remove rows of the index of a file, add codes to it, and return their numbers."""
+    from manihash.files.lineage import model_id
+
     before = len(index)
     if model is not None:
         hasher = _inputs.load_hasher(model)
         check_model(path, index, hasher, model)
-        index.made_by = hasher.lineage_["id"] if add is not None else index.made_by
+        index.made_by = model_id(hasher) if add is not None else index.made_by
     elif add is not None and index.made_by is not None:
         text = f"{path} holds codes of the model {index.made_by}, and {add} does not say which model made it"
         print_message("note", f"{text}: give its model with --model to check that they match", "yellow")
@@ -164,10 +166,10 @@ def _check_bits(name: str, stored: int, n_bits: int) -> None:
 def check_model(path: str, index: "HammingIndex", hasher: "Hasher", model: Path) -> None:
     """Raise if the index records that a model made its codes whose codes this model does not accept."""
     from manihash.files.atomic import sha256_of
-    from manihash.files.lineage import accepts_codes_of
+    from manihash.files.lineage import accepts_codes_of, model_id
 
     made_by = index.made_by
-    if made_by == hasher.lineage_["id"]:
+    if made_by in (hasher.lineage_["id"], model_id(hasher)):
         return
     if made_by is None:
         if is_index(path):

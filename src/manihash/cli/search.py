@@ -243,7 +243,9 @@ def _search(
     rescore = None
     if request.rerank is not None:
         ids = None if request.ids is None else _inputs.read_ids(request.ids)
-        rescore = Rescore(queries, _inputs.read_vectors(request.rerank), request.shortlist, ids)
+        rescore = Rescore(
+            hasher._as_stored(queries), _inputs.read_vectors(request.rerank), request.shortlist, ids
+        )
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         if request.radius is not None:

@@ -49,7 +49,8 @@ __all__ = [
     "weighted_sums",
 ]
 # Functions that both libraries have under this name, with arguments in this order; forwarded to them.
-SHARED = frozenset({"amin", "clip", "hstack", "isfinite", "log", "ones_like", "where", "zeros_like"})
+SHARED = frozenset({"abs", "amin", "clip", "hstack", "isfinite", "log", "ones_like", "round", "where"})
+SHARED |= {"zeros_like"}
 
 # Rows of an embedding whose update fits into the cache of a core.
 CACHE_ROWS = 1_000

@@ -10,6 +10,7 @@ import numpy as np
 from manihash import checks
 from manihash.export.graph import read_metadata
 from manihash.hashers._hasher import Hasher
+from manihash.hashers.bridged import BridgedHasher
 from manihash.hashers.collapse import CollapsedCodesWarning
 from manihash.rows import rows_of
 from manihash.types import Codes, Floats
@@ -173,6 +174,8 @@ def _points(part: Any, rng: np.random.Generator) -> Floats | None:
 
     Those of a product quantizer are combinations of its centers, drawn at random.
     """
+    if isinstance(part, BridgedHasher):
+        return np.asarray(part.statistics_["landmarks"], np.float64)
     if (books := getattr(part, "codebooks_", None)) is not None:
         drawn = rng.integers(books.shape[1], size=(_DRAWN_POINTS, len(books)))
         Z = books[np.arange(len(books)), drawn].reshape(len(drawn), -1) + part.offset_

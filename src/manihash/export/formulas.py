@@ -15,6 +15,7 @@ from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel_hasher import KernelHasher
 from manihash.hashers._linear import LinearHasher
 from manihash.hashers.agh import AGH
+from manihash.hashers.bridged import BridgedHasher
 from manihash.hashers.e2lsh import E2LSH
 from manihash.hashers.hybrid import Hybrid
 from manihash.hashers.imh import IMH
@@ -41,6 +42,9 @@ def values_and_bits(g: Graph, rows: Value, hasher: Any, double: bool) -> tuple[V
     double = double or hasher.in_float64_
     if type(hasher)._embed is Hybrid._embed:  # each part prepares its rows itself
         return _hybrid(g, rows, hasher, double)
+    if type(hasher)._embed is BridgedHasher._embed:
+        mapped = _mapped(g, _prepared(g, rows, hasher, double), hasher)
+        return values_and_bits(g, mapped, hasher.hasher_, double)
     if (formula := _FORMULAS.get(type(hasher)._embed)) is None:
         raise _unsupported(type(hasher).__name__)
     Y = formula(g, _prepared(g, rows, hasher, double), hasher)
@@ -61,12 +65,39 @@ def _prepared(g: Graph, rows: Value, hasher: Any, double: bool) -> Value:
     """The rows (b, d), scaled and shifted as in ``encode``; both in float64, so that nothing underflows."""
     X = g.cast(rows, np.float64) if hasher.normalize_ or hasher.origin_ is not None else rows
     if hasher.normalize_:
-        length = g.op("Sqrt", squared_norms(g, X))
-        zero = g.op("Equal", length, g.like(0, X), dtype=np.bool_)
-        X = g.op("Div", X, g.op("Where", zero, g.like(1, X), length, dtype=X.dtype))
+        X = _unit_rows(g, X)
     if hasher.origin_ is not None:
         X = g.op("Sub", X, g.like(hasher.origin_, X))
     return g.cast(X, np.float64 if double else np.float32)
+
+
+def _mapped(g: Graph, X: Value, hasher: Any) -> Value:
+    """The rows (b, p) of the old space; in float64 rounded to their grid, as ``encode`` rounds them."""
+    found, Z = hasher._space_map(), g.cast(X, np.float64)
+    if found.unit:
+        Z = _unit_rows(g, Z)
+    X = g.cast(g.op("Sub", Z, g.like(found.center, Z)), X.dtype)
+    parts = [] if found.linear is None else [affine(g, X, found.linear)]
+    if found.down is not None:
+        reduced = affine(g, X, found.down)
+        if found.up is not None:
+            parts.append(affine(g, reduced, found.up))
+        if found.hidden is not None:
+            h = g.op("Relu", affine(g, reduced, found.hidden, found.hidden_offset))
+            parts.append(affine(g, h, found.residual))
+    Y = parts[0] if len(parts) == 1 else g.op("Sum", *parts)
+    Y = g.op("Add", Y, g.like(found.offset, X))
+    if X.dtype != np.float64:  # a grid would turn rounding errors into larger ones
+        return Y
+    step = g.like(found.step, Y)
+    return g.op("Mul", g.op("Round", g.op("Div", Y, step)), step)
+
+
+def _unit_rows(g: Graph, X: Value) -> Value:
+    """The rows (b, d) scaled to unit length; zeros stay zeros."""
+    length = g.op("Sqrt", squared_norms(g, X))
+    zero = g.op("Equal", length, g.like(0, X), dtype=np.bool_)
+    return g.op("Div", X, g.op("Where", zero, g.like(1, X), length, dtype=X.dtype))
 
 
 def _linear(g: Graph, X: Value, hasher: Any) -> Value:

@@ -15,7 +15,7 @@ from manihash import __version__
 from manihash.files.registry import name_in_files
 
 # Fitted values that do not determine codes, or follow from the others.
-_NOT_CONTENT = {"lineage_", "statistics_", "n_bits_"}
+_NOT_CONTENT = {"lineage_", "statistics_", "n_bits_", "quality_"}
 _ID_CHARACTERS = 32
 # Functions are shown with their place in memory, which differs between equal models.
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
@@ -77,7 +77,10 @@ def accepts_codes_of(lineage: Lineage, made_by: str) -> bool:
 
 
 def model_id(model: Any) -> str | None:
-    """Return the id of a fitted model; an id and None are returned as they are."""
+    """Return the id of the model that the codes of a fitted model belong to: its own, or that of its old one.
+
+    The codes of a bridged model belong to the old model. An id and None are returned as they are.
+    """
     if model is None or isinstance(model, str):
         return model
     if not hasattr(model, "lineage_"):
@@ -85,7 +88,8 @@ def model_id(model: Any) -> str | None:
             f"made_by must be a fitted hasher or its id, got {type(model).__name__}: call fit() before, or "
             'pass hasher.lineage_["id"]'
         )
-    return checked_lineage(model.lineage_)["id"]
+    old = getattr(model, "_codes_owner", None)
+    return checked_lineage(model.lineage_)["id"] if old is None else model_id(old)
 
 
 def content_id(model: Any) -> str:

@@ -13,6 +13,7 @@ from manihash.files.errors import ModelFileError
 MODELS = {
     "AGH": "manihash.hashers.agh:AGH",
     "BRE": "manihash.hashers.bre:BRE",
+    "BridgedHasher": "manihash.hashers.bridged:BridgedHasher",
     "CGH": "manihash.hashers.cgh:CGH",
     "E2LSH": "manihash.hashers.e2lsh:E2LSH",
     "Hybrid": "manihash.hashers.hybrid:Hybrid",

@@ -229,5 +229,14 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LivingEstimator)
         checks.positive_int(self.n_bits, "n_bits")
 
     @property
+    def _stored_width(self) -> int:
+        """The number of columns of the vectors beside an index, with which answers are rescored."""
+        return self.n_features_in_
+
+    def _as_stored(self, X: Any) -> Any:
+        """Queries (n, d) in the space of the vectors beside an index."""
+        return X
+
+    @property
     def _n_features_out(self) -> int:
         return self.n_bits_

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from manihash import checks
 from manihash.estimator import RowEstimator
-from manihash.files.lineage import new_lineage
+from manihash.files.lineage import Lineage, new_lineage
 from manihash.living.drift import LEAST_ROWS, MOST_ROWS, Drift, compare
 from manihash.living.refit import Refit, as_array, some_rows
 from manihash.living.statistics import (
@@ -24,6 +24,9 @@ from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.rows.torch import uses_torch, without_torch
 from manihash.scikit import check_is_fitted, clone
+
+if TYPE_CHECKING:
+    from manihash.hashers.bridged import BridgedHasher
 
 _log = logging.getLogger(__name__)
 
@@ -128,9 +131,13 @@ class LivingEstimator(RowEstimator):
         new = copy(self)
         result = new._update(X, X_old, most, float(max_changed))
         if result.n_added:
-            new.lineage_ = new_lineage(new, self.lineage_, keeps_codes=True)
+            new.lineage_ = new._next_lineage(self.lineage_)
         self.__dict__ = new.__dict__  # in one step: after an error or an interrupt, the model is the old one
         return result
+
+    def _next_lineage(self, parent: Lineage) -> Lineage:
+        """The lineage after an update."""
+        return new_lineage(self, parent, keeps_codes=True)
 
     def _check_update(self) -> None:
         """Raise if the hasher cannot be updated, before any work is done."""
@@ -208,6 +215,46 @@ class LivingEstimator(RowEstimator):
     def _fit_near(self, old: Self, rows: Rows, rng: np.random.Generator) -> None:
         """As ``_fit``, with bits as similar to those of a fitted hasher as possible."""
         raise TypeError(f"{type(self).__name__} does not implement _fit_near")
+
+    def bridge(
+        self, X_new: Any, X_old: Any, *, kind: str = "auto", random_state: Any = None
+    ) -> "BridgedHasher":
+        """Make a hasher for the rows of a new embedding model whose codes belong to the old index.
+
+        The embedding model has changed, and the stored codes stay. A map from the new space to the old one is
+        learned from items whose vectors are known in both; the widths may differ. A few hundred to 10,000
+        pairs are usual. The hasher itself is not changed.
+
+        Parameters
+        ----------
+        X_new : array-like of shape (n, d)
+            Rows of the new model.
+        X_old : array-like of shape (n, p)
+            Rows of the old model: row i is the same item as row i of X_new.
+        kind : {"auto", "orthogonal", "low-rank", "ridge", "residual"}, default="auto"
+            The kind of map. ``"auto"`` tries all of them on held-out pairs.
+        random_state : int, Generator, RandomState or None, default=None
+            Seed of the held-out pairs and of the residual map. None for a seed derived from the model, so
+            that the same pairs give the same bridge.
+
+        Returns
+        -------
+        BridgedHasher
+            The hasher for new rows. Look at its ``quality`` before you use it.
+
+        Raises
+        ------
+        ValueError
+            If the numbers of rows differ, there are fewer than 10 pairs, or X_old is not of this hasher's
+            width.
+        """
+        from manihash.hashers.bridged import BridgedHasher
+
+        check_is_fitted(self)
+        seed = int(self.lineage_["id"][:8], 16) if random_state is None else random_state
+        bridged = BridgedHasher(self, kind, seed).fit(X_new, X_old)
+        bridged.hasher = clone(self)  # a model file would hold the fitted hasher twice
+        return bridged
 
     def record_statistics(self, X: Any) -> Self:
         """Compute the training statistics that ``drift`` needs, as ``fit`` does.

@@ -211,7 +211,12 @@ class Service:
             if self.attachments.vectors is None:
                 raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
             shortlist = None if options.shortlist is UNSET else options.shortlist
-            rescore = Rescore(job.vectors, self.attachments.vectors, shortlist, self.attachments.places)
+            rescore = Rescore(
+                self.hasher._as_stored(job.vectors),
+                self.attachments.vectors,
+                shortlist,
+                self.attachments.places,
+            )
         values = None if job is None else job.values
         return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
 
