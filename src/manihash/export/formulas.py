@@ -29,8 +29,8 @@ from manihash.types import Floats
 
 SUPPORTED = (
     "IMH, SupervisedIMH, AGH, Hybrid, BridgedHasher, ProductQuantizer, SH, SpH, SKLSH, E2LSH, SignQuantizer, "
-    "the linear hashers (LSH, PCAH, ITQ, MahalanobisLSH, STH, BRE, SSH, LDAHash, CGH) and the kernel hashers (KLSH, "
-    "KSH, RMMH) with a kernel that is not a function"
+    "the linear hashers (LSH, PCAH, ITQ, MahalanobisLSH, STH, BRE, SSH, LDAHash, CGH) and the kernel "
+    "hashers (KLSH, KSH, RMMH) with a kernel that is not a function"
 )
 
 
