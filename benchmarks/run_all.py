@@ -70,8 +70,11 @@ def _quality() -> Iterator[Piece]:
         yield Piece("living", f"{part}, imh-graph", program, 6)
     yield Piece("living", "false alarms", ("living.py", "--parts", "false alarms"), 5)
     yield Piece("living", "kills", ("living.py", "--parts", "kills"), 3)
-    last = "CIFAR-10 GIST (512) to CIFAR-10 strongly nonlinear (1,024), itq"
-    yield Piece("bridge", last, ("bridge.py", "--parts", "changes"), 20)
+    last = "CIFAR-10 GIST (512) to CIFAR-10 strongly nonlinear (1,024)"
+    for name in ("imh-tsne", "itq"):
+        yield Piece("bridge", f"{last}, {name}", ("bridge.py", "--parts", "changes", "--recipes", name), 8)
+    program = ("bridge.py", "--parts", "changes", "--recipes", "imh-hybrid")
+    yield Piece("bridge", "MNIST pixels (784) to MNIST convolutions (256), imh-hybrid", program, 15)
     for part in ("widths", "wrong", "pairs"):
         yield Piece("bridge", part, ("bridge.py", "--parts", part), 5)
     yield from _baselines()

@@ -381,8 +381,8 @@ _BRIDGED = ("old queries", "re-encoding", "bridged")
 def bridge_widths(read: Read) -> list[str]:
     """Two changes of the model, and wrong pairs."""
     source = read("bridge")
-    found, wrong = source["widths"], source["wrong"]
-    before = found["old queries"]
+    found, wrong = source.get("widths") or {}, source.get("wrong") or {}
+    before = found.get("old queries")
     rows = []
     for key in (key for key in found if key.endswith("wrong pairs")):
         change, share = key.rsplit(", ", 1)
@@ -397,7 +397,7 @@ def bridge_widths(read: Read) -> list[str]:
 def bridge_pairs(read: Read) -> list[str]:
     """Expected and measured shares by the number of pairs."""
     rows = []
-    for each in read("bridge")["pairs"]:
+    for each in read("bridge").get("pairs") or ():
         low, high = each["interval"]
         expected = f"{each['expected share']:.3f} ({low:.3f} to {high:.3f})"
         measured = f"{each['measured share, MAP']:.3f}"
@@ -410,7 +410,7 @@ def bridge_cost(read: Read) -> list[str]:
     """Microseconds of one row more."""
     rows = [
         [change, each["map"], *(f"{each[f'us per row, {what}']:.1f}" for what in _COSTS)]
-        for change, each in read("bridge-speed")["cost"].items()
+        for change, each in (read("bridge-speed").get("cost") or {}).items()
     ]
     return lines(["change", "map", "encode of old rows, µs", "more, many rows", "more, one row"], rows)
 
