@@ -43,7 +43,7 @@ class TSNE(NeighborEmbedding):
     exaggeration : float or tuple of two, default=4.0
         Factor of the attraction in the first 100 iterations. The second number of a tuple is the factor in
         all later iterations: above 1 it makes clusters denser, and the divergence is no longer minimized.
-        ``"auto"`` as the second number, with an ``affinity``, is 1.8 for points in 8 or more clear groups,
+        ``"auto"`` as the second number, with an ``affinity``, is 2.2 for points in 8 or more clear groups,
         falls to 1.1 for points without groups, and is 1 for points in many small groups (30 or more).
     turns : int, default=0
         Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
@@ -146,13 +146,13 @@ class TSNE(NeighborEmbedding):
 
 
 def late_exaggeration(P: Any) -> float:
-    """Return a factor of the attraction between 1 and 1.8, largest if points fall into a few clear groups.
+    """Return a factor of the attraction between 1 and 2.2, largest if points fall into a few clear groups.
 
     Points in separate groups may be pulled together: look-up finds more of a group. Without groups, the same
     factor would give all points a few codes, and many small groups would be pulled into one another.
     """
     groups = number_of_groups(P)
-    return 1.0 if groups >= MANY_GROUPS else 1.1 + 0.7 * float(np.clip((groups - 2) / 6, 0, 1))
+    return 1.0 if groups >= MANY_GROUPS else 1.1 + 1.1 * float(np.clip((groups - 2) / 6, 0, 1))
 
 
 class StudentDivergence:

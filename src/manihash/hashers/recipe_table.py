@@ -126,7 +126,7 @@ def _mixed_tsne() -> TSNE:
     """Affinities from rows and from distances, half each: bits that go well with a quantizer beside them."""
     return TSNE(
         n_iter=125,
-        exaggeration=(4.0, 1.25),
+        exaggeration=(4.0, 1.5),
         sampled=256,
         affinity=GraphAffinity(share=0.5),
         annealed=True,

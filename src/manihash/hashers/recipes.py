@@ -84,14 +84,19 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
             sampled=256), normalize=True, rotation=ITQRotation(adaptive=True))
         imh-graph with 2,000 base points: fits in about half the time.
     imh-mixed : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
-            embedding=TSNE(affinity=GraphAffinity(share=0.5), annealed=True, exaggeration=(4.0, 1.25),
+            embedding=TSNE(affinity=GraphAffinity(share=0.5), annealed=True, exaggeration=(4.0, 1.5),
             n_iter=125, sampled=256), normalize=True, rotation=ITQRotation())
         imh-large with affinities half from all rows and half from distances: a first part of longer codes.
     imh-hybrid : Hybrid(first=IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
+            embedding=TSNE(affinity=GraphAffinity(share=0.5), annealed=True, exaggeration=(4.0, 1.5),
+            n_iter=125, sampled=256), normalize=True, rotation=ITQRotation()),
+            second=ProductQuantizer(n_components=256, normalize=True), weight='auto')
+        half of the bits, at most 32, for look-up, the rest a product quantizer for the first answers.
+    imh-hybrid-hamming : Hybrid(first=IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors())),
             embedding=TSNE(affinity=GraphAffinity(), annealed=True, exaggeration=(4.0, 'auto'), n_iter=125,
             sampled=256), normalize=True, rotation=ITQRotation(adaptive=True)), second=ITQ(normalize=True),
             weight='auto')
-        half of the bits, at most 24, from imh-graph for look-up, the rest from ITQ for the first answers.
+        imh-graph for look-up, and ITQ for the first answers: for databases that know Hamming distance only.
     imh-large-ee : IMH(base=ReducedBase(base=LargeBase(neighbors=CoarseNeighbors()), n_components=128),
             embedding=ElasticEmbedding(n_iter=250, sampled=256), rotation=ITQRotation())
         imh-large with elastic embedding, not normalized: for data without clear clusters.
@@ -225,6 +230,8 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     ITQRotation: first__rotation__adaptive, first__rotation__n_iter
     ITQRotation: rotation__adaptive, rotation__n_iter
     ITQ: second__n_iter, second__normalize
+    ProductQuantizer: second__bits_per_field, second__max_iter, second__n_components, second__normalize,
+        second__rotation
 
     Examples
     --------
