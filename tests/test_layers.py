@@ -33,6 +33,7 @@ ORDER = [
     {"hashers"},
     {"export"},
     {"search"},
+    {"opening"},
     {"stores"},
     {"datasets"},
     {"advice"},
@@ -47,7 +48,7 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 # What loads and applies models needs numpy alone; scikit.py imports the others if they are there.
 NUMPY_ALONE = {"types", "codes", "code_layout", "checks", "progress", "sparse", "without_scikit", "compute"}
 NUMPY_ALONE |= {"files", "rows", "estimator", "linalg", "rotation", "base", "embeddings", "induction"}
-NUMPY_ALONE |= {"hashers", "evaluation", "datasets", "search", "cli"}
+NUMPY_ALONE |= {"hashers", "evaluation", "datasets", "search", "opening", "cli"}
 NOT_NUMPY = {"sklearn", "scipy", "threadpoolctl", "safetensors"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite", "onnx", "onnxruntime"}

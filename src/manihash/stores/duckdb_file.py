@@ -184,7 +184,7 @@ class ParquetFile(_DuckDB):
         self._version = file_version(self._path)
 
     def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """As for tables; asked again if another handle replaced the file, of which DuckDB read parts of both."""
+        """As for tables; asked again if another handle replaced the file while DuckDB read it."""
         for _ in range(_ATTEMPTS):
             version = file_version(self._path)
             try:
