@@ -24,10 +24,10 @@ from manihash.search import asymmetric_distances
 from manihash.types import Floats
 
 FITS = (  # data, recipe, code lengths
-    ("mnist", "imh-hybrid", (64,)),
-    ("topics", "imh-hybrid", (64,)),
-    ("photo-sift1m", "imh-hybrid", (64,)),
-    ("cifar10-gist", "imh-hybrid", (64,)),
+    ("mnist", "imh-hybrid-hamming", (64,)),
+    ("topics", "imh-hybrid-hamming", (64,)),
+    ("photo-sift1m", "imh-hybrid-hamming", (64,)),
+    ("cifar10-gist", "imh-hybrid-hamming", (64,)),
     ("mnist", "imh-graph", (16, 32, 64)),
     ("cifar10-gist", "imh-graph", (64,)),
 )
@@ -70,7 +70,7 @@ def rankings(hasher: Any, X: Any, Q: Any, truth: Truth, neighbors: Truth) -> Ite
 
 def measured(hasher: Any, of: tuple[Any, Any, Truth], neighbors: Truth) -> dict[str, Any]:
     """The figures of all rankings of a fitted hasher, and the parts of its codes."""
-    found: dict[str, Any] = {"rows": len(of[0]), "layout": hasher.layout_.described()}
+    found: dict[str, Any] = {"rows": len(of[0]), "weight": float(hasher.layout_.weight)}
     for ranking, quality in rankings(hasher, *of, neighbors):
         values = {
             "MAP": quality.map,

@@ -54,11 +54,34 @@ def fits(read: Read, start: str) -> list[Any]:
     return [source[name] for name in source.parts if name.startswith(f"{start}, seed ")]
 
 
+def words(read: Read, start: str) -> list[Any]:
+    """The results of all seeds of a fit of the word, such as "mnist, imh-hybrid, 64 bits"."""
+    source = read("word")
+    found = [source[name] for name in source.parts if name.startswith(f"{start}, seed ")]
+    return [own for own in found if "refused" not in own]
+
+
+def word(read: Read, *names: str) -> list[str]:
+    """MAP and precision@10 of the word and of quantizers of its size, mean over seeds, for data sets."""
+    rows = []
+    for name in names:
+        scan = read("word")[f"{name}, scan"]
+        cells = [f"{scan['MAP']:.3f}, {scan['precision@10']:.3f}"]
+        for method in ("pq", "opq", "imh-hybrid"):
+            found = [own["asymmetric"] for own in words(read, f"{name}, {method}, 64 bits")]
+            pair = [mean([own[key] for own in found]) for key in ("MAP", "precision@10")] if found else []
+            cells.append(", ".join(pair))
+        look_up = [own["asymmetric"]["F1"] for own in words(read, f"{name}, imh-hybrid, 64 bits")]
+        rows.append([name, *cells, mean(look_up), str(len(look_up))])
+    head = ["MAP, precision@10", "scan of the vectors", "`pq`", "`opq`", "`imh-hybrid`", "F1, radius 2", "seeds"]
+    return lines(head, rows)
+
+
 def overview(read: Read) -> list[str]:
     """README: the recipes beside the paper's method and a scan."""
     rows = []
-    for name, ranking in (("imh-hybrid", "weighted"), ("imh-graph", "Hamming")):
-        found = [own[ranking] for own in fits(read, f"mnist, {name}, 64 bits")]
+    for name, ranking in (("imh-hybrid", "asymmetric"), ("imh-graph", "codes")):
+        found = [own[ranking] for own in words(read, f"mnist, {name}, 64 bits")]
         figures = [deviation([own[key] for own in found]) for key in ("MAP", "F1", "precision@10")]
         rows.append([f"`{name}`", "8", *figures, str(len(found))])
     for name, title, source, part in (
