@@ -12,6 +12,7 @@ from manihash import (
     ITQ,
     LSH,
     PCA,
+    TSNE,
     CoarseNeighbors,
     Hybrid,
     KMeansBase,
@@ -74,11 +75,14 @@ def test_changed_rows_raise_an_alarm(hasher, changed):
     assert all(hasher.drift(changed(clusters(300, seed))).drifted for seed in range(1, 6))
 
 
-def test_a_new_cluster_raises_an_alarm_and_asks_for_an_update():
-    hasher = IMH(8, KMeansBase(60), PCA(), random_state=0).fit(clusters(2000, 0, range(5)))
+@pytest.mark.parametrize(
+    ("embedding", "advice"), [(TSNE(n_iter=20), "update"), (PCA(), "refit")], ids=["tsne", "pca"]
+)
+def test_a_new_cluster_raises_an_alarm_and_asks_for_what_the_hasher_can_do(embedding, advice):
+    hasher = IMH(8, KMeansBase(60), embedding, random_state=0).fit(clusters(2000, 0, range(5)))
     found = hasher.drift(np.vstack([clusters(450, 1, range(5)), clusters(50, 1, [5])]))
     assert found.drifted
-    assert found.advice == "update"
+    assert found.advice == advice
     assert 0.08 < found.outside < 0.14
 
 

@@ -268,4 +268,4 @@ def _advice(drifted: bool, outside: float, farther: bool, can_update: bool) -> t
     why = "the new rows lie farther from known rows than the training rows"
     if can_update:
         return "update", f"{why}: add base points"
-    return "refit", f"{why}, and this hasher has no base points to add to"
+    return "refit", f"{why}, and base points cannot be added to this hasher"
