@@ -73,7 +73,15 @@ def word(read: Read, *names: str) -> list[str]:
             cells.append(", ".join(pair))
         look_up = [own["asymmetric"]["F1"] for own in words(read, f"{name}, imh-hybrid, 64 bits")]
         rows.append([name, *cells, mean(look_up), str(len(look_up))])
-    head = ["MAP, precision@10", "scan of the vectors", "`pq`", "`opq`", "`imh-hybrid`", "F1, radius 2", "seeds"]
+    head = [
+        "MAP, precision@10",
+        "scan of the vectors",
+        "`pq`",
+        "`opq`",
+        "`imh-hybrid`",
+        "F1, radius 2",
+        "seeds",
+    ]
     return lines(head, rows)
 
 

@@ -51,6 +51,15 @@ class CodeLayout:
         The c centers of each of f fields of the second part, in w coordinates; None if it is signs.
     scale : float, default=1.0
         Factor that brings distances of the second part to the scale of the first.
+
+    Examples
+    --------
+    >>> from manihash import CodeLayout
+    >>> layout = CodeLayout(n_bits=64, first_bits=24, weight=0.5)
+    >>> layout.described()
+    '24 + 40 signs, weight 0.5'
+    >>> layout.with_weight(1.0).weight
+    1.0
     """
 
     n_bits: int
@@ -139,11 +148,28 @@ class CodeLayout:
         return 0 if self.codebooks is None else int(self.codebooks.shape[1] - 1).bit_length()
 
     def with_weight(self, weight: float) -> "CodeLayout":
-        """The same parts with another weight of the second one."""
+        """Return the same parts with another weight of the second one.
+
+        Parameters
+        ----------
+        weight : float
+            The weight, at least 0.
+
+        Returns
+        -------
+        CodeLayout
+            The new layout.
+        """
         return replace(self, weight=check_weight(weight))
 
     def described(self) -> str:
-        """The parts in words."""
+        """Describe the parts in words.
+
+        Returns
+        -------
+        str
+            Such as ``"32 signs + 4 fields of 8 bits, weight 0.5"``.
+        """
         if self.is_hamming:
             return f"{self.n_bits} signs"
         if self.codebooks is None:
@@ -154,14 +180,36 @@ class CodeLayout:
     # Codes
 
     def first(self, codes: Codes) -> Codes:
-        """The first part of codes (n, b), packed: (n, ceil(first_bits / 8)); b may include padding."""
+        """Return the first part of codes.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n, b), uint8
+            Packed codes; b may include padding.
+
+        Returns
+        -------
+        ndarray of shape (n, ceil(first_bits / 8)), uint8
+            The bits of the first part, packed.
+        """
         part = codes[:, : n_bytes(self.first_bits)].copy()
         if self.first_bits % 8:
             part[:, -1] &= np.uint8(0xFF << 8 - self.first_bits % 8 & 0xFF)
         return part
 
     def second(self, codes: Codes) -> Codes:
-        """The second part of codes (n, b), packed: (n, ceil(second_bits / 8))."""
+        """Return the second part of codes.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n, b), uint8
+            Packed codes; b may include padding.
+
+        Returns
+        -------
+        ndarray of shape (n, ceil(second_bits / 8)), uint8
+            The bits of the second part, packed.
+        """
         start, shift = divmod(self.first_bits, 8)
         padded = codes[:, start : n_bytes(self.n_bits)]
         if not shift:
@@ -176,17 +224,52 @@ class CodeLayout:
         return self.codebooks is None or self.first_bits % 8 == 0
 
     def split(self, codes: Codes) -> Codes:
-        """Codes (n, b) with each part in bytes of its own, in the order of ``tables``."""
+        """Return codes with each part in bytes of its own, in the order of ``tables``.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n, b), uint8
+            Packed codes; b may include padding.
+
+        Returns
+        -------
+        ndarray of shape (n, bytes), uint8
+            The codes themselves if no byte holds bits of both parts.
+        """
         return codes if self.is_split else np.hstack([self.first(codes), self.second(codes)])
 
     def code_distances(self, queries: Codes, codes: Codes) -> NDArray[Any]:
-        """Numbers (q, n) with the order of the distances of queries (q, b) and codes (n, b)."""
+        """Compute numbers with the order of the distances between codes.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (q, b), uint8
+            Packed codes of queries.
+        codes : ndarray of shape (n, b), uint8
+            Packed codes; b may include padding.
+
+        Returns
+        -------
+        ndarray of shape (q, n)
+            Levels of codes of signs, otherwise distances.
+        """
         if not self.has_fields:
             return self.levels(queries, codes)
         return table_distances(self.tables(self.values_of(queries)), self.split(codes))
 
     def values_of(self, codes: Codes) -> Floats:
-        """Real values (n, v) that codes stand for: 1 and -1 for signs, centers for fields."""
+        """Return the real values that codes stand for: 1 and -1 for signs, centers for fields.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n, b), uint8
+            Packed codes; b may include padding.
+
+        Returns
+        -------
+        ndarray of shape (n, n_values)
+            Real values, as ``tables`` takes them.
+        """
         bits = unpack(np.ascontiguousarray(codes[:, : n_bytes(self.n_bits)]), self.n_bits)
         if self.codebooks is None:
             return np.where(bits > 0, 1.0, -1.0)
@@ -225,12 +308,36 @@ class CodeLayout:
         return 1 + q * self.first_bits + p * self.second_bits
 
     def copied(self, codes: Codes) -> Codes:
-        """The copies of the parts of codes (n, b) side by side, if ``copies`` is not None."""
+        """Return the copies of the parts of codes side by side, if ``copies`` is not None.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n, b), uint8
+            Packed codes; b may include padding.
+
+        Returns
+        -------
+        ndarray of shape (n, bytes), uint8
+            Codes whose Hamming distances are levels.
+        """
         q, p = self.copies or (1, 1)
         return np.hstack([self.first(codes)] * q + [self.second(codes)] * p)
 
     def levels(self, queries: Codes, codes: Codes) -> NDArray[Any]:
-        """Levels (q, n) of queries (q, b) and codes (n, b) whose parts are signs."""
+        """Compute levels of queries and codes whose parts are signs.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (q, b), uint8
+            Packed codes of queries.
+        codes : ndarray of shape (n, b), uint8
+            Packed codes; b may include padding.
+
+        Returns
+        -------
+        ndarray of shape (q, n)
+            Whole numbers of at least 0 with the order and the ties of the distances.
+        """
         if self.is_hamming:
             return hamming(queries, codes)
         if self.copies is not None:
@@ -241,7 +348,18 @@ class CodeLayout:
         return self._levels_of_pairs[pair]
 
     def distances(self, levels: Ints) -> Floats:
-        """Distances of levels, in float64."""
+        """Compute the distances of levels.
+
+        Parameters
+        ----------
+        levels : ndarray of int
+            Levels, as ``levels`` returns them.
+
+        Returns
+        -------
+        ndarray of float64
+            Distances of the same shape.
+        """
         return self._values[levels] if self.copies is None else levels / self.copies[0]
 
     @property

@@ -231,11 +231,23 @@ def test_without_arguments_it_is_imh_and_itq():
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "n_bits", "first"), [(300, 16, 64, 48), (20, 64, 64, 19), (6, 64, 16, 5), (300, 64, 64, 24)]
+    ("name", "n", "d", "n_bits", "first"),
+    [
+        ("imh-hybrid-hamming", 300, 16, 64, 48),
+        ("imh-hybrid-hamming", 20, 64, 64, 19),
+        ("imh-hybrid-hamming", 6, 64, 16, 5),
+        ("imh-hybrid-hamming", 300, 64, 64, 24),
+        ("imh-hybrid", 300, 64, 64, 32),
+        ("imh-hybrid", 300, 64, 20, 12),  # one field of 8 bits
+        ("imh-hybrid", 300, 64, 10, 6),  # one field of 4 bits
+        ("imh-hybrid", 300, 2, 64, 48),  # as many fields as columns
+        ("imh-hybrid", 20, 64, 64, 16),  # 16 centers for 20 rows, fewer bits than rows
+        ("imh-hybrid", 300, 64, 300, 68),
+    ],
 )
-def test_the_bits_are_divided_as_few_rows_and_columns_allow(n, d, n_bits, first):
+def test_the_bits_are_divided_as_few_rows_and_columns_allow(name, n, d, n_bits, first):
     rows = np.random.default_rng(0).normal(size=(n, d))
-    hybrid = recipe("imh-hybrid", n_bits, 0).fit(rows)
+    hybrid = recipe(name, n_bits, 0).fit(rows)
     assert (hybrid.first_bits_, hybrid.n_bits_) == (first, n_bits)
 
 

@@ -96,14 +96,16 @@ def _affinities(
     share = share_of_rows(options.affinity)
     if share == 1:
         return P
-    own = xp.copy_like(_probabilities(options, B, few, symmetric, B.shape[1]), B)
+    own = xp.copy_like(_probabilities(options, B, few, symmetric, B.shape[1], at_most=len(B) / 2), B)
     return share * P + (1 - share) * own
 
 
-def _probabilities(options: SampledOptions, B: Floats, few: bool, symmetric: bool, dims: int) -> Any:
-    """Return P (m, m) of the given perplexity, dense for few points and otherwise sparse."""
-    m = len(B)
-    P: Any = (conditional_probabilities if few else near_probabilities)(B, options.perplexity, dims)
+def _probabilities(
+    options: SampledOptions, B: Floats, few: bool, symmetric: bool, dims: int, at_most: float = np.inf
+) -> Any:
+    """Return P (m, m) of the given perplexity or ``at_most``, dense for few points and otherwise sparse."""
+    m, perplexity = len(B), min(options.perplexity, at_most)
+    P: Any = (conditional_probabilities if few else near_probabilities)(B, perplexity, dims)
     return (P + P.T) / (2 * m) if symmetric else P / m
 
 

@@ -70,7 +70,7 @@ def check_fitted(hasher: "Hasher", rows: "Rows") -> None:
     if not _is_judged(hasher, len(rows)) or _part_of_a_hybrid.get():
         return
     X = rows.take(_sample(hasher, len(rows)))
-    _warn_if_collapsed(hasher, X, pack(hasher._bits_of(np.asarray(hasher._embed(X)))), stacklevel=6)
+    _warn_if_collapsed(hasher, X, pack(hasher._bits_of(np.asarray(hasher._embed(X)))), stacklevel=7)
 
 
 def check_encoded(hasher: "Hasher", X: Any, codes: Any) -> None:
