@@ -26,6 +26,7 @@ SUBJECTS = [
             "hashers.hybrid",
             "hashers.supervised_imh",
             "files.model",
+            "opening",
             "induction",
             "rotation",
         ],
@@ -56,7 +57,7 @@ SUBJECTS = [
         "Search",
         "Exact search in codes: the nearest rows, all rows within a radius, and near-duplicates.",
         ["search"],
-        ["search"],
+        ["search", "code_layout"],
     ),
     (
         "stores",
