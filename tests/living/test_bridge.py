@@ -15,6 +15,7 @@ from manihash import (
     BridgedHasher,
     HammingIndex,
     Hybrid,
+    Index,
     KMeansBase,
     ProductQuantizer,
     SpH,
@@ -237,6 +238,18 @@ def test_layout_and_rescoring_are_those_of_the_old_codes():
     assert bridged.layout_.has_two_parts
     assert bridged._stored_width == 30
     assert np.array_equal(bridged._as_stored(Q_NEW), bridged.to_old_space(Q_NEW))
+
+
+def test_an_index_of_old_codes_takes_new_vectors_by_its_bridge(itq):
+    bridged = itq.bridge(NEW, OLD)
+    index = Index(bridged, itq.index(OLD).codes)
+    assert index.made_by == itq.lineage_["id"]
+    assert np.array_equal(
+        index.search(Q_NEW, 5, symmetric=True)[1], index.search(bridged.encode(Q_NEW), 5)[1]
+    )
+    distances, ids = index.search(Q_NEW, 3, rerank=OLD)
+    nearest = OLD[ids[:, 0]].astype(np.float64) - bridged.to_old_space(Q_NEW)
+    assert np.allclose(distances[:, 0], np.sqrt((nearest**2).sum(axis=1)), rtol=1e-4)
 
 
 def test_a_second_change_of_the_model_is_a_bridge_in_front_of_the_first(itq):

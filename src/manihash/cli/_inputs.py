@@ -127,7 +127,7 @@ def load_hasher(path: Path) -> "Hasher":
     from manihash import Hasher, load
 
     model = load(path)
-    model = getattr(model, "hasher", model)
+    model = model if isinstance(model, Hasher) else getattr(model, "hasher", model)  # of an index
     if not isinstance(model, Hasher):
         raise ValueError(
             f"{path} holds {_with_article(type(model).__name__)}, which makes no codes: give a model written "

@@ -249,7 +249,7 @@ class Index(HammingIndex):
         if vectors is None:
             raise ValueError("rerank needs the vectors of the queries, got packed codes: give vectors")
         rows, ids = rerank if isinstance(rerank, tuple) else (rerank, self._given_ids)
-        return Rescore(_as_array(vectors), rows, candidates, ids)
+        return Rescore(_as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index with its hasher to one file, atomically.
