@@ -45,7 +45,7 @@ class BridgedHasher(Hasher):
     Four kinds of maps f are tried: orthogonal (a rotation and a scale, Procrustes), ridge (affine least
     squares), low-rank (the same, through a few columns) and residual (ridge, and a small layer of
     max(0, ·) units that learns what ridge leaves). The one that loses least on held-out pairs is chosen, the
-    cheapest one if several are equally good. Pairs that seem to have wrong partners are left out.
+    cheapest one if several are nearly as good. Pairs that seem to have wrong partners are left out.
 
     Parameters
     ----------

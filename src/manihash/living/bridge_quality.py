@@ -28,6 +28,7 @@ _RESAMPLES, _INTERVAL = 1_000, (0.025, 0.975)
 _FIRST_PART = 1 / 4  # of the pairs, at the first point of the learning curve; each point has twice as many
 _LITTLE = 0.1  # part of the loss; more pairs are worth it if four times as many save more than this
 _MOST_DOUBLINGS = 6
+_SLACK = 0.01  # share of the recall that a cheaper map may lose
 _BLOCK = 256
 
 
@@ -238,12 +239,13 @@ def _interval(recall: Floats, old: Floats, rng: np.random.Generator) -> tuple[fl
 
 
 def _chosen(found: dict[str, _Measured], maps: dict[str, SpaceMap]) -> str:
-    """The kind with the fewest products among those that are within one standard error of the best."""
+    """The kind with the fewest products among those within one standard error, or 1 %, of the best."""
     best = max(found, key=lambda kind: float(found[kind].recall.mean()))
 
     def is_as_good(kind: str) -> bool:
         lost = found[best].recall - found[kind].recall
-        return bool(lost.mean() <= lost.std() / np.sqrt(len(lost)))
+        slack = max(float(lost.std()) / np.sqrt(len(lost)), _SLACK * float(found[best].recall.mean()))
+        return bool(lost.mean() <= slack)
 
     return min(filter(is_as_good, found), key=lambda kind: maps[kind].n_products)
 
