@@ -307,8 +307,8 @@ def duplicates_scale(read: Read) -> list[str]:
             "exponent"]  # fmt: skip
     rows = []
     for each in found:
-        growth = math.log(each["CPU seconds"] / found[0]["CPU seconds"])
-        exponent = growth / math.log(each["rows"] / found[0]["rows"]) if each is not found[0] else None
+        slower = math.log(each["CPU microseconds per row"] / found[0]["CPU microseconds per row"])
+        exponent = 1 + slower / math.log(each["rows"] / found[0]["rows"]) if each is not found[0] else None
         counts = [f"{each[key]:,}" for key in ("rows", "groups", "largest group", "wrong rows")]
         sizes = [f"{each[f'peak {kind}, bytes'] / 1e9:.2f} GB" for kind in ("memory", "disk")]
         time = f"{each['CPU microseconds per row']:.2f} µs"

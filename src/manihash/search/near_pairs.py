@@ -34,6 +34,7 @@ _SHORT = 256  # runs of so many codes are compared together
 _LONG = 4096  # runs of more codes are divided again
 _BLOCK = 2**20  # codes of short runs, each of which is compared with one other at once
 _SQUARE = 2**17  # pairs of a long run that are compared at once, in the cache
+_CACHED = 2**15  # codes that are hashed at once, in the cache
 _SAMPLE = 2048  # codes that represent all
 _SAMPLE_TABLES = 6
 _FACTORS = np.random.default_rng(7).integers(2**63, size=1024, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -133,15 +134,17 @@ def table_pairs(words: Words, table: Table, radius: int) -> Pairs:
 
 def hashed(words: Words, key: Words) -> Words:
     """A hash (m,) of the bits ``key`` (w,) of codes (m, w)."""
-    value = np.zeros(len(words), np.uint64)
-    for j in range(words.shape[1]):
-        if j < len(key) and key[j]:
-            value += (words[:, j] & key[j]) * _FACTORS[j % len(_FACTORS)]
-    value ^= value >> np.uint64(32)
-    value *= _FACTORS[-1]
-    value ^= value >> np.uint64(29)
-    value *= _FACTORS[-2]
-    return value
+    hashes = np.zeros(len(words), np.uint64)
+    for start in range(0, len(words), _CACHED):
+        value, some = hashes[start : start + _CACHED], words[start : start + _CACHED]
+        for j in range(min(words.shape[1], len(key))):
+            if key[j]:
+                value += (some[:, j] & key[j]) * _FACTORS[j % len(_FACTORS)]
+        value ^= value >> np.uint64(32)
+        value *= _FACTORS[-1]
+        value ^= value >> np.uint64(29)
+        value *= _FACTORS[-2]
+    return hashes
 
 
 def runs(hashes: Words) -> tuple[Ints, Ints]:

@@ -32,6 +32,8 @@ MEMORY = 2**31
 _STAGE = "near-duplicates"
 _TEMPORARY = 48  # bytes per code, besides codes, that a task needs
 _PARTS = 4096  # at most: more would make many small files
+# Codes of a block and of a part at most: smaller ones are sorted faster, but are more files to read.
+_BLOCK_ROWS, _PART_ROWS = 2**22, 2**20
 _SAMPLE = 2**16  # codes that represent all
 _SORT = 2.5e-7  # seconds to write a code to one table and to sort it there, on disk
 _REFERENCE = 1.5e-2  # seconds in which the machine of these constants sorts _TRIAL numbers
@@ -100,11 +102,15 @@ def task_of_equal_join(job: Job, part: int) -> int:
     return len(job.store.read(f"distinct-{part}-rows"))
 
 
-def task_of_split(job: Job, stage: int, part: int) -> int:
-    """Sort the distinct codes of one part by their parts in the table of a stage."""
-    records, rows = (job.store.read(f"distinct-{part}-{name}") for name in ("words", "rows"))
-    if not job.store.has(f"stage{stage}-{part}-starts"):
-        _write_split(job, f"stage{stage}-{part}", records, rows, hashed(records, job.tables[stage - 1].key))
+def task_of_split(job: Job, stage: int, i: int) -> int:
+    """Sort the distinct codes of some parts, as many as a block has, by their parts in a table."""
+    parts = range(i * job.n_parts // job.n_blocks, (i + 1) * job.n_parts // job.n_blocks)
+    records, rows = (
+        np.concatenate([job.store.read(f"distinct-{part}-{name}") for part in parts])
+        for name in ("words", "rows")
+    )
+    if not job.store.has(f"stage{stage}-{i}-starts"):
+        _write_split(job, f"stage{stage}-{i}", records, rows, hashed(records, job.tables[stage - 1].key))
     return len(rows)
 
 
@@ -184,9 +190,8 @@ def _write_split(job: Job, name: str, records: Words, rows: Nodes, hashes: Words
 
 def _read_part(job: Job, stage: str, part: int) -> tuple[Words, Nodes]:
     """The records of one part of all blocks, in their order."""
-    blocks = job.n_blocks if stage == "stage0" else job.n_parts
     records, rows = [], []
-    for i in range(blocks):
+    for i in range(job.n_blocks):
         start, stop = job.store.read(f"{stage}-{i}-starts", part, part + 2).tolist()
         records.append(job.store.read(f"{stage}-{i}-words", start, stop))
         rows.append(job.store.read(f"{stage}-{i}-rows", start, stop))
@@ -294,7 +299,7 @@ class SelfJoin:
         for number in range(max(stage, 1), len(tables) + 1):
             detail = f"table {number} of {len(tables)}"
             if job.n_parts > 1:
-                self._all(partial(task_of_split, job, number), range(job.n_parts), detail)
+                self._all(partial(task_of_split, job, number), range(job.n_blocks), detail)
             self._all(partial(task_of_join, job, number), range(job.n_parts), detail)
             self._finish_stage(union, state, number)
         return union.labels()
@@ -396,8 +401,10 @@ def _sizes(n: int, n_bits: int, memory: int, *, spread: bool) -> tuple[int, int]
     rows = max(64, memory // (2 * each), -(-n // _PARTS))
     if spread:
         rows = min(rows, max(2**16, -(-n // 64)))
-    parts = 1 << max(0, -(-n // rows) - 1).bit_length()
-    return min(n, rows), parts
+    if n <= rows:
+        return n, 1
+    parts = 1 << max(0, -(-n // min(rows, _PART_ROWS)) - 1).bit_length()
+    return min(rows, _BLOCK_ROWS), parts
 
 
 def fits_into_memory(n: int, n_bits: int, memory: int) -> bool:
