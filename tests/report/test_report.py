@@ -15,6 +15,7 @@ from command import invoke
 from html_elements import Elements
 
 from manihash.advice.candidates import MANIFOLD, OTHER
+from manihash.code_layout import CodeLayout
 from manihash.codes import pack, unpack
 from manihash.datasets import Dataset, load_dataset
 from manihash.demo import measure
@@ -147,27 +148,28 @@ def test_the_page_frames_exactly_the_wrong_answers(result: Demo, html: str) -> N
 
 def test_the_page_shows_the_codes_of_queries_and_of_their_answers(result: Demo, html: str) -> None:
     codes, (query, *_) = result.codes, result.shown_queries
-    assert codes.first_bits is not None
-    assert codes.weight is not None
+    layout = codes.layout
+    assert layout.has_two_parts
+    assert layout.has_fields
     drawn = nearest_codes(result)[0]
-    first, second = codes.first_bits // 4, codes.first_bits % 4
+    first, second = layout.first_bits // 4, layout.first_bits % 4
     own = codes.queries[query].tobytes().hex()
     assert drawn[0]["code"].digits.replace(" ", "") == own
     assert drawn[0]["code"].digits == (own if second else f"{own[:first]} {own[first:]}")
     for shown, i in zip(drawn[1:], result.by_code.ids[query], strict=False):
-        bits = unpack(np.stack([codes.queries[query], codes.rows[i]]), codes.n_bits)
+        bits = unpack(np.stack([codes.queries[query], codes.rows[i]]), layout.n_bits)
         differ = bits[0] != bits[1]
-        near, far = int(differ[: codes.first_bits].sum()), int(differ[codes.first_bits :].sum())
-        assert shown["code"].marks.count("M") == near + far
-        assert shown["code"].about == f"{near} + {codes.weight:g} × {far} = {near + codes.weight * far:g}"
+        assert shown["code"].marks.count("M") == differ.sum()
+        near = int(differ[: layout.first_bits].sum())
+        assert shown["code"].about == f"{near} bits of the first part differ"
         filled = (shown["code"].first + shown["code"].second).count("M")
-        assert filled == bits[1].sum() == codes.n_bits - shown["code"].zeros.count("M")
+        assert filled == bits[1].sum() == layout.n_bits - shown["code"].zeros.count("M")
     assert f"code {drawn[0]['code'].digits}" in html
 
 
 def test_a_code_of_one_part_has_no_gap_and_counts_bits() -> None:
     code, query = pack([[1, 0, 1, 1, 0, 0, 0, 1]]), pack([[1, 1, 1, 1, 0, 0, 0, 0]])
-    drawn = draw(ShownCodes(code, query, 8, None, None), code[0], query[0])
+    drawn = draw(ShownCodes(code, query, CodeLayout(8)), code[0], query[0])
     assert (drawn.width, drawn.digits, drawn.about, drawn.second) == (8, "b1", "2 bits differ", "")
 
 

@@ -75,9 +75,7 @@ def hybrid(tmp_path, monkeypatch):
     X = np.random.default_rng(0).normal(size=(400, 24)).astype(np.float32)
     hasher = recipe("imh-hybrid", n_bits=24, random_state=0).fit(X)
     hasher.save("model.mhash")
-    index = HammingIndex(
-        hasher.encode(X), 24, np.arange(400) + 1000, first_bits=hasher.first_bits_, weight=hasher.weight_
-    )
+    index = HammingIndex(hasher.encode(X), 24, np.arange(400) + 1000, layout=hasher.layout_)
     index.save("items.mhx")
     np.save("Q.npy", X[:5])
     return hasher, index

@@ -109,7 +109,7 @@ def test_a_look_up_compares_the_first_part_of_a_hybrid(digits, exploration):
     model = found.models[0]
     counts = radius_counts(found, model, np.arange(50))
     assert len(counts.answers) == 12
-    expected = [model.index.count(model.codes[:50], r, part="first").mean() - 1 for r in range(12)]
+    expected = [model.index.count(model.codes[:50], r).mean() - 1 for r in range(12)]
     np.testing.assert_allclose(counts.answers, expected)
 
 
