@@ -200,10 +200,11 @@ def test_evaluate_compares_with_quantizers_of_faiss(peer) -> None:
 
 
 def test_evaluate_prints_a_note_once_below_the_table() -> None:
-    options = ["--bits=8,12", "--set=embedding__n_iter=20", "--seeds=2"]
-    output = CliRunner().invoke(app, ["evaluate", "--data=digits", "--recipe=imh-graph", *options]).output
-    assert output.count("the base set has 266 points") == 1
-    assert output.index("the base set has") > output.rindex("imh-graph")
+    options = ["--bits=100", "--set=first__embedding__n_iter=20", "--seeds=2"]
+    name = "imh-hybrid-hamming"
+    output = CliRunner().invoke(app, ["evaluate", "--data=digits", f"--recipe={name}", *options]).output
+    assert output.count("the first part has 36 bits instead of 24") == 1
+    assert output.index("the first part has") > output.rindex(name)
 
 
 def test_evaluate_says_what_installs_faiss(monkeypatch) -> None:

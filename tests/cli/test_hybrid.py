@@ -23,7 +23,12 @@ def codes(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "ranked_by"), [(["-k", "3"], "weighted hamming"), (["--radius", "2"], "first-part hamming")]
+    ("options", "ranked_by"),
+    [
+        (["-k", "3"], "weighted hamming"),
+        (["--radius", "2"], "weighted hamming"),
+        (["-k", "3", "--asymmetric"], "asymmetric"),
+    ],
 )
 def test_search_names_the_distance_of_hybrid_codes(options, ranked_by, codes):
     result = json.loads(run("search", "m.mhash", "c.npy", "x.npy", *options, "--json").stdout)
@@ -35,8 +40,8 @@ def test_search_in_a_store_says_that_it_counts_all_bits_alike(codes):
     run("export", "c.npy", "--to", "c.faiss")
     found = run("search", "m.mhash", "x.npy", "--store", "c.faiss", "--radius", "2", "--json")
     assert json.loads(found.stdout)["ranked_by"] == "hamming"
-    assert "a store counts all bits" in found.stderr
-    assert "a store counts" not in run("search", "m.mhash", "c.npy", "x.npy", "--radius", "2").stderr
+    assert "a store ranks codes of two parts by all bits alike" in " ".join(found.stderr.split())
+    assert "a store ranks" not in run("search", "m.mhash", "c.npy", "x.npy", "--radius", "2").stderr
 
 
 def test_fit_without_a_recipe_gives_hybrid_codes_that_can_be_searched(tmp_path, monkeypatch):
@@ -56,7 +61,16 @@ def test_options_of_the_parts_are_set_by_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.random.default_rng(0).normal(size=(300, 40)))
     settings = ["--set=first__n_neighbors=3", "--set=first__base__base__size=20", "--set=second__n_iter=2"]
-    run("fit", "x.npy", "--recipe=imh-hybrid", "--bits=24", *settings, "--set=weight=1", "-o", "m.mhash")
+    run(
+        "fit",
+        "x.npy",
+        "--recipe=imh-hybrid-hamming",
+        "--bits=24",
+        *settings,
+        "--set=weight=1",
+        "-o",
+        "m.mhash",
+    )
     model = load("m.mhash")
     assert (model.first_.n_neighbors_, len(model.first_.base_points_), model.weight_) == (3, 20, 1)
     assert (model.first_bits_, model.n_bits_, model.second_.n_iter) == (12, 24, 2)
@@ -65,16 +79,16 @@ def test_options_of_the_parts_are_set_by_their_names(tmp_path, monkeypatch):
 def test_the_hint_names_the_option_of_the_part(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.random.default_rng(0).normal(size=(60, 40)))
-    result = run("fit", "x.npy", "--bits=8", "--set=first__n_neighbors=30", "-o", "m.mhash", code=2)
+    result = run("fit", "x.npy", "--bits=8", "--set=first__n_neighbors=70", "-o", "m.mhash", code=2)
     assert "--set first__n_neighbors=K" in result.stderr
     assert "--set n_neighbors=K" not in result.stderr
 
 
 def test_evaluate_shows_hybrid_codes_by_plain_hamming_distance_too():
     data = load_dataset("digits")
-    arguments = ("evaluate", "--data=digits", "--recipe=imh-hybrid,pcah", "--bits=32")
+    arguments = ("evaluate", "--data=digits", "--recipe=imh-hybrid-hamming,pcah", "--bits=32")
     hybrid, pcah = json.loads(run(*arguments, "--json").stdout)["rows"]
-    hasher = recipe("imh-hybrid", 32, 0).fit(data.X_train)
+    hasher = recipe("imh-hybrid-hamming", 32, 0).fit(data.X_train)
     codes, queries = hasher.encode(data.X_train), hasher.encode(data.X_test)
     expected = evaluate(queries, codes, LabelTruth(data.y_test, data.y_train), 32)
     assert hybrid["plain"]["map"] == expected.map
@@ -89,8 +103,10 @@ def test_evaluate_shows_hybrid_codes_by_plain_hamming_distance_too():
 
 def test_stats_describes_the_first_part_of_an_index_of_hybrid_codes(codes):
     run("index", "c.npy", "--model", "m.mhash", "-o", "c.mhx")
-    first = json.loads(run("stats", "c.mhx", "--json").stdout)["first_part"]
+    first = json.loads(run("stats", "c.mhx", "--json").stdout)
     assert first["distinct_codes"] == len(np.unique(codes[:, 0]))
-    assert first["n_bits"] == 8
-    assert f"8 bits, {first['distinct_codes']} distinct" in " ".join(run("stats", "c.mhx").stdout.split())
-    assert "first_part" not in json.loads(run("stats", "c.npy", "--json").stdout)
+    assert (first["n_bits"], first["code_bits"]) == (8, 16)
+    text = " ".join(run("stats", "c.mhx").stdout.split())
+    assert f"distinct first parts {first['distinct_codes']}" in text
+    whole = json.loads(run("stats", "c.npy", "--json").stdout)
+    assert (whole["n_bits"], whole["code_bits"]) == (16, 16)

@@ -93,7 +93,9 @@ def test_the_command_exports_an_index_with_its_ids_and_first_parts(hybrid):
         ["search", "model.mhash", "Q.npy", "--store", "items.db", "--radius", "1", "--json", "--quiet"]
     )
     answers = json.loads(found.stdout)
-    lims, distances, ids = index.within(hasher.encode(np.load("Q.npy")), 1, part="first")
+    layout, queries = hasher.layout_, hasher.encode(np.load("Q.npy"))
+    first = HammingIndex(layout.first(index.codes), layout.first_bits, index.ids)
+    lims, distances, ids = first.within(layout.first(queries), 1)
     assert answers["ranked_by"] == "first-part hamming"
     for i, answer in enumerate(answers["answers"]):
         assert answer["ids"] == ids[lims[i] : lims[i + 1]].tolist()
@@ -101,7 +103,13 @@ def test_the_command_exports_an_index_with_its_ids_and_first_parts(hybrid):
 
 
 def test_the_command_says_at_once_what_a_store_without_first_parts_cannot_do(hybrid):
-    done = invoke(["export", "items.mhx", "--to", "items.faiss"])
+    hasher, index = hybrid
+    refused = invoke(["export", "items.mhx", "--to", "items.faiss"])
+    assert refused.exit_code == 2
+    assert "has no column for their first part" in " ".join(refused.stderr.split())
+    layout = CodeLayout(24, hasher.first_bits_, 0.5)
+    HammingIndex(index.codes, 24, layout=layout).save("signs.mhx")
+    done = invoke(["export", "signs.mhx", "--to", "items.faiss"])
     assert done.exit_code == 0, done.output
     text = " ".join(done.stderr.split())
     assert "a FAISS file ranks codes of two parts by all bits alike" in text
