@@ -336,8 +336,8 @@ def duplicates_checks(read: Read) -> list[str]:
         rows.append(["the same: copies outside the group of their original",
                      f"{sift['copies outside the group of their original']:,}"])  # fmt: skip
     if (kill := source.get("kill")) is not None:
-        name = f"{kill['rows']:,} codes, {kill['killed']} runs killed with SIGKILL and run again"
-        rows.append([f"{name}: identical groups", f"{kill['identical groups']} of {kill['runs']}"])
+        name = f"{kill['rows']:,} codes, runs killed with SIGKILL and run again"
+        rows.append([f"{name}: identical groups", f"{kill['identical groups']} of {kill['killed']}"])
     if (dask := source.get("Dask")) is not None:
         name = f"{dask['rows']:,} codes on {dask['workers']} Dask workers, {dask['workers killed']} killed"
         rows.append([f"{name}: identical groups", "yes" if dask["identical groups"] else "no"])

@@ -19,6 +19,8 @@ from manihash.search.self_join import MEMORY, SelfJoin, WorkOptions, parse_memor
 from manihash.search.union_find import Nodes
 from manihash.types import Ids, Ints
 
+_BLOCK = 2**22  # rows whose labels are compared at once
+
 
 @dataclass(frozen=True, eq=False)
 class Duplicates:
@@ -204,28 +206,39 @@ def checked_rows(codes: Any, n_bits: int) -> Any:
 
 
 def grouped(label: Nodes, row_ids: Ids | None) -> Duplicates:
-    """Groups of at least two rows with equal labels (n,), which are the lowest position of each group."""
-    rest = np.flatnonzero(label != np.arange(len(label), dtype=np.uint32))
-    rows = np.concatenate([rest, _distinct(label[rest])])
-    order = None if row_ids is None else np.argsort(row_ids, kind="stable")
-    rank = rows.astype(np.uint64)
-    if order is not None:
+    """Groups of at least two rows with equal labels (n,); the label of a group is one of its rows."""
+    rest = np.concatenate(
+        [
+            start + np.flatnonzero(block != np.arange(start, start + len(block), dtype=np.uint32))
+            for start in range(0, len(label), _BLOCK)
+            for block in [label[start : start + _BLOCK]]
+        ]
+    ).astype(np.uint32)
+    rows = np.concatenate([rest, _distinct(label[rest]).astype(np.uint32)])
+    del rest
+    rank, lowest, order = rows, label, None  # without ids, the rank of a row is its position
+    if row_ids is not None:
+        order = np.argsort(row_ids, kind="stable")
         place = np.empty(len(order), np.uint32)
         place[order] = np.arange(len(order), dtype=np.uint32)
-        rank = place[rows].astype(np.uint64)
-    # Sorted by group and rank; then groups by their lowest rank.
-    group = label[rows]
-    by_group = np.argsort(group.astype(np.uint64) << np.uint64(32) | rank)
-    start = np.flatnonzero(np.diff(group[by_group].astype(np.int64), prepend=-1))
-    if order is not None:
-        size = np.diff(start, append=len(rows))
-        lowest = np.repeat(rank[by_group[start]], size)
-        by_group = by_group[np.lexsort((rank[by_group], lowest))]
-        start = np.flatnonzero(np.diff(np.sort(lowest).astype(np.int64), prepend=-1))
-    lims = np.append(start, len(rows)).astype(np.int64)
-    members = rows[by_group].astype(np.int64)
-    if row_ids is None:
+        rank, lowest = place[rows], place.copy()
+        np.minimum.at(lowest, label[rows], rank)
+    # Sorted by the lowest rank of the group, and by rank.
+    key = lowest[label[rows]].astype(np.uint64)
+    key <<= np.uint64(32)
+    key |= rank
+    del rows, rank
+    key.sort()
+    group = (key >> np.uint64(32)).astype(np.uint32)
+    new = np.ones(len(group), np.bool_)
+    new[1:] = group[1:] != group[:-1]
+    lims = np.append(np.flatnonzero(new), len(group)).astype(np.int64)
+    del group, new
+    key &= np.uint64(2**32 - 1)
+    members = key.view(np.int64)
+    if row_ids is None or order is None:
         return Duplicates(label.astype(np.int64), lims, members)
+    members = order[members]
     first = row_ids.copy()
     first[members] = np.repeat(row_ids[members[lims[:-1]]], np.diff(lims))
     return Duplicates(first, lims, row_ids[members])

@@ -34,6 +34,8 @@ _SHORT = 256  # runs of so many codes are compared together
 _LONG = 4096  # runs of more codes are divided again
 _BLOCK = 2**20  # codes of short runs, each of which is compared with one other at once
 _SQUARE = 2**17  # pairs of a long run that are compared at once, in the cache
+_FEWEST, _MOST = 2**12, 2**18  # hashes among which repeated ones are looked for before they are sorted
+_MANY = 0.3  # share of repeated hashes from which on all are sorted
 _CACHED = 2**15  # codes that are hashed at once, in the cache
 _SAMPLE = 2048  # codes that represent all
 _SAMPLE_TABLES = 6
@@ -152,17 +154,37 @@ def runs(hashes: Words) -> tuple[Ints, Ints]:
 
     Equal are the first bits of hashes, 64 less those that number the positions. ``hashes`` is overwritten.
     """
-    m = len(hashes)
-    low = np.uint64((1 << m.bit_length()) - 1)
+    low = np.uint64((1 << len(hashes).bit_length()) - 1)
+    candidates = _maybe_repeated(hashes) if _FEWEST <= len(hashes) <= _MOST else None
     hashes &= ~low
-    hashes |= np.arange(m, dtype=np.uint64)
+    hashes |= np.arange(len(hashes), dtype=np.uint64)
+    if candidates is not None:
+        hashes = hashes[candidates]
     hashes.sort()
-    same = np.zeros(m + 1, np.bool_)  # as the hash before it
-    if m:
+    same = np.zeros(len(hashes) + 1, np.bool_)  # as the hash before it
+    if len(hashes):
         same[1:-1] = (hashes[1:] ^ hashes[:-1]) <= low
     repeated = np.flatnonzero(same[1:] | same[:-1])
     start = np.flatnonzero(~same[:-1][repeated])
     return (hashes[repeated] & low).astype(np.int64), start
+
+
+def _maybe_repeated(hashes: Words) -> Mask | None:
+    """Whether other hashes may be equal to each (m,), much faster than a sort; None if many may be.
+
+    The first bits of a hash are its slot. The last hash of a slot finds its own number there, and others do
+    not: their slots hold more than one.
+    """
+    slot = (hashes >> np.uint64(62 - len(hashes).bit_length())).view(np.int64)
+    number = np.arange(len(hashes), dtype=np.uint32)
+    last = np.empty(2 ** (len(hashes).bit_length() + 2), np.uint32)
+    last[slot] = number
+    shared = slot[last[slot] != number]
+    if len(shared) > _MANY * len(hashes):
+        return None
+    several = np.zeros(len(last), np.bool_)
+    several[shared] = True
+    return several[slot]
 
 
 def _short_runs(words: Words, size: Ints, radius: int) -> Iterator[tuple[Ints, Ints, Words]]:

@@ -33,7 +33,7 @@ _STAGE = "near-duplicates"
 _TEMPORARY = 48  # bytes per code, besides codes, that a task needs
 _PARTS = 4096  # at most: more would make many small files
 # Codes of a block and of a part at most: smaller ones are sorted faster, but are more files to read.
-_BLOCK_ROWS, _PART_ROWS = 2**22, 2**20
+_BLOCK_ROWS, _PART_ROWS = 2**22, 2**18
 _SAMPLE = 2**16  # codes that represent all
 _SORT = 2.5e-7  # seconds to write a code to one table and to sort it there, on disk
 _REFERENCE = 1.5e-2  # seconds in which the machine of these constants sorts _TRIAL numbers
