@@ -167,8 +167,8 @@ def dedup(
     hashes of images.
 
     Codes are memory-mapped and compared in parts that fit into --memory, so the
-    file may be larger than the memory: 100 million codes of 64 bits need 2 GB of
-    memory and 4 GB of disk. Before long work the command prints an estimate of
+    file may be larger than the memory: 100 million codes of 64 bits need 3 GB of
+    memory, with the result, and 4 GB of disk. Before long work the command prints an estimate of
     its time and disk.
 
     The table shows the first groups; --json and -o give all of them. The .npz
