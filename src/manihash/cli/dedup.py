@@ -168,8 +168,8 @@ def dedup(
 
     Codes are memory-mapped and compared in parts that fit into --memory, so the
     file may be larger than the memory: 100 million codes of 64 bits need 3 GB of
-    memory, with the result, and 4 GB of disk. Before long work the command prints an estimate of
-    its time and disk.
+    memory, with the result, and 4 GB of disk. Before long work the command
+    prints an estimate of its time and disk.
 
     The table shows the first groups; --json and -o give all of them. The .npz
     file contains: ids and lims (the ids of group i are entries lims(i) to
