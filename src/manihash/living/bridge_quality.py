@@ -252,16 +252,16 @@ def _chosen(found: dict[str, _Measured], maps: dict[str, SpaceMap]) -> str:
 
 def _pairs_for_good(
     points: list[tuple[int, float]], last_gain: Floats, old: Floats
-) -> tuple[int | None, float, bool]:
+) -> tuple[int | None, float, bool | None]:
     """The pairs needed for a good share or None, the share with four times the pairs, and whether they help.
 
-    Each doubling of the pairs is taken to gain a constant part of what the doubling before it gained.
+    Whether they help is None if the noise of the last doubling hides it. Each doubling of the pairs is taken to gain a constant part of what the doubling before it gained.
     """
     (_, first), (_, second), (_, share) = points
     gain, before = share - second, second - first
     noise = 2 * float(last_gain.std()) / np.sqrt(len(last_gain)) / max(float(old.mean()), 1e-9)
     if gain <= noise:
-        return None, share, False
+        return None, share, None if noise > _LITTLE * (1 - share) else False
     ratio = float(np.clip(gain / before, 0.1, 0.9)) if before > 0 else 0.5
     shares = share + gain * np.cumsum(ratio ** np.arange(1, _MOST_DOUBLINGS + 1))
     enough = np.flatnonzero(shares >= GOOD)
@@ -270,7 +270,7 @@ def _pairs_for_good(
     return needed, min(1.0, float(shares[1])), helps
 
 
-def _advice(share: float, more: tuple[int | None, float, bool], n: int) -> str:
+def _advice(share: float, more: tuple[int | None, float, bool | None], n: int) -> str:
     """Whether the bridge is good enough, and what more pairs would do."""
     needed, with_four_times, helps = more
     if share >= GOOD:
@@ -285,6 +285,8 @@ def _advice(share: float, more: tuple[int | None, float, bool], n: int) -> str:
     if helps:
         loss = max(0.0, 1 - with_four_times)
         return text + f"Four times the pairs ({4 * n:,}) would lower the loss to about {loss:.1%}"
+    if helps is None:
+        return text + f"{n:,} pairs are too few to tell whether more would help: try twice as many"
     return text + (
         "More pairs would change little: the old rows hold something that these maps cannot compute from the "
         "new ones" + (". Encode the rows again with a model of the new space" if share < _POOR else "")
