@@ -255,7 +255,8 @@ def _pairs_for_good(
 ) -> tuple[int | None, float, bool | None]:
     """The pairs needed for a good share or None, the share with four times the pairs, and whether they help.
 
-    Whether they help is None if the noise of the last doubling hides it. Each doubling of the pairs is taken to gain a constant part of what the doubling before it gained.
+    Whether they help is None if the noise of the last doubling hides it. Each doubling of the pairs is taken
+    to gain a constant part of what the doubling before it gained.
     """
     (_, first), (_, second), (_, share) = points
     gain, before = share - second, second - first
