@@ -19,8 +19,8 @@ _SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numb
 # Redundancy of the first part up to which the weight is the least one, and from which on it is 1: see
 # docs/methods/hybrid.md for the data sets that they were chosen on.
 _LOW, _HIGH, _LEAST = 5.0, 9.0, 0.25
-# The same for a product quantizer as second part, with weights from 1/2 to 2.
-_FIELDS_LOW, _FIELDS_HIGH, _FIELDS_LEAST, _FIELDS_MOST = 8.5, 12.0, 0.5, 2.0
+# The same for a product quantizer as second part, with weights from 1/4 to 2.
+_FIELDS_LOW, _FIELDS_HIGH, _FIELDS_LEAST, _FIELDS_MOST = 8.5, 12.0, 0.25, 2.0
 _QUERIES = 250  # rows that are compared with the others for the scale of the parts
 
 
@@ -47,7 +47,7 @@ def weight_by_redundancy(bits: Floats) -> float:
 def weight_of_fields(bits: Floats) -> float:
     """The weight of a product quantizer as second part, given bits of the first part (s, r).
 
-    Both distances have the same spread. The weight is 1/2, and up to 2 if the first part repeats a few coarse
+    Both distances have the same spread. The weight is 1/4, and up to 2 if the first part repeats a few coarse
     splits, as ``weight_by_redundancy`` explains.
     """
     varying = bits[:, bits.std(axis=0) > 0].astype(np.float64)

@@ -63,8 +63,8 @@ class Hybrid(Hasher):
         Hasher of the other bits, or a ``ProductQuantizer``. None for ``ITQ(n_bits=32, normalize=True)``.
     weight : float or "auto", default=0.5
         Weight of the second part in the distance, at least 0. It does not change the codes. ``"auto"`` takes
-        0.25 (0.5 for a product quantizer) if the bits of the first part tell many groups of the training rows
-        apart, and up to 1 (2) if they repeat a few coarse splits. No labels are used.
+        0.25 if the bits of the first part tell many groups of the training rows apart, and up to 1 (2 for a
+        product quantizer) if they repeat a few coarse splits. No labels are used.
     n_bits : int or None, default=None
         Length of the whole code, at least 2: the first part gets half of it, at most 24 bits (32 before a
         product quantizer, and 64 from 256 bits on), and the second part gets the rest, a whole number of
