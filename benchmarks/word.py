@@ -38,7 +38,7 @@ def rows_and_truth(name: str) -> tuple[Any, Any, Truth]:
     if name in ("mnist", "cifar10-gist", "photo-sift1m"):
         return data(name, SIFT_ROWS if name == "photo-sift1m" else None)
     X, y = sets(None)[name]()
-    n = min(QUERIES, len(X) // 9)
+    n = min(QUERIES, len(X) // 7)
     if name not in ("clinc150", "agnews"):  # these are shuffled
         order = np.random.default_rng(0).permutation(len(X))
         X, y = X[order], None if y is None else y[order]

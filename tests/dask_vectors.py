@@ -19,8 +19,8 @@ SMALL = {"base__size": 60, "base__base__size": 120, "base__n_components": 20, "e
 
 
 def small_recipe(name):
-    """A hasher of 12 bits with few base points and iterations."""
-    hasher = recipe(name, n_bits=12, random_state=0)
+    """A hasher of 16 bits with few base points and iterations."""
+    hasher = recipe(name, n_bits=16, random_state=0)
     known = hasher.get_params()
     small = SMALL | {f"first__{option}": value for option, value in SMALL.items()}
     return hasher.set_params(**{option: value for option, value in small.items() if option in known})

@@ -88,8 +88,8 @@ def word(read: Read, *names: str) -> list[str]:
 def overview(read: Read) -> list[str]:
     """README: the recipes beside the paper's method and a scan."""
     rows = []
-    for name, ranking in (("imh-hybrid", "asymmetric"), ("imh-graph", "codes")):
-        found = [own[ranking] for own in words(read, f"mnist, {name}, 64 bits")]
+    for name, of, ranking in (("imh-hybrid", words, "asymmetric"), ("imh-graph", fits, "Hamming")):
+        found = [own[ranking] for own in of(read, f"mnist, {name}, 64 bits")]
         figures = [deviation([own[key] for own in found]) for key in ("MAP", "F1", "precision@10")]
         rows.append([f"`{name}`", "8", *figures, str(len(found))])
     for name, title, source, part in (

@@ -237,18 +237,17 @@ def test_retrieval_measures_all_that_the_figures_need(cache):
 
 
 def test_retrieval_ranks_hybrid_codes_by_both_parts_and_looks_up_by_the_first(cache):
-    one = small("retrieval", "imh-hybrid", 32)
+    one = small("retrieval", "imh-hybrid-hamming", 32)
     found, data = TASKS["retrieval"](one, cache).figures, cache.dataset(one)
-    hasher = recipe("imh-hybrid", 32, 0).fit(data.X_train)
+    hasher = recipe("imh-hybrid-hamming", 32, 0).fit(data.X_train)
     codes, queries = hasher.encode(data.X_train), hasher.encode(data.X_test)
     truth, neighbors = cache.truth(one), cache.neighbors(one)
-    parts = {"first_bits": hasher.first_bits_, "weight": hasher.weight_}
-    expected = evaluate(queries, codes, truth, 32, neighbors=neighbors, **parts)
+    expected = evaluate(queries, codes, truth, 32, neighbors=neighbors, layout=hasher.layout_)
     assert found["map"] == expected.map
     assert found["f1"] == expected.f1
     assert found["recall_at_10"] == expected.recall_at_10
     assert len(found["precision_within"]) == hasher.first_bits_ + 1
-    asymmetric = TASKS["asymmetric"](small("asymmetric", "imh-hybrid", 32), cache).figures
+    asymmetric = TASKS["asymmetric"](small("asymmetric", "imh-hybrid-hamming", 32), cache).figures
     assert asymmetric["map_hamming"] == expected.map
 
 

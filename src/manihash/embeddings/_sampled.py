@@ -101,10 +101,12 @@ def _affinities(
 
 
 def _probabilities(
-    options: SampledOptions, B: Floats, few: bool, symmetric: bool, dims: int, at_most: float = np.inf
+    options: SampledOptions, B: Floats, few: bool, symmetric: bool, dims: int, at_most: float | None = None
 ) -> Any:
     """Return P (m, m) of the given perplexity or ``at_most``, dense for few points and otherwise sparse."""
-    m, perplexity = len(B), min(options.perplexity, at_most)
+    m, perplexity = len(B), options.perplexity
+    if at_most is not None:
+        perplexity = min(checks.positive_number(perplexity, "perplexity"), at_most)
     P: Any = (conditional_probabilities if few else near_probabilities)(B, perplexity, dims)
     return (P + P.T) / (2 * m) if symmetric else P / m
 
