@@ -47,10 +47,10 @@ def rows_and_truth(name: str) -> tuple[Any, Any, Truth]:
     return X[n:], X[:n], LabelTruth(y[:n], y[n:])
 
 
-def figures(found: Any) -> dict[str, float]:
+def figures(found: Any, *, look_up: bool = False) -> dict[str, float]:
     """The figures of a ranking, and of a look-up if there is one."""
     named = {"MAP": found.map, "precision@10": found.precision_at_10, "recall@10": found.recall_at_10}
-    named |= {"F1": found.f1} if hasattr(found, "f1") else {}
+    named |= {"F1": found.f1} if look_up else {}
     return {key: round(float(value), 4) for key, value in named.items() if value is not None}
 
 
@@ -60,9 +60,12 @@ def measured(hasher: Any, of: tuple[Any, Any, Truth], neighbors: Truth) -> dict[
     codes, queries, layout, n_bits = hasher.encode(X), hasher.encode(Q), hasher.layout_, hasher.n_bits_
     options = {"neighbors": neighbors, "layout": layout}
     found: dict[str, Any] = {"rows": len(X), "layout": layout.described()}
-    found["asymmetric"] = figures(evaluate(queries, codes, truth, n_bits, values=hasher.embed(Q), **options))
+    found["asymmetric"] = figures(
+        evaluate(queries, codes, truth, n_bits, values=hasher.embed(Q), **options),
+        look_up=layout.first_bits > 0,
+    )
     if not layout.has_fields:
-        found["codes"] = figures(evaluate(queries, codes, truth, n_bits, **options))
+        found["codes"] = figures(evaluate(queries, codes, truth, n_bits, **options), look_up=True)
     return found
 
 
