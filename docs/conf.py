@@ -90,3 +90,6 @@ html_theme_options = {
     "pygments_dark_style": "monokai",
     "search_bar_text": "Search",
 }
+
+# SQL with parameters such as $query and {query:UInt64} is shown as it is typed.
+suppress_warnings = ["misc.highlighting_failure"]

@@ -21,14 +21,16 @@ names = ["imh-tsne", "imh-graph", "imh-hybrid", "imh-le", "agh2", "itq", "pcah",
 lengths = [16, 32, 64]
 
 # %%
-# Hybrid codes have two parts: ``evaluate`` must know how many bits the first part has.
+# Hybrid codes have two parts: ``evaluate`` takes them from the layout of the codes.
 
 results = {}
 for name in names:
     for n_bits in lengths:
         hasher = recipe(name, n_bits=n_bits, random_state=0).fit(X)
-        parts = {"first_bits": hasher.first_bits_} if name == "imh-hybrid" else {}
-        results[name, n_bits] = evaluate(hasher.encode(Q), hasher.encode(X), truth, n_bits=n_bits, **parts)
+        layout = hasher.layout_
+        results[name, n_bits] = evaluate(
+            hasher.encode(Q), hasher.encode(X), truth, n_bits=n_bits, layout=layout
+        )
 
 # %%
 # The same in three pictures.
