@@ -1,5 +1,6 @@
 """Tasks of the processes in the campaign of threads and processes; light to import."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -8,10 +9,14 @@ import numpy as np
 
 
 def write_often(folder, name, versions, seed):
-    """Save one of the objects under the name of the target again and again, in a random order."""
+    """Save one of the objects under the name of the target again and again, in a random order.
+
+    A writer of an index that another one writes to is refused and leaves the file as it is.
+    """
     rng = np.random.default_rng([seed, os.getpid()])
     for i in rng.integers(len(versions), size=6):
-        versions[i].save(Path(folder) / name)
+        with contextlib.suppress(BlockingIOError):
+            versions[i].save(Path(folder) / name)
 
 
 def run_command(folder, args, results):

@@ -79,11 +79,3 @@ def test_what_cannot_be_refitted_is_refused_and_nothing_is_written() -> None:
     assert "cannot be refitted" in message
     assert "also an input file" in stderr_line(run(*REFIT[:-1], "model.mhash", code=2))
     assert not Path("model2.mhash").exists()
-
-
-def test_a_note_is_printed_once(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("x.npy", np.random.default_rng(0).normal(size=(600, 24)))
-    run("fit", "x.npy", "--recipe=imh-hybrid", "--bits=16", "-o", "m.mhash")
-    shown = run("refit", "m.mhash", "x.npy", "-o", "m2.mhash").stderr
-    assert shown.count("the base set has") == 1
