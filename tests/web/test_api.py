@@ -91,12 +91,11 @@ def test_nearest_rows_are_those_of_the_library(client, hasher, rows):
 
 def test_rows_within_a_radius_are_those_of_the_library(client, hasher, rows):
     two_parts = hasattr(hasher, "first_bits_")
-    part = "first" if two_parts else None
-    lims, distances, ids = client.service.index.within(hasher.encode(rows[:5]), 2, part=part)
+    lims, distances, ids = client.service.index.within(hasher.encode(rows[:5]), 2)
     answer = search(client, rows[:5], radius=2)
     assert answer["ids"] == lists(lims, ids)
     assert answer["distances"] == lists(lims, distances)
-    assert answer["ranked_by"] == ("first-part hamming" if two_parts else "hamming")
+    assert answer["ranked_by"] == ("weighted hamming" if two_parts else "hamming")
 
 
 def test_a_filter_restricts_the_search(client, hasher, rows):

@@ -24,7 +24,7 @@ def test_the_file_works_without_a_server(visit, folder, tmp_path, exploration, d
     page = visit(target.as_uri())
     ask(page, 17)
     hasher = load(file)
-    layout = {"first_bits": hasher.first_bits_, "weight": hasher.weight_} if model == "hybrid" else {}
+    layout = {"layout": hasher.layout_}
     codes = hasher.encode(digits[0])
     index = HammingIndex(codes, hasher.n_bits_, **layout)
     ids = index.search(codes[17:18], 21)[1][0]
