@@ -134,6 +134,7 @@ def command(*words, folder):
     return done.stdout
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("name", ["imh-hybrid", "imh-hybrid-hamming"])
 def test_python_command_and_server_answer_the_same_questions_alike(name, digits, tmp_path):
     from starlette.testclient import TestClient
