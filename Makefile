@@ -40,15 +40,17 @@ demo: setup ## learn codes of handwritten digits, offline, and write demo/index.
 	$(BIN)/manihash demo --out demo
 	@echo "(in this checkout: $(BIN)/manihash explore --data digits)"
 
+# One process per core; the tests of a file share its fitted models, so they stay in one process.
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile
+
 test: setup ## run the tests that need no optional part
-	$(BIN)/python -m pytest -q -m "not extra"
+	$(PYTEST) -m "not extra" --ignore=tests/campaigns
 
 test-extras: .venv/.extras-ready ## run the tests of the optional parts, with real databases
-	$(BIN)/python -m pytest -q -m extra
+	$(PYTEST) -m extra --ignore=tests/campaigns
 
-CASES ?= 2000
-fuzz: setup ## more cases of the generated tests than make test runs: make fuzz CASES=10000
-	MANIHASH_CASES=$(CASES) $(BIN)/python -m pytest -q tests/campaigns tests/web/test_openapi.py
+fuzz: .venv/.extras-ready ## run generated tests, a short version of each, or more cases: make fuzz CASES=10000
+	$(if $(CASES),MANIHASH_CASES=$(CASES)) $(PYTEST) tests/campaigns tests/web/test_openapi.py
 
 KILLS ?= 200
 ROUNDS ?= 300

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,7 @@ def part_of(path):
     return "" if first == "__init__" else first
 
 
+@cache
 def imports(path, *, top_level_only=False):
     """The full names of the modules that a file imports, except for type checkers only."""
     found = set()

@@ -1,6 +1,6 @@
 """Generated hashers and rows: the codes of a float64 reference, or an error that names the remedy.
 
-``MANIHASH_CASES=10000 python -m pytest tests/campaigns/test_arrays.py`` runs more cases than ``make test``.
+``MANIHASH_CASES=10000 python -m pytest tests/campaigns/test_arrays.py`` runs more cases than ``make fuzz``.
 The seed of a case is its number, from MANIHASH_FIRST on.
 """
 

@@ -1,6 +1,6 @@
 """Generated command lines: exit code 0, 2, 3 or 130, never a traceback, and JSON output is valid.
 
-``MANIHASH_CASES=2000 python -m pytest tests/campaigns/test_command.py`` runs more cases than ``make test``.
+``MANIHASH_CASES=2000 python -m pytest tests/campaigns/test_command.py`` runs more cases than ``make fuzz``.
 The seed of a case is its number, from MANIHASH_FIRST on.
 """
 

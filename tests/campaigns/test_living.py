@@ -1,7 +1,7 @@
 """Generated models that are updated, refitted, saved and loaded several times, in any order.
 
 After each step the codes, the layout, the lineage and the file agree, the rows of the step are no drift, and
-a step that fails leaves the model as it was. ``MANIHASH_CASES=10000`` runs more cases than ``make test``; the
+a step that fails leaves the model as it was. ``MANIHASH_CASES=10000`` runs more cases than ``make fuzz``; the
 seed of a case is its number, from MANIHASH_FIRST on.
 """
 

@@ -1,7 +1,7 @@
 """Threads and processes beside each other: every answer is that of one state, and no row is lost.
 
 MANIHASH_ROUNDS sets the number of rounds of each kind; the seed of a round is its number. ``make torture``
-runs more of them than ``make test``.
+runs more of them than ``make fuzz``.
 """
 
 import os

@@ -28,34 +28,20 @@ def test_every_help_has_a_summary_and_an_example(path):
     assert summary[0].isupper()
 
 
-@pytest.mark.parametrize("path", [[], ["data"], *COMMANDS], ids=lambda path: " ".join(path) or "manihash")
-def test_flags_are_shown_without_a_type(path):
-    text = run(*path, "--help").stdout
-    assert "bool" not in text.lower().replace("boolean", "")
-    assert "{" not in text
-
-
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_every_option_and_argument_has_a_description(path):
-    for param in command_of(path).params:
-        assert param.help, param.name
-        assert param.help.endswith((".", ")")), (param.name, param.help)
-
-
-@pytest.mark.parametrize("path", [[], ["data"], *COMMANDS], ids=lambda path: " ".join(path) or "manihash")
-def test_help_does_not_import_numpy(path):
+def test_help_does_not_import_numpy():
     probe = (
         "import sys\n"
         "from manihash.cli import main\n"
-        f"sys.argv = ['manihash', *{path!r}, '--help']\n"
-        "try:\n    main()\n"
-        "except SystemExit as end:\n    assert not end.code\n"
         "heavy = {'numpy', 'scipy', 'sklearn', 'matplotlib', 'faiss', 'h5py', 'lancedb', 'psycopg'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        f"for path in {[[], ['data'], *COMMANDS]!r}:\n"
+        "    sys.argv = ['manihash', *path, '--help']\n"
+        "    try:\n        main()\n"
+        "    except SystemExit as end:\n        assert not end.code, path\n"
+        "    assert not heavy & set(sys.modules), (path, heavy & set(sys.modules))\n"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "manihash" in done.stdout
+    assert done.stdout.count("Usage: manihash") == len(COMMANDS) + 2
 
 
 def test_the_version_is_printed():

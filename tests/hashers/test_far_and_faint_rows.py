@@ -82,7 +82,7 @@ def test_an_offset_does_not_change_the_number_of_distinct_codes(hasher):
     assert counts[1] > 0.5 * counts[0]
 
 
-@pytest.mark.parametrize("hasher", UNCENTERED, ids=repr)
+@pytest.mark.parametrize("hasher", UNCENTERED, ids=lambda hasher: type(hasher).__name__)
 def test_methods_that_depend_on_the_origin_compute_far_rows_in_float64(hasher):
     X = classes_of_rows(1e4)
     assert hasher.fit(X).in_float64_

@@ -1,10 +1,12 @@
 """Product quantizers: FAISS as an independent implementation, the same codes everywhere, and bad input."""
 
+import copy
 import os
 import subprocess
 import sys
 import warnings
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,8 +28,18 @@ QUANTIZERS = {
 every = pytest.mark.parametrize("name", QUANTIZERS)
 
 
-def fitted(name, X=DIGITS):
+def fit(name, X):
     return manihash.scikit.clone(QUANTIZERS[name]).set_params(random_state=0).fit(X[:1200])
+
+
+@cache
+def _fitted(name, dtype):
+    return fit(name, DIGITS.astype(dtype))
+
+
+def fitted(name, dtype=np.float32):
+    """A copy of a quantizer that is fitted once."""
+    return copy.deepcopy(_fitted(name, dtype))
 
 
 def relative_error(quantizer, X, mean):
@@ -113,7 +125,7 @@ def test_the_directions_are_orthonormal_and_the_rows_centered():
 
 
 def test_without_a_rotation_the_coordinates_are_the_columns():
-    quantizer = fitted("pq-filled-up", DIGITS + 1)
+    quantizer = fit("pq-filled-up", DIGITS + 1)
     unit = (DIGITS + 1) / np.linalg.norm(DIGITS + 1, axis=1, keepdims=True)
     unit = unit if quantizer.origin_ is None else unit - quantizer.origin_
     Z = quantizer.embed(DIGITS + 1)
@@ -238,7 +250,7 @@ def test_other_kernels_of_blas_give_the_same_codes(kernel, tmp_path):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_codes_and_coordinates_do_not_depend_on_the_batch(name, dtype):
     X = DIGITS.astype(dtype)
-    quantizer = fitted(name, X)
+    quantizer = fitted(name, dtype)
     codes, Z = quantizer.encode(X), quantizer.embed(X)
     for size in range(1, 21):
         some = slice(100, 100 + size)

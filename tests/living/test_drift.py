@@ -191,38 +191,6 @@ def test_invalid_input_is_named():
         hasher.drift(clusters(100, 1), level=2)
 
 
-def unit_rows(n, clusters, d, rng):
-    X = clusters[rng.integers(len(clusters), size=n)] + 2 * rng.normal(size=(n, d)) / np.sqrt(d)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
-
-
-def many_clusters(rng):
-    centers = rng.normal(size=(20, 256)) / 16
-    return lambda n: unit_rows(n, centers, 256, rng)
-
-
-SHAPES = {
-    "many clusters of unit vectors": many_clusters,
-    "few columns": lambda rng: lambda n: rng.normal(size=(n, 8)),
-    "heavy tails": lambda rng: lambda n: rng.standard_t(1, size=(n, 16)),
-    "ties": lambda rng: lambda n: rng.integers(0, 2, size=(n, 8)).astype(float),
-    "equal and empty rows": lambda rng: lambda n: rng.normal(size=(n, 8)) * (rng.random((n, 1)) < 0.6),
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("rows", "runs"), [((200, 40), 120), ((2000, 1000), 40)])
-@pytest.mark.filterwarnings("ignore:codes cannot tell")
-def test_the_rate_of_false_alarms_is_at_most_twice_the_level(shape, rows, runs):
-    rng = np.random.default_rng(0)
-    draw = SHAPES[shape](rng)
-    methods = [ITQ(6, random_state=0), IMH(6, KMeansBase(80), PCA(), random_state=0)]
-    alarms = sum(
-        methods[run % 2].fit(draw(rows[0])).drift(draw(rows[1]), level=0.05).drifted for run in range(runs)
-    )
-    assert alarms <= 2 * 0.05 * runs
-
-
 @pytest.mark.parametrize("equal", [0.3, 0.95])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_training_rows_with_ties_are_no_drift(equal, dtype):

@@ -338,7 +338,9 @@ def test_the_command_prints_the_table_and_where_the_page_is(
     assert error.count("FAISS, which is not installed") == 1
     assert "manihash explore --data blots" in out
     assert headline(result) in " ".join(out.split())
-    assert f"page {tmp_path / 'index.html'}" in out
+    assert f"page {tmp_path / 'index.html'}".replace(" ", "") in "".join(
+        out.split()
+    )  # a long path breaks lines
     assert (tmp_path / "index.html").is_file()
 
 
