@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from _results import ROOT, is_current, record
 
-from manihash import HammingIndex, create_store, export_codes
+from manihash import CodeLayout, HammingIndex, create_store, export_codes
 from manihash.stores import Store, sqlite_file
 
 ROWS, BITS, FIRST, QUERIES = 100_000, 64, 24, 20
@@ -102,7 +102,7 @@ def measure(database: Database) -> dict[str, Any]:
     queries = rows[:: len(rows) // QUERIES][:QUERIES] ^ np.uint8(1)
     places = addresses(database)
     address = _made(next(places))
-    with create_store(address, BITS, first_bits=FIRST if database.first else None) as store:
+    with create_store(address, BITS, layout=CodeLayout(BITS, FIRST) if database.first else None) as store:
         start = time.perf_counter()
         export_codes(rows, store)
         seconds = time.perf_counter() - start
@@ -121,7 +121,7 @@ def measure(database: Database) -> dict[str, Any]:
 
 
 def _first(store: Store, queries: Any) -> float | None:
-    if store.first_bits is None:
+    if store.look_up_bits is None:
         return None
     return milliseconds(lambda query: store.within(query, 2, part="first"), queries)
 

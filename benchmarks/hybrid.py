@@ -50,8 +50,8 @@ def rows_and_truth(name: str) -> tuple[Any, Any, Truth]:
 
 def redundancy(hasher: Any, codes: Any) -> float:
     """Bits of the first part for each independent bit, on 2,000 rows."""
-    bits = unpack(codes[:: max(1, len(codes) // 2000)], BITS)[:, : hasher.first_bits_].astype(float)
-    return hasher.first_bits_ / effective_number(np.corrcoef(bits[:, bits.std(axis=0) > 0].T))
+    bits = unpack(codes[:: max(1, len(codes) // 2000)], BITS)[:, : hasher.layout_.look_up_bits].astype(float)
+    return hasher.layout_.look_up_bits / effective_number(np.corrcoef(bits[:, bits.std(axis=0) > 0].T))
 
 
 def rankings(hasher: Any, codes: Any, of: tuple[Any, Any, Truth]) -> Iterator[tuple[str, Any]]:

@@ -62,7 +62,7 @@ def measured(hasher: Any, of: tuple[Any, Any, Truth], neighbors: Truth) -> dict[
     found: dict[str, Any] = {"rows": len(X), "layout": layout.described()}
     found["asymmetric"] = figures(
         evaluate(queries, codes, truth, n_bits, values=hasher.embed(Q), **options),
-        look_up=layout.first_bits > 0,
+        look_up=layout.look_up_bits > 0,
     )
     if not layout.has_fields:
         found["codes"] = figures(evaluate(queries, codes, truth, n_bits, **options), look_up=True)

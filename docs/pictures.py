@@ -23,7 +23,7 @@ def overview() -> None:
     X, Q, y, y_query = X[:-200], X[-200:], y[:-200], y[-200:]
     hasher = recipe("imh-hybrid", n_bits=64, random_state=0).fit(X)
     codes, query_codes = hasher.encode(X), hasher.encode(Q)
-    index = HammingIndex(codes, 64, first_bits=hasher.first_bits_, weight=hasher.weight_)
+    index = HammingIndex(codes, 64, layout=hasher.layout_)
     fig, axes = plt.subplots(1, 3, figsize=(10, 3.1), width_ratios=[1, 1.25, 1.35])
     Y = InductiveEmbedding(2, random_state=0).fit(X).transform(X)
     axes[0].scatter(*Y.T, c=y, cmap="tab10", s=4)

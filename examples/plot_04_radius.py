@@ -22,7 +22,7 @@ truth = LabelTruth(y_query, y)
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True)
 for axis, name in zip(axes, ["imh-tsne", "imh-tsne-rotated", "itq"], strict=True):
     hasher = recipe(name, n_bits=32, random_state=0).fit(X)
-    curves = evaluate(hasher.encode(Q), hasher.encode(X), truth, n_bits=32, curves=True).curves
+    curves = evaluate(hasher, X, Q, truth, curves=True).curves
     radius = np.arange(17)
     precision, recall = curves.precision_within[:17], curves.recall_within[:17]
     f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)

@@ -17,7 +17,7 @@ X, y = load_digits(return_X_y=True)
 X, Q, y, y_query = X[:-200], X[-200:], y[:-200], y[-200:]
 hasher = recipe("imh-hybrid", n_bits=64, random_state=0).fit(X)
 codes = hasher.encode(X)
-print(f"{hasher.first_bits_} bits of the first part, {hasher.n_bits_ - hasher.first_bits_} of the second")
+print(hasher.layout_.described())
 
 # %%
 # Twelve rows of each digit, one code per line. In the first half the lines of a digit look the same; in the
@@ -26,7 +26,7 @@ print(f"{hasher.first_bits_} bits of the first part, {hasher.n_bits_ - hasher.fi
 order = np.concatenate([np.flatnonzero(y == digit)[:12] for digit in range(10)])
 fig, axis = plt.subplots(figsize=(8, 5))
 axis.imshow(unpack(codes[order], 64), cmap="gray_r", aspect="auto", interpolation="nearest")
-axis.axvline(hasher.first_bits_ - 0.5, color="tab:red")
+axis.axvline(hasher.layout_.look_up_bits - 0.5, color="tab:red")
 for digit in range(1, 10):
     axis.axhline(12 * digit - 0.5, color="tab:blue", linewidth=0.5)
 axis.set_yticks(12 * np.arange(10) + 5.5, range(10))

@@ -21,16 +21,13 @@ names = ["imh-tsne", "imh-graph", "imh-hybrid", "imh-le", "agh2", "itq", "pcah",
 lengths = [16, 32, 64]
 
 # %%
-# Hybrid codes have two parts: ``evaluate`` takes them from the layout of the codes.
+# ``evaluate`` encodes rows and queries, and ranks as a search with vectors does.
 
 results = {}
 for name in names:
     for n_bits in lengths:
         hasher = recipe(name, n_bits=n_bits, random_state=0).fit(X)
-        layout = hasher.layout_
-        results[name, n_bits] = evaluate(
-            hasher.encode(Q), hasher.encode(X), truth, n_bits=n_bits, layout=layout
-        )
+        results[name, n_bits] = evaluate(hasher, X, Q, truth)
 
 # %%
 # The same in three pictures.

@@ -31,7 +31,7 @@ for name, embedding in embeddings.items():
     scores = []
     for n_bits in lengths:
         hasher = IMH(n_bits, embedding=embedding, normalize=True, random_state=0).fit(X)
-        scores.append(evaluate(hasher.encode(Q), hasher.encode(X), truth, n_bits=n_bits).map_ties)
+        scores.append(evaluate(hasher, X, Q, truth).map_ties)
     axis.plot(lengths, scores, "o-", label=name)
 axis.set(xlabel="bits", ylabel="MAP", xticks=lengths, ylim=(0, 1))
 axis.legend()

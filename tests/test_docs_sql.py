@@ -7,7 +7,7 @@ import pytest
 from doc_pages import ROOT
 from store_databases import postgres_url, shared_folder
 
-from manihash import HammingIndex, create_store
+from manihash import CodeLayout, HammingIndex, create_store
 from manihash.codes import to_pgvector
 
 PAGE = ROOT / "docs" / "guide" / "databases.md"
@@ -76,7 +76,7 @@ def parquet(rows, tmp_path, monkeypatch):
     import pyarrow.parquet as pq
 
     monkeypatch.chdir(tmp_path)
-    with create_store("codes.parquet", 64, first_bits=FIRST) as store:
+    with create_store("codes.parquet", 64, layout=CodeLayout(64, FIRST)) as store:
         store.add(rows[0], np.arange(N))
     table = pa.table({"id": np.arange(N), "vector": pa.array(rows[1].tolist(), pa.list_(pa.float32()))})
     pq.write_table(table, "vectors.parquet")

@@ -16,6 +16,8 @@ from manihash import checks
 from manihash.codes import hamming, n_bytes, unpack
 from manihash.types import Codes, Floats, Ints
 
+# The name of ``look_up_bits`` in files: in the headers of indexes, and in old files of hybrid models.
+FIRST_BITS = "first_bits"
 # Copies of the parts have at most this many times the bits of a code, and fewer than 2^16.
 _MOST_COPIED = 8
 # Pairs of distances (d_first, d_second) in a table.
@@ -30,8 +32,8 @@ _COMPARED, _CODES = 2**22, 2**16
 class CodeLayout:
     """The parts of codes of ``n_bits``, and the distance that ranks them.
 
-    The first ``first_bits`` bits are signs. The others are signs, too, or the fields of a product quantizer
-    if there are ``codebooks``. The distance of two codes is
+    The first ``look_up_bits`` bits are signs, by which rows are looked up. The others are signs, too, or the
+    fields of a product quantizer if there are ``codebooks``. The distance of two codes is
 
         d = d_first + weight * scale * d_second,
 
@@ -42,7 +44,7 @@ class CodeLayout:
     ----------
     n_bits : int
         Length of a code.
-    first_bits : int, default=None
+    look_up_bits : int, default=None
         Length of the first part; ``n_bits`` (None, too) if a code is one part of signs, and 0 if it is one
         part of fields.
     weight : float, default=1.0
@@ -55,7 +57,7 @@ class CodeLayout:
     Examples
     --------
     >>> from manihash import CodeLayout
-    >>> layout = CodeLayout(n_bits=64, first_bits=24, weight=0.5)
+    >>> layout = CodeLayout(n_bits=64, look_up_bits=24, weight=0.5)
     >>> layout.described()
     '24 + 40 signs, weight 0.5'
     >>> layout.with_weight(1.0).weight
@@ -63,19 +65,19 @@ class CodeLayout:
     """
 
     n_bits: int
-    first_bits: int = None  # type: ignore[assignment]
+    look_up_bits: int = None  # type: ignore[assignment]
     weight: float = 1.0
     codebooks: NDArray[np.float32] | None = None
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.first_bits is None:
-            object.__setattr__(self, "first_bits", self.n_bits)
+        if self.look_up_bits is None:
+            object.__setattr__(self, "look_up_bits", self.n_bits)
         least = 1 if self.codebooks is None else 0
-        if not least <= checks.positive_int(self.first_bits, "first_bits", least=0) <= self.n_bits:
+        if not least <= checks.positive_int(self.look_up_bits, "look_up_bits", least=0) <= self.n_bits:
             raise ValueError(
-                f"first_bits={self.first_bits} is not a number of bits from {least} to the {self.n_bits} of "
-                "a code"
+                f"look_up_bits={self.look_up_bits} is not a number of bits from {least} to the {self.n_bits} "
+                "of a code"
             )
         check_weight(self.weight)
         check_weight(self.scale, "scale")
@@ -83,7 +85,7 @@ class CodeLayout:
             self._check_codebooks(self.codebooks)
         elif self.has_two_parts and self.copies is None and self._n_pairs > _MOST_PAIRS:
             raise ValueError(
-                f"weight={self.weight} is not supported for parts of {self.first_bits} and "
+                f"weight={self.weight} is not supported for parts of {self.look_up_bits} and "
                 f"{self.second_bits} bits: use a multiple of 1/4, or shorter codes"
             )
 
@@ -111,22 +113,22 @@ class CodeLayout:
     def _numbers(self) -> tuple[float, ...]:
         # The weight of a second part that does not exist means nothing.
         weights = (float(self.weight), float(self.scale)) if self.has_two_parts else ()
-        return (self.n_bits, self.first_bits, *weights)
+        return (self.n_bits, self.look_up_bits, *weights)
 
     @property
     def second_bits(self) -> int:
         """Number of bits of the second part."""
-        return self.n_bits - self.first_bits
+        return self.n_bits - self.look_up_bits
 
     @property
     def has_two_parts(self) -> bool:
         """Whether codes have two parts."""
-        return 0 < self.first_bits < self.n_bits
+        return 0 < self.look_up_bits < self.n_bits
 
     @property
     def is_hamming(self) -> bool:
         """Whether the distance of codes is the Hamming distance of all bits."""
-        return self.first_bits == self.n_bits
+        return self.look_up_bits == self.n_bits
 
     @property
     def has_fields(self) -> bool:
@@ -136,7 +138,7 @@ class CodeLayout:
     @property
     def n_values(self) -> int:
         """Number of real values of a row, as ``embed`` returns them."""
-        return self.first_bits + (self.second_bits if self.codebooks is None else self._n_coordinates)
+        return self.look_up_bits + (self.second_bits if self.codebooks is None else self._n_coordinates)
 
     @property
     def _n_coordinates(self) -> int:
@@ -162,6 +164,53 @@ class CodeLayout:
         """
         return replace(self, weight=check_weight(weight))
 
+    def to_metadata(self) -> dict[str, str]:
+        """Describe the parts for the header of a file; codebooks are arrays beside it.
+
+        Returns
+        -------
+        dict of str to str
+            Empty if codes are one part of signs.
+        """
+        if self.is_hamming:
+            return {}
+        numbers = {FIRST_BITS: str(self.look_up_bits), "weight": repr(float(self.weight))}
+        return numbers | ({"scale": repr(float(self.scale))} if self.has_fields else {})
+
+    @classmethod
+    def from_metadata(
+        cls, n_bits: int, metadata: dict[str, str], codebooks: NDArray[Any] | None = None
+    ) -> "CodeLayout":
+        """Return the layout that the header of a file describes.
+
+        Parameters
+        ----------
+        n_bits : int
+            Length of a code.
+        metadata : dict of str to str
+            The header, with what ``to_metadata`` returned.
+        codebooks : ndarray of shape (f, c, w), default=None
+            The codebooks of the file, if it has some.
+
+        Returns
+        -------
+        CodeLayout
+            The layout.
+
+        Raises
+        ------
+        ValueError
+            If the header describes no layout of codes of ``n_bits``.
+        """
+        if FIRST_BITS not in metadata:
+            return cls(n_bits)
+        if codebooks is not None and not np.isfinite(codebooks).all():
+            raise ValueError("its codebooks are not finite numbers")
+        first, weight = int(metadata[FIRST_BITS]), float(metadata["weight"])
+        if codebooks is None and first >= n_bits:
+            raise ValueError(f"its header has {FIRST_BITS}={first} of {n_bits}")
+        return cls(n_bits, first, weight, codebooks, float(metadata.get("scale", "1")))
+
     def described(self) -> str:
         """Describe the parts in words.
 
@@ -173,9 +222,11 @@ class CodeLayout:
         if self.is_hamming:
             return f"{self.n_bits} signs"
         if self.codebooks is None:
-            return f"{self.first_bits} + {self.second_bits} signs, weight {self.weight:g}"
+            return f"{self.look_up_bits} + {self.second_bits} signs, weight {self.weight:g}"
         fields = f"{len(self.codebooks)} fields of {self.bits_per_field} bits"
-        return f"{self.first_bits} signs + {fields}, weight {self.weight:g}" if self.first_bits else fields
+        return (
+            f"{self.look_up_bits} signs + {fields}, weight {self.weight:g}" if self.look_up_bits else fields
+        )
 
     # Codes
 
@@ -189,12 +240,12 @@ class CodeLayout:
 
         Returns
         -------
-        ndarray of shape (n, ceil(first_bits / 8)), uint8
+        ndarray of shape (n, ceil(look_up_bits / 8)), uint8
             The bits of the first part, packed.
         """
-        part = codes[:, : n_bytes(self.first_bits)].copy()
-        if self.first_bits % 8:
-            part[:, -1] &= np.uint8(0xFF << 8 - self.first_bits % 8 & 0xFF)
+        part = codes[:, : n_bytes(self.look_up_bits)].copy()
+        if self.look_up_bits % 8:
+            part[:, -1] &= np.uint8(0xFF << 8 - self.look_up_bits % 8 & 0xFF)
         return part
 
     def second(self, codes: Codes) -> Codes:
@@ -210,7 +261,7 @@ class CodeLayout:
         ndarray of shape (n, ceil(second_bits / 8)), uint8
             The bits of the second part, packed.
         """
-        start, shift = divmod(self.first_bits, 8)
+        start, shift = divmod(self.look_up_bits, 8)
         padded = codes[:, start : n_bytes(self.n_bits)]
         if not shift:
             return padded.copy()
@@ -221,7 +272,7 @@ class CodeLayout:
     @property
     def is_split(self) -> bool:
         """Whether no byte holds bits of both parts, so that ``tables`` rank codes as they are."""
-        return self.codebooks is None or self.first_bits % 8 == 0
+        return self.codebooks is None or self.look_up_bits % 8 == 0
 
     def split(self, codes: Codes) -> Codes:
         """Return codes with each part in bytes of its own, in the order of ``tables``.
@@ -273,11 +324,11 @@ class CodeLayout:
         bits = unpack(np.ascontiguousarray(codes[:, : n_bytes(self.n_bits)]), self.n_bits)
         if self.codebooks is None:
             return np.where(bits > 0, 1.0, -1.0)
-        labels = self._labels(bits[:, self.first_bits :])
+        labels = self._labels(bits[:, self.look_up_bits :])
         centers = self.codebooks[np.arange(len(self.codebooks)), labels].reshape(
             len(codes), self._n_coordinates
         )
-        return np.hstack([np.where(bits[:, : self.first_bits] > 0, 1.0, -1.0), centers])
+        return np.hstack([np.where(bits[:, : self.look_up_bits] > 0, 1.0, -1.0), centers])
 
     def _labels(self, bits: NDArray[Any]) -> Ints:
         """Numbers (n, f) of the centers of fields with these bits (n, second_bits)."""
@@ -294,7 +345,7 @@ class CodeLayout:
         This is weight = p / q, so that q d = q d_first + p d_second.
         """
         p, q = float(self.weight).as_integer_ratio()
-        bits = q * self.first_bits + p * self.second_bits
+        bits = q * self.look_up_bits + p * self.second_bits
         return (q, p) if bits <= min(_MOST_COPIED * self.n_bits, 2**16 - 1) else None
 
     @property
@@ -305,7 +356,7 @@ class CodeLayout:
         if self.copies is None:
             return len(self._values)
         q, p = self.copies
-        return 1 + q * self.first_bits + p * self.second_bits
+        return 1 + q * self.look_up_bits + p * self.second_bits
 
     def copied(self, codes: Codes) -> Codes:
         """Return the copies of the parts of codes side by side, if ``copies`` is not None.
@@ -364,12 +415,12 @@ class CodeLayout:
 
     @property
     def _n_pairs(self) -> int:
-        return (self.first_bits + 1) * (self.second_bits + 1)
+        return (self.look_up_bits + 1) * (self.second_bits + 1)
 
     @cached_property
     def _pair_table(self) -> tuple[Floats, NDArray[Any]]:
         """The distinct distances, ascending, and the level of each pair (d_first, d_second)."""
-        d = np.arange(self.first_bits + 1)[:, None] + float(self.weight) * np.arange(self.second_bits + 1)
+        d = np.arange(self.look_up_bits + 1)[:, None] + float(self.weight) * np.arange(self.second_bits + 1)
         values, levels = np.unique(d.ravel(), return_inverse=True)
         return values, levels.astype(np.uint16 if len(values) < 2**16 else np.int32)
 
@@ -409,13 +460,13 @@ class CodeLayout:
         if self.is_hamming:
             return _sign_tables(_bounded(given, scaled=False), given > 0).astype(np.float32)
         if self.codebooks is None:
-            parts = (slice(0, self.first_bits), first), (slice(self.first_bits, None), second)
+            parts = (slice(0, self.look_up_bits), first), (slice(self.look_up_bits, None), second)
             weights = np.hstack([factor * _bounded(given[:, part], scaled=True) for part, factor in parts])
             return _sign_tables(weights, given > 0).astype(np.float32)
-        fields = self._field_tables(given[:, self.first_bits :]) * (second if self.first_bits else 1.0)
-        if not self.first_bits:
+        fields = self._field_tables(given[:, self.look_up_bits :]) * (second if self.look_up_bits else 1.0)
+        if not self.look_up_bits:
             return fields.astype(np.float32)
-        signs = given[:, : self.first_bits]
+        signs = given[:, : self.look_up_bits]
         signed = _sign_tables(first * _bounded(signs, scaled=True), signs > 0)
         return np.concatenate([signed, fields], axis=1).astype(np.float32)
 

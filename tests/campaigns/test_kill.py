@@ -125,7 +125,7 @@ def test_a_killed_export_is_completed_when_it_is_repeated(tmp_path, database):
     """After a kill a store may hold a part of the batches; after the next command it holds all."""
     codes = np.random.default_rng(0).integers(0, 256, (1500, 16), np.uint8)
     np.save(tmp_path / "made.npy", codes)
-    args = ["export", "made.npy", "--first-bits=24", "--batch=100", "--to"]
+    args = ["export", "made.npy", "--look-up-bits=24", "--batch=100", "--to"]
     start = time.monotonic()
     assert killed_command.run_killed(tmp_path, [*args, STORES[database].format("whole")], None) == 0
     seconds = time.monotonic() - start

@@ -75,7 +75,7 @@ def hasher(rng: np.random.Generator, d: int, depth: int = 0) -> mh.Hasher:
 
 
 def state(model: mh.Hasher, X: np.ndarray) -> tuple[object, ...]:
-    layout = getattr(model, "first_bits_", None), getattr(model, "weight_", None), model.n_bits_
+    layout = model.layout_
     return model.encode(X).tobytes(), model.lineage_, layout
 
 
@@ -85,7 +85,7 @@ def check_layout(model: mh.Hasher, X: np.ndarray) -> None:
     assert bits.shape[1] == model.n_bits_
     np.testing.assert_array_equal(mh.pack(bits), model.encode(X))
     if isinstance(model, mh.Hybrid):
-        assert model.first_bits_ == model.first_.n_bits_
+        assert model.layout_.look_up_bits == model.first_.n_bits_
         assert model.n_bits_ == model.first_.n_bits_ + model.second_.n_bits_
         parts = [model.first_.transform(X), model.second_.transform(X)]
         np.testing.assert_array_equal(bits, np.hstack(parts))
@@ -105,10 +105,10 @@ def test_a_model_that_changes_several_times_stays_consistent(seed: int, tmp_path
             model.fit(X)
         except ValueError:
             return  # rows that this hasher cannot be fitted to, as tests/campaigns/test_arrays.py checks
-        split = getattr(model, "first_bits_", None)
+        split = model.layout_.look_up_bits
         for step in range(int(rng.integers(2, 6))):
             X, model = changed(rng, source, model, X, 3 + step, tmp_path)
-            assert getattr(model, "first_bits_", None) == split
+            assert model.layout_.look_up_bits == split
 
 
 def changed(

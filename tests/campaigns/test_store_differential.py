@@ -40,17 +40,17 @@ def drawn(rng, index, n_bits):
 @pytest.mark.parametrize("database", database_params(WITH_FIRST))
 def test_a_store_looks_up_by_the_first_part_as_the_index_does(database, tmp_path):
     rng = np.random.default_rng(1)
-    n_bits, first_bits = 83, 21
+    n_bits, look_up_bits = 83, 21
     codes, ids = repeated_codes(150, n_bits), scattered_ids(150)
     index = HammingIndex(codes, n_bits, ids)
-    layout = CodeLayout(n_bits, first_bits)
-    with create_store(new_address(database, tmp_path), n_bits=n_bits, first_bits=first_bits) as store:
+    layout = CodeLayout(n_bits, look_up_bits)
+    with create_store(new_address(database, tmp_path), n_bits, layout=layout) as store:
         store.add(codes, ids=ids)
         for _ in range(-(-CASES // QUERIES)):
             change(rng, store, index, n_bits)
-            queries, radius = drawn(rng, index, n_bits), int(rng.integers(0, first_bits // 2))
+            queries, radius = drawn(rng, index, n_bits), int(rng.integers(0, look_up_bits // 2))
             found = store.within(queries, radius, part="first")
-            first = HammingIndex(layout.first(index.codes), first_bits, index.ids)
+            first = HammingIndex(layout.first(index.codes), look_up_bits, index.ids)
             for own, expected in zip(found, first.within(layout.first(queries), radius), strict=True):
                 np.testing.assert_array_equal(own, expected)
 

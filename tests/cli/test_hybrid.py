@@ -73,7 +73,7 @@ def test_options_of_the_parts_are_set_by_their_names(tmp_path, monkeypatch):
     )
     model = load("m.mhash")
     assert (model.first_.n_neighbors_, len(model.first_.base_points_), model.weight_) == (3, 20, 1)
-    assert (model.first_bits_, model.n_bits_, model.second_.n_iter) == (12, 24, 2)
+    assert (model.layout_.look_up_bits, model.n_bits_, model.second_.n_iter) == (12, 24, 2)
 
 
 def test_the_hint_names_the_option_of_the_part(tmp_path, monkeypatch):

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from manihash import ITQ, LSH, Hybrid, LabelTruth, evaluate, pack
+from manihash import ITQ, LSH, Hybrid, LabelTruth, ProductQuantizer, evaluate, pack
 from manihash.code_layout import CodeLayout
 from manihash.evaluation import metrics
 from manihash.evaluation.harness import evaluate_lookup, measure
@@ -58,3 +59,40 @@ def test_measure_uses_the_parts_of_a_hybrid():
     codes = hybrid.encode(X)
     expected = evaluate(codes[:40], codes, TRUTH, 15, layout=CodeLayout(15, 6, 0.25))
     assert (found.map, found.f1, found.plain.map) == (expected.map, expected.f1, expected.plain.map)
+
+
+@pytest.mark.parametrize("second", [ITQ(9), ProductQuantizer(8)], ids=["signs", "fields"])
+def test_a_fitted_hasher_is_evaluated_from_vectors_with_its_own_layout(second):
+    X = RNG.standard_normal((340, 20))
+    hasher = Hybrid(LSH(6), second, weight=0.25, random_state=0).fit(X)
+    rows, queries = X[:300], X[300:]
+    codes, asked = hasher.encode(rows), hasher.encode(queries)
+    options = {"layout": hasher.layout_, "radius": 1, "curves": True}
+    expected = evaluate(asked, codes, TRUTH, hasher.n_bits_, values=hasher.embed(queries), **options)
+    found = evaluate(hasher, rows, queries, TRUTH, 1, curves=True)
+    np.testing.assert_equal(vars(found.curves), vars(expected.curves))
+    assert (found.map, found.f1, found.precision_at_10) == (
+        expected.map,
+        expected.f1,
+        expected.precision_at_10,
+    )
+    by_codes = evaluate(hasher=hasher, X=rows, Q=queries, truth=TRUTH, symmetric=True)
+    assert by_codes.map == evaluate(asked, codes, TRUTH, hasher.n_bits_, layout=hasher.layout_).map
+    assert by_codes.map != evaluate(asked, codes, TRUTH, hasher.n_bits_).map
+
+
+def test_the_ranking_of_evaluate_is_that_of_a_search():
+    X = RNG.standard_normal((340, 20))
+    hasher = ITQ(12, random_state=0).fit(X)
+    _, ids = hasher.index(X[:300]).search(X[300:], k=10)
+    found = evaluate(hasher, X[:300], X[300:], TRUTH)
+    relevant = np.take_along_axis(TRUTH.relevant(0, 40), ids, axis=1)
+    assert found.precision_at_10 == pytest.approx(relevant.mean())
+
+
+def test_evaluate_needs_a_fitted_hasher_and_a_truth_of_its_rows():
+    with pytest.raises(NotFittedError):
+        evaluate(ITQ(4), np.zeros((300, 5)), np.zeros((40, 5)), TRUTH)
+    X = RNG.standard_normal((50, 5))
+    with pytest.raises(ValueError, match="got 40 queries and 50 rows with a truth for 40 queries and 300"):
+        evaluate(ITQ(4).fit(X), X, X[:40], TRUTH)

@@ -183,7 +183,7 @@ def test_the_file_describes_itself_and_uses_standard_operators(tmp_path):
     assert {node.domain for node in model.graph.node} == {""}
     facts = graph.read_metadata(tmp_path / "e.onnx")
     assert facts["class"] == "Hybrid"
-    assert (facts["n_bits"], facts["n_features"], facts["first_bits"]) == ("17", "64", "5")
+    assert (facts["n_bits"], facts["n_features"], facts["look_up_bits"]) == ("17", "64", "5")
     assert facts["manihash_version"] == manihash.__version__
     assert facts["precision"] == "float64"
     (rows,) = model.graph.input

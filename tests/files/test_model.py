@@ -31,6 +31,7 @@ from manihash import (
     recipe,
     recipe_names,
 )
+from manihash.code_layout import FIRST_BITS
 from manihash.estimator import RowEstimator
 from manihash.files import model_format, registry
 from manihash.files.model import ForeignPart
@@ -439,7 +440,7 @@ def test_fitted_values_of_a_part_that_do_not_fit_together_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("first_bits_", value) for value in (0, 5, 16, -3, 8.5, "8", None)),
+        *((f"{FIRST_BITS}_", value) for value in (0, 5, 16, -3, 8.5, "8", None)),
         *(("weight_", value) for value in (-1, 1e300, "auto", None, True)),
         *(("n_bits_", value) for value in (15, 17, 40, 0, None)),
         ("n_features_in_", 9),

@@ -92,7 +92,7 @@ def test_the_parts_are_those_that_a_user_fits_on_their_own():
 @pytest.mark.parametrize(("n_bits", "first"), [(2, 1), (3, 1), (16, 8), (64, 24), (65, 24), (96, 24)])
 def test_a_length_is_divided_between_the_parts(n_bits, first):
     hybrid = Hybrid(LSH(5), LSH(5), n_bits=n_bits, random_state=0).fit(X)
-    assert (hybrid.first_bits_, hybrid.n_bits_) == (first, n_bits)
+    assert (hybrid.layout_.look_up_bits, hybrid.n_bits_) == (first, n_bits)
     assert hybrid.second_.n_bits_ == n_bits - first
     assert hybrid.encode(X).shape[1] == -(-n_bits // 8)
 
@@ -110,7 +110,11 @@ def test_a_saved_hybrid_gives_the_same_codes(pair, tmp_path):
     hybrid.save(tmp_path / "model.mhash")
     loaded = load(tmp_path / "model.mhash")
     assert np.array_equal(loaded.encode(X), hybrid.encode(X))
-    assert (loaded.n_bits_, loaded.first_bits_, loaded.weight_) == (hybrid.n_bits_, hybrid.first_bits_, 0.25)
+    assert (loaded.n_bits_, loaded.layout_.look_up_bits, loaded.weight_) == (
+        hybrid.n_bits_,
+        hybrid.layout_.look_up_bits,
+        0.25,
+    )
     assert np.array_equal(loaded.fit(X).encode(X), hybrid.encode(X))
 
 
@@ -248,7 +252,7 @@ def test_without_arguments_it_is_imh_and_itq():
 def test_the_bits_are_divided_as_few_rows_and_columns_allow(name, n, d, n_bits, first):
     rows = np.random.default_rng(0).normal(size=(n, d))
     hybrid = recipe(name, n_bits, 0).fit(rows)
-    assert (hybrid.first_bits_, hybrid.n_bits_) == (first, n_bits)
+    assert (hybrid.layout_.look_up_bits, hybrid.n_bits_) == (first, n_bits)
 
 
 def test_too_many_bits_are_refused_before_the_first_part_is_fitted():

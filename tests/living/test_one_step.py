@@ -143,14 +143,14 @@ def test_a_refit_forgets_how_the_old_rows_were_prepared():
 )
 def test_a_hybrid_of_any_two_parts_keeps_a_true_layout(parts):
     hasher = Hybrid(*parts, random_state=0).fit(OLD)
-    split = hasher.first_bits_, hasher.n_bits_, hasher.weight_, hasher.layout_
+    split = hasher.layout_.look_up_bits, hasher.n_bits_, hasher.weight_, hasher.layout_
     updatable = any(
         isinstance(part, Hybrid) or isinstance(getattr(part, "embedding", 0), TSNE) for part in parts
     )
     for change in ["update", "refit", "update"] if updatable else ["refit", "refit"]:
         CHANGES[change](hasher)
-        assert (hasher.first_bits_, hasher.n_bits_, hasher.weight_, hasher.layout_) == split
-        assert hasher.first_.n_bits_ == hasher.first_bits_
+        assert (hasher.layout_.look_up_bits, hasher.n_bits_, hasher.weight_, hasher.layout_) == split
+        assert hasher.first_.n_bits_ == hasher.layout_.look_up_bits
         bits = [part.transform(BOTH) for part in (hasher.first_, hasher.second_)]
         np.testing.assert_array_equal(hasher.transform(BOTH), np.hstack(bits))
         assert not hasher.drift(NEW if change == "update" else BOTH).drifted
@@ -160,9 +160,9 @@ def test_a_refit_on_more_rows_keeps_the_split_of_the_old_model():
     """A new fit on more rows may split the bits in another way than few rows allowed."""
     first = IMH(base=LargeBase(40), embedding=TSNE(perplexity=2, n_iter=20), n_neighbors=3)
     hasher = Hybrid(first, ITQ(), n_bits=14, random_state=0).fit(OLD[:40])
-    split = hasher.first_bits_
+    split = hasher.layout_.look_up_bits
     hasher.refit(BOTH)
-    assert hasher.first_bits_ == hasher.first_.n_bits_ == split
+    assert hasher.layout_.look_up_bits == hasher.first_.n_bits_ == split
     assert hasher.n_bits_ == 14
     np.testing.assert_array_equal(hasher.transform(OLD)[:, :split], hasher.first_.transform(OLD))
 

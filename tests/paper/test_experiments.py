@@ -246,7 +246,7 @@ def test_retrieval_ranks_hybrid_codes_by_both_parts_and_looks_up_by_the_first(ca
     assert found["map"] == expected.map
     assert found["f1"] == expected.f1
     assert found["recall_at_10"] == expected.recall_at_10
-    assert len(found["precision_within"]) == hasher.first_bits_ + 1
+    assert len(found["precision_within"]) == hasher.layout_.look_up_bits + 1
     asymmetric = TASKS["asymmetric"](small("asymmetric", "imh-hybrid-hamming", 32), cache).figures
     assert asymmetric["map_hamming"] == expected.map
 

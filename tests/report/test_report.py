@@ -152,7 +152,7 @@ def test_the_page_shows_the_codes_of_queries_and_of_their_answers(result: Demo, 
     assert layout.has_two_parts
     assert layout.has_fields
     drawn = nearest_codes(result)[0]
-    first, second = layout.first_bits // 4, layout.first_bits % 4
+    first, second = layout.look_up_bits // 4, layout.look_up_bits % 4
     own = codes.queries[query].tobytes().hex()
     assert drawn[0]["code"].digits.replace(" ", "") == own
     assert drawn[0]["code"].digits == (own if second else f"{own[:first]} {own[first:]}")
@@ -160,7 +160,7 @@ def test_the_page_shows_the_codes_of_queries_and_of_their_answers(result: Demo, 
         bits = unpack(np.stack([codes.queries[query], codes.rows[i]]), layout.n_bits)
         differ = bits[0] != bits[1]
         assert shown["code"].marks.count("M") == differ.sum()
-        near = int(differ[: layout.first_bits].sum())
+        near = int(differ[: layout.look_up_bits].sum())
         assert shown["code"].about == f"{near} bits of the first part differ"
         filled = (shown["code"].first + shown["code"].second).count("M")
         assert filled == bits[1].sum() == layout.n_bits - shown["code"].zeros.count("M")

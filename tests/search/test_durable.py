@@ -101,7 +101,7 @@ def test_compaction_moves_the_changes_into_the_file(path):
     assert with_changes.compact()
     assert with_changes.journal.empty
     assert state(file_alone(path)) == state(with_changes.index) == expected
-    assert HammingIndex.load(path).layout.first_bits == 8
+    assert HammingIndex.load(path).layout.look_up_bits == 8
     assert path.stat().st_mode & 0o777 == 0o640
     with_changes.commit([add(1)])
     with_changes.close()

@@ -9,6 +9,7 @@ from command import full_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manihash.code_layout import FIRST_BITS
 from manihash.codes import pack
 from manihash.search import DamagedIndexError, HammingIndex, files
 from manihash.search.buckets import DenseOffsets
@@ -140,10 +141,10 @@ def rewrite(path, change, *, sealed=True):
         (lambda h: h["__metadata__"].update(n_bits="many"), "not a complete index file"),
         (lambda h: h["__metadata__"].update(next_id="-3"), "next_id=-3"),
         (lambda h: h["__metadata__"].update(version="5"), "upgrade manihash"),
-        (lambda h: h["__metadata__"].update(first_bits="0", weight="1"), "first_bits=0 is not"),
-        (lambda h: h["__metadata__"].update(first_bits="99", weight="1"), "first_bits=99 of 21"),
-        (lambda h: h["__metadata__"].update(first_bits="2", weight="nan"), "weight must be"),
-        (lambda h: h["__metadata__"].update(first_bits="2"), "not a complete index file"),
+        (lambda h: h["__metadata__"].update(**{FIRST_BITS: "0"}, weight="1"), "look_up_bits=0 is not"),
+        (lambda h: h["__metadata__"].update(**{FIRST_BITS: "99"}, weight="1"), "=99 of 21"),
+        (lambda h: h["__metadata__"].update(**{FIRST_BITS: "2"}, weight="nan"), "weight must be"),
+        (lambda h: h["__metadata__"].update(**{FIRST_BITS: "2"}), "not a complete index file"),
         (lambda h: h["__metadata__"].update(format="other"), "a safetensors file, not an index file"),
         (lambda h: h["codes"].update(shape=[10**15, 3]), "other arrays"),
         (lambda h: h["rows"].update(shape=[-1]), "other arrays"),

@@ -295,20 +295,20 @@ def test_a_file_without_parts_is_the_same_as_before(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"first_bits": 0}, "first_bits=0 is not a number of bits from 1 to the 16 of a code"),
-        ({"first_bits": 2.0}, "first_bits must be a whole number"),
-        ({"first_bits": 20}, "first_bits=20 is not a number of bits from 1 to the 16"),
-        ({"first_bits": 8, "weight": -1}, "weight must be a finite number of at least zero, not -1"),
-        ({"first_bits": 8, "weight": np.inf}, "weight must be a finite number of at least zero, not inf"),
-        ({"first_bits": 8, "weight": np.nan}, "weight must be a finite number of at least zero, not nan"),
-        ({"first_bits": 8, "weight": None}, "weight must be a finite number of at least zero, not None"),
-        ({"first_bits": 8, "weight": 1e31}, r"weight must be at most 1e\+30, not 1e\+31"),
-        ({"first_bits": 9, "codebooks": np.zeros((2, 16, 3))}, "expected f fields"),
+        ({"look_up_bits": 0}, "look_up_bits=0 is not a number of bits from 1 to the 16 of a code"),
+        ({"look_up_bits": 2.0}, "look_up_bits must be a whole number"),
+        ({"look_up_bits": 20}, "look_up_bits=20 is not a number of bits from 1 to the 16"),
+        ({"look_up_bits": 8, "weight": -1}, "weight must be a finite number of at least zero, not -1"),
+        ({"look_up_bits": 8, "weight": np.inf}, "weight must be a finite number of at least zero, not inf"),
+        ({"look_up_bits": 8, "weight": np.nan}, "weight must be a finite number of at least zero, not nan"),
+        ({"look_up_bits": 8, "weight": None}, "weight must be a finite number of at least zero, not None"),
+        ({"look_up_bits": 8, "weight": 1e31}, r"weight must be at most 1e\+30, not 1e\+31"),
+        ({"look_up_bits": 9, "codebooks": np.zeros((2, 16, 3))}, "expected f fields"),
         (
-            {"first_bits": 8, "codebooks": np.zeros((1, 100, 3))},
+            {"look_up_bits": 8, "codebooks": np.zeros((1, 100, 3))},
             "expected f fields of 256, 16, 4 or 2 centers",
         ),
-        ({"first_bits": 8, "scale": -1.0}, "scale must be a finite number of at least zero, not -1.0"),
+        ({"look_up_bits": 8, "scale": -1.0}, "scale must be a finite number of at least zero, not -1.0"),
     ],
 )
 def test_invalid_layouts_are_refused(options, message):
@@ -367,7 +367,7 @@ def word_layout(first_bits, n_fields, field_bits, weight=0.5, seed=0):
 
 def word_distances(values, bits, layout):
     """The distances of real values (q, v) and codes by their definition, in float64."""
-    r, (f, _, w) = layout.first_bits, layout.codebooks.shape
+    r, (f, _, w) = layout.look_up_bits, layout.codebooks.shape
     b = layout.bits_per_field
     labels = bits[:, r:].reshape(len(bits), f, b) @ (2 ** np.arange(b - 1, -1, -1))
     centers = layout.codebooks[np.arange(f), labels].astype(float)  # (n, f, w)

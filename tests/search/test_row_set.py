@@ -213,18 +213,18 @@ def test_codes_are_in_the_order_of_the_ids_after_changes():
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("first_bits", [None, 6])
-def test_removed_rows_are_in_no_ranking(seed, first_bits):
+@pytest.mark.parametrize("look_up_bits", [None, 6])
+def test_removed_rows_are_in_no_ranking(seed, look_up_bits):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(300, 5)).astype(np.float32)
     codes = pack(rng.random((40, 20)) < 0.5)[rng.integers(40, size=300)]
-    index = HammingIndex(codes, 20, layout=CodeLayout(20, first_bits, 0.5))
+    index = HammingIndex(codes, 20, layout=CodeLayout(20, look_up_bits, 0.5))
     kept = np.ones(300, bool)
     for n in (1, 20, 3):
         gone = rng.choice(np.flatnonzero(kept), n, replace=False)
         kept[gone] = False
         index.remove(gone)
-        fresh = HammingIndex(codes[kept], 20, np.flatnonzero(kept), layout=CodeLayout(20, first_bits, 0.5))
+        fresh = HammingIndex(codes[kept], 20, np.flatnonzero(kept), layout=CodeLayout(20, look_up_bits, 0.5))
         queries, values = codes[[*gone[:2], 7]], rng.normal(size=(len(gone[:2]) + 1, 20))
         for options in ({}, {"asymmetric": values}, {"rescore": Rescore(X[: len(queries)], X, 15)}):
             for k in (1, 4, 70, 290):

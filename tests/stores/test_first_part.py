@@ -18,25 +18,25 @@ def address(request, tmp_path):
     return new_address(request.param, tmp_path)
 
 
-@pytest.mark.parametrize(("n_bits", "first_bits"), [(64, 24), (13, 3), (200, 70)])
-def test_a_look_up_by_the_first_part_is_that_of_an_index(address, n_bits, first_bits):
+@pytest.mark.parametrize(("n_bits", "look_up_bits"), [(64, 24), (13, 3), (200, 70)])
+def test_a_look_up_by_the_first_part_is_that_of_an_index(address, n_bits, look_up_bits):
     codes, ids = repeated_codes(300, n_bits), scattered_ids(300)
-    first = CodeLayout(n_bits, first_bits).first(codes)
-    index = HammingIndex(first, first_bits, ids)
-    with create_store(address, n_bits, first_bits=first_bits) as store:
+    first = CodeLayout(n_bits, look_up_bits).first(codes)
+    index = HammingIndex(first, look_up_bits, ids)
+    with create_store(address, n_bits, layout=CodeLayout(n_bits, look_up_bits)) as store:
         store.add(codes, ids)
-    with open_store(address, n_bits, first_bits=first_bits) as store:
-        assert store.first_bits == first_bits
-        for radius in (0, 2, first_bits + 5):
+    with open_store(address, n_bits, layout=CodeLayout(n_bits, look_up_bits)) as store:
+        assert store.look_up_bits == look_up_bits
+        for radius in (0, 2, look_up_bits + 5):
             found = store.within(codes[:5], radius, part="first")
-            expected = index.within(first[:5], min(radius, first_bits))
+            expected = index.within(first[:5], min(radius, look_up_bits))
             for own, other in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(own, other)
 
 
 def test_the_first_part_follows_a_code_that_is_replaced(address):
     codes = repeated_codes(20, 40)
-    with create_store(address, 40, first_bits=9) as store:
+    with create_store(address, 40, layout=CodeLayout(40, 9)) as store:
         store.add(codes, np.arange(20))
         put_codes(store, codes[10:] ^ 0xFF, np.arange(10, 20))
         near = store.within(codes[10:] ^ 0xFF, 0, part="first")[2]
@@ -44,27 +44,29 @@ def test_the_first_part_follows_a_code_that_is_replaced(address):
 
 
 def test_a_store_with_another_first_part_is_refused(address):
-    create_store(address, 40, first_bits=9).close()
-    with pytest.raises(StoreError, match="has 9 bits of the first part of codes, got first_bits=8"):
-        open_store(address, 40, first_bits=8)
+    create_store(address, 40, layout=CodeLayout(40, 9)).close()
+    with pytest.raises(StoreError, match="has 9 bits of the first part of codes, got a layout with 8 bits"):
+        open_store(address, 40, layout=CodeLayout(40, 8))
     with open_store(address) as store, pytest.raises(ValueError, match="got part='second'"):
         store.within(np.zeros((1, 5), np.uint8), 1, part="second")
 
 
 def test_a_store_without_first_parts_refuses_to_look_them_up(address):
     with create_store(address, 40) as store:
-        assert store.first_bits is None
+        assert store.look_up_bits is None
         with pytest.raises(StoreError, match="has no column for the first part of codes: create it with"):
             store.within(np.zeros((1, 5), np.uint8), 1, part="first")
-    with pytest.raises(StoreError, match="has no column for the first part of codes, got first_bits=9"):
-        open_store(address, 40, first_bits=9)
+    with pytest.raises(
+        StoreError, match="has no column for the first part of codes, got a layout with 9 bits"
+    ):
+        open_store(address, 40, layout=CodeLayout(40, 9))
 
 
 def test_a_kind_of_store_without_first_parts_refuses_to_create_them(tmp_path):
     with pytest.raises(StoreError, match="a FAISS file has no column for the first part of codes"):
-        create_store(str(tmp_path / "a.faiss"), 40, first_bits=9)
-    with pytest.raises(ValueError, match="leaves none of the 40 bits"):
-        create_store(str(tmp_path / "a.db"), 40, first_bits=40)
+        create_store(str(tmp_path / "a.faiss"), 40, layout=CodeLayout(40, 9))
+    with pytest.raises(ValueError, match="got n_bits=40 and a layout of 48 bits"):
+        create_store(str(tmp_path / "a.db"), 40, layout=CodeLayout(48, 9))
     assert not list(tmp_path.iterdir())
 
 
@@ -87,14 +89,14 @@ def test_the_command_exports_an_index_with_its_ids_and_first_parts(hybrid):
     assert done.exit_code == 0, done.output
     assert "note: SQLite ranks codes of two parts by all bits alike" in " ".join(done.stderr.split())
     with open_store("items.db") as store:
-        assert (store.n_bits, store.first_bits, store.count()) == (24, hasher.first_bits_, 400)
+        assert (store.n_bits, store.look_up_bits, store.count()) == (24, hasher.layout_.look_up_bits, 400)
         np.testing.assert_array_equal(store.get(index.ids), index.codes)
     found = invoke(
         ["search", "model.mhash", "Q.npy", "--store", "items.db", "--radius", "1", "--json", "--quiet"]
     )
     answers = json.loads(found.stdout)
     layout, queries = hasher.layout_, hasher.encode(np.load("Q.npy"))
-    first = HammingIndex(layout.first(index.codes), layout.first_bits, index.ids)
+    first = HammingIndex(layout.first(index.codes), layout.look_up_bits, index.ids)
     lims, distances, ids = first.within(layout.first(queries), 1)
     assert answers["ranked_by"] == "first-part hamming"
     for i, answer in enumerate(answers["answers"]):
@@ -107,7 +109,7 @@ def test_the_command_says_at_once_what_a_store_without_first_parts_cannot_do(hyb
     refused = invoke(["export", "items.mhx", "--to", "items.faiss"])
     assert refused.exit_code == 2
     assert "has no column for their first part" in " ".join(refused.stderr.split())
-    layout = CodeLayout(24, hasher.first_bits_, 0.5)
+    layout = CodeLayout(24, hasher.layout_.look_up_bits, 0.5)
     HammingIndex(index.codes, 24, layout=layout).save("signs.mhx")
     done = invoke(["export", "signs.mhx", "--to", "items.faiss"])
     assert done.exit_code == 0, done.output
@@ -120,7 +122,7 @@ def test_the_command_says_at_once_what_a_store_without_first_parts_cannot_do(hyb
     ("options", "message"),
     [
         (["--ids", "ids.npy"], "items.mhx has its own ids: omit --ids"),
-        (["--first-bits", "3"], "omit --first-bits"),
+        (["--look-up-bits", "3"], "omit --look-up-bits"),
         (["--bits", "32"], "holds codes of 24 bits: omit --bits"),
     ],
 )

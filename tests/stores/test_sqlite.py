@@ -11,6 +11,7 @@ from store_databases import (
     scattered_ids,
 )
 
+from manihash.code_layout import CodeLayout
 from manihash.stores import StoreError, create_store, open_store, sqlite_file
 
 
@@ -35,7 +36,7 @@ def test_the_module_of_python_alone_finds_the_same_rows(plain, tmp_path):
 def test_a_file_of_one_library_is_read_with_the_other(tmp_path, monkeypatch):
     pytest.importorskip("apsw")
     codes = repeated_codes(100, 40)
-    with create_store(str(tmp_path / "a.db"), 40, first_bits=8) as store:
+    with create_store(str(tmp_path / "a.db"), 40, layout=CodeLayout(40, 8)) as store:
         assert "vec_distance_hamming" in store._driver._distance("code", 40)
         store.add(codes, np.arange(100))
         found = store.within(codes[:4], 1, part="first")
@@ -47,7 +48,7 @@ def test_a_file_of_one_library_is_read_with_the_other(tmp_path, monkeypatch):
 
 def test_a_look_up_within_a_small_radius_uses_the_index_of_buckets(plain, tmp_path, monkeypatch):
     statements = []
-    with create_store(str(tmp_path / "a.db"), 64, first_bits=16) as store:
+    with create_store(str(tmp_path / "a.db"), 64, layout=CodeLayout(64, 16)) as store:
         store.add(repeated_codes(1000, 64), np.arange(1000))
         monkeypatch.setattr(type(store._driver), "_matches", lambda self, *asked: statements.append(asked))
         store._driver.within_first(np.zeros((1, 2), np.uint8), 2)

@@ -81,7 +81,7 @@ def test_nearest_rows_are_those_of_the_library(client, hasher, rows):
     answer = search(client, rows[:5], k=7)
     assert answer["ids"] == ids.tolist()
     assert answer["distances"] == distances.tolist()
-    two_parts = hasattr(hasher, "first_bits_")
+    two_parts = hasher.layout_.has_two_parts
     assert answer["ranked_by"] == ("weighted hamming" if two_parts else "hamming")
     assert (
         search(client, rows[:5])["ids"]
@@ -90,7 +90,7 @@ def test_nearest_rows_are_those_of_the_library(client, hasher, rows):
 
 
 def test_rows_within_a_radius_are_those_of_the_library(client, hasher, rows):
-    two_parts = hasattr(hasher, "first_bits_")
+    two_parts = hasher.layout_.has_two_parts
     lims, distances, ids = client.service.index.within(hasher.encode(rows[:5]), 2)
     answer = search(client, rows[:5], radius=2)
     assert answer["ids"] == lists(lims, ids)

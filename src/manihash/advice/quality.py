@@ -76,7 +76,7 @@ def quality_of_codes(queries: Codes, codes: Codes, truths: Truths, layout: CodeL
         stop = min(start + query_block(n), q)
         masks = truths.masks(start, stop)
         first = hamming(layout.first(queries[start:stop]), layout.first(codes))
-        found = _Histograms(first, masks, layout.first_bits)
+        found = _Histograms(first, masks, layout.look_up_bits)
         radii.add(found)
         if not layout.is_hamming:
             found = _Histograms(layout.levels(queries[start:stop], codes), masks, layout.n_levels - 1)
@@ -102,9 +102,9 @@ def quality_of_words(
         return table_distances(layout.tables(values[start:stop]), split)
 
     ranking = quality_of_ranking(distances, truths)
-    if not layout.first_bits:
+    if not layout.look_up_bits:
         return ranking
-    first = CodeLayout(layout.first_bits)
+    first = CodeLayout(layout.look_up_bits)
     look_up = quality_of_codes(layout.first(queries), layout.first(codes), truths, first)
     return replace(ranking, lookup=look_up.lookup)
 

@@ -114,12 +114,12 @@ def measures(
 ) -> dict[str, float]:
     """Return quality and times of a hasher or a peer, by the names of the table's columns."""
     from manihash.codes import n_bytes
-    from manihash.evaluation.harness import evaluate, measure
+    from manihash.evaluation.harness import evaluate_codes, measure
     from manihash.search import FaissQuantizer
 
     if isinstance(hasher, FaissQuantizer):
         return _measures_of_peer(hasher, data, truth, neighbors)
-    metric = partial(evaluate, radius=radius, neighbors=neighbors)
+    metric = partial(evaluate_codes, radius=radius, neighbors=neighbors)
     found = measure(hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric)
     plain = {} if found.result.plain is None else _code_measures(found.result.plain)
     return {

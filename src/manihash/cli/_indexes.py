@@ -127,20 +127,22 @@ def check_store(store: "Store", hasher: "Hasher") -> None:
     """Raise if a store holds codes of another length than the model's; say what it loses of two parts."""
     _check_bits(store.url, store.n_bits, hasher.n_bits_)
     layout = hasher.layout_
-    first_bits = layout.first_bits if layout.has_two_parts else None
-    if layout.has_fields and store.first_bits is None:
+    look_up_bits = layout.look_up_bits if layout.has_two_parts else None
+    if layout.has_fields and store.look_up_bits is None:
         raise ValueError(
             f"{store.url} compares codes by Hamming distance, and those of the model have fields of a "
             "product quantizer: use an index file, or export an index of hybrid codes to a store with a "
             "column for their first part, such as DuckDB or PostgreSQL"
         )
-    if store.first_bits not in (None, first_bits):
+    if store.look_up_bits not in (None, look_up_bits):
         raise ValueError(
-            f"{store.url} has first parts of {store.first_bits} bits, but those of the model's codes have "
-            f"{first_bits}: use the model that made the codes"
+            f"{store.url} has first parts of {store.look_up_bits} bits, but those of the model's codes have "
+            f"{look_up_bits}: use the model that made the codes"
         )
-    if first_bits is not None:
-        print_message("note", what_a_store_loses("a store", has_first=store.first_bits is not None), "yellow")
+    if look_up_bits is not None:
+        print_message(
+            "note", what_a_store_loses("a store", has_first=store.look_up_bits is not None), "yellow"
+        )
 
 
 def what_a_store_loses(kind: str, *, has_first: bool) -> str:

@@ -13,6 +13,7 @@ from manihash.cli._progress import progress_shown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from manihash.code_layout import CodeLayout
     from manihash.stores import Store
 
 
@@ -42,9 +43,10 @@ def export(
         ),
     ] = None,
     ids: _options.Ids = None,
-    first_bits: Annotated[
+    look_up_bits: Annotated[
         int | None,
         typer.Option(
+            "--look-up-bits",
             "--first-bits",
             help="Length of the first part of codes of two parts (hybrid codes), which gets a column of its "
             "own. An index file knows it.",
@@ -78,7 +80,7 @@ def export(
     with progress_shown(quiet) as bar:
         bar.start("reading codes")
         read = _of_index if is_index(codes) else _of_codes
-        rows = read(codes, bits, ids, first_bits)
+        rows = read(codes, bits, ids, look_up_bits)
         with _store(to, rows) as store:
             bar.start(f"exporting to {store.url}")
             done = export_codes(rows.codes, store, rows.ids, batch)
@@ -100,28 +102,32 @@ class _Rows(NamedTuple):
     codes: "NDArray[Any]"
     bits: int | None
     ids: "NDArray[Any] | None"
-    first_bits: int | None
-    has_fields: bool = False  # of a product quantizer, which no store ranks
+    layout: "CodeLayout | None"
 
 
-def _of_codes(path: str, bits: int | None, ids: str | None, first_bits: int | None) -> _Rows:
+def _of_codes(path: str, bits: int | None, ids: str | None, look_up_bits: int | None) -> _Rows:
     """Return the rows of a file of codes."""
+    from manihash.code_layout import CodeLayout
     from manihash.search.ids import check_ids
 
     codes = _inputs.read_codes(path)
     numbers = None if ids is None else check_ids(_inputs.read_ids(ids).reshape(-1), len(codes))
-    return _Rows(codes, bits, numbers, first_bits)
+    layout = None if look_up_bits is None else CodeLayout(bits or 8 * codes.shape[-1], look_up_bits)
+    return _Rows(codes, bits, numbers, layout)
 
 
-def _of_index(path: str, bits: int | None, ids: str | None, first_bits: int | None) -> _Rows:
+def _of_index(path: str, bits: int | None, ids: str | None, look_up_bits: int | None) -> _Rows:
     """Return the rows of an index file, which has its own ids and parts."""
     if ids is not None:
         raise ValueError(f"got --ids, but {path} has its own ids: omit --ids")
     index = open_index(path, bits)
-    own = index.layout.first_bits if index.layout.has_two_parts else None
-    if first_bits not in (None, own):
-        raise ValueError(f"got --first-bits {first_bits}, but {path} has first_bits={own}: omit --first-bits")
-    return _Rows(index.codes, index.n_bits, index.ids, own, index.layout.has_fields)
+    own = index.layout.look_up_bits if index.layout.has_two_parts else None
+    if look_up_bits not in (None, own):
+        raise ValueError(
+            f"got --look-up-bits {look_up_bits}, but {path} has codes of {index.layout.described()}: omit "
+            "--look-up-bits"
+        )
+    return _Rows(index.codes, index.n_bits, index.ids, index.layout)
 
 
 def _store(to: str, rows: _Rows) -> "Store":
@@ -130,25 +136,25 @@ def _store(to: str, rows: _Rows) -> "Store":
     from manihash.stores import StoreNotFoundError, open_store
     from manihash.stores.locations import location_of
 
-    location, bits, first_bits = location_of(to), rows.bits, rows.first_bits
-    if rows.has_fields and not location.has_first:
+    location, bits, layout = location_of(to), rows.bits, rows.layout
+    if layout is not None and layout.has_fields and not location.has_first:
         raise ValueError(
             f"{location.kind} compares codes by Hamming distance and has no column for their first part, and "
             "the other part of these codes is a product quantizer: use a store with such a column, such as "
             "DuckDB or PostgreSQL, or codes of recipe imh-hybrid-hamming"
         )
-    if first_bits is not None:
+    if layout is not None and layout.has_two_parts:
         text = what_a_store_loses(location.kind, has_first=location.has_first)
         print_message("note", text, "yellow")
-        first_bits = first_bits if location.has_first else None
+        layout = layout if location.has_first else None
     id_type = str if rows.ids is not None and rows.ids.dtype == object else int
     if bits is None:
         try:
-            return open_store(to, id_type=id_type, first_bits=first_bits)
+            return open_store(to, id_type=id_type, layout=layout)
         except StoreNotFoundError:
             bits = 8 * rows.codes.shape[-1]
     check_codes(rows.codes, bits)
-    return open_store(to, bits, id_type=id_type, first_bits=first_bits)
+    return open_store(to, bits, id_type=id_type, layout=layout)
 
 
 def _as_text(result: dict[str, Any]) -> dict[str, str]:

@@ -118,7 +118,7 @@ def index(
             "rows": len(opened),
             **changes,
             "bits": opened.n_bits,
-            "first_bits": opened.layout.first_bits if opened.layout.has_two_parts else None,
+            "look_up_bits": opened.layout.look_up_bits if opened.layout.has_two_parts else None,
             "weight": float(opened.layout.weight) if opened.layout.has_two_parts else None,
             "model": opened.made_by,
             "distinct_codes": opened.distinct_codes,

@@ -137,7 +137,7 @@ def _model(file: Path, vectors: str | None) -> dict[str, Any]:
 
     model = load(file)
     recipe, settings = recipe_of(model) or (None, {})
-    loss = getattr(model, "loss_", None)
+    loss, layout = getattr(model, "loss_", None), getattr(model, "layout_", None)
     points, sigma = getattr(model, "base_points_", None), getattr(model, "bandwidth_", None)
     return {
         "file": str(file),
@@ -148,7 +148,7 @@ def _model(file: Path, vectors: str | None) -> dict[str, Any]:
         "settings": settings,
         "lineage": model.lineage_,
         "bits": getattr(model, "n_bits_", None),
-        "first_bits": getattr(model, "first_bits_", None),
+        "look_up_bits": layout.look_up_bits if layout is not None and layout.has_two_parts else None,
         "weight": getattr(model, "weight_", None),
         "width": int(model.n_features_in_),
         "base_points": None if points is None else len(points),
@@ -195,9 +195,9 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
         lines["recipe"] = " ".join(
             [facts["recipe"], *(f"--set {name}={text}" for name, text in texts.items())]
         )
-    if facts["first_bits"] is not None:
+    if facts["look_up_bits"] is not None:
         lines["parts"] = (
-            f"first part of {facts['first_bits']} bits, second part with weight {facts['weight']:g}"
+            f"first part of {facts['look_up_bits']} bits, second part with weight {facts['weight']:g}"
         )
     lines["input"] = f"vectors of length {facts['width']:,}"
     if facts["base_points"] is not None:

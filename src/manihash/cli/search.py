@@ -174,7 +174,7 @@ def search(
 def _ranked_by(request: _Request, hasher: Any, opened: "HammingIndex | Store") -> str:
     """Return the kind of the distances in the result; an index ranks codes of two parts by a weighted sum."""
     layout = getattr(opened, "layout", None)
-    if layout is None and request.radius is not None and getattr(opened, "first_bits", None) is not None:
+    if layout is None and request.radius is not None and getattr(opened, "look_up_bits", None) is not None:
         return "first-part hamming"
     if request.ranked_by != "hamming" or layout is None:
         return request.ranked_by
@@ -255,7 +255,7 @@ def _search(
         values = hasher.embed(queries) if _by_values(request, opened) else None
         distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
     elif request.radius is not None:
-        return opened.within(codes, request.radius, part=None if opened.first_bits is None else "first")
+        return opened.within(codes, request.radius, part=None if opened.look_up_bits is None else "first")
     elif rescore is not None:
         distances, ids = search_rescored(opened, codes, k, rescore)
     else:

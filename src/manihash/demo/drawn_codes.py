@@ -30,7 +30,7 @@ class CodeDrawing:
 
 def draw(codes: ShownCodes, code: NDArray[np.uint8], query: NDArray[np.uint8] | None = None) -> CodeDrawing:
     """A code (b,); compared with the code of a query, the bits that differ are marked."""
-    n_bits, first = codes.layout.n_bits, codes.layout.first_bits
+    n_bits, first = codes.layout.n_bits, codes.layout.look_up_bits
     bits = unpack(code[None], n_bits)[0].astype(bool)
     x = np.arange(n_bits) + _GAP * (np.arange(n_bits) >= first)
     differ = np.zeros_like(bits) if query is None else bits != unpack(query[None], n_bits)[0].astype(bool)
@@ -54,9 +54,9 @@ def _digits(code: NDArray[np.uint8], codes: ShownCodes) -> str:
     """The code in hexadecimal, with a space between its parts if it falls between two digits."""
     layout = codes.layout
     text = code[: n_bytes(layout.n_bits)].tobytes().hex()
-    if not layout.has_two_parts or layout.first_bits % 4:
+    if not layout.has_two_parts or layout.look_up_bits % 4:
         return text
-    return f"{text[: layout.first_bits // 4]} {text[layout.first_bits // 4 :]}"
+    return f"{text[: layout.look_up_bits // 4]} {text[layout.look_up_bits // 4 :]}"
 
 
 def _distance(codes: ShownCodes, first: int, second: int) -> str:

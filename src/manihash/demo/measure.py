@@ -15,7 +15,7 @@ from manihash.code_layout import CodeLayout
 from manihash.compute.numpy import k_nearest
 from manihash.datasets import CATALOG, Dataset, load_dataset
 from manihash.evaluation import NeighborTruth, RankingQuality
-from manihash.evaluation.harness import evaluate, evaluate_scan, measure, measure_peer, relevant_answers
+from manihash.evaluation.harness import evaluate_codes, evaluate_scan, measure, measure_peer, relevant_answers
 from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import recipe
@@ -170,7 +170,7 @@ def score(setup: Setup, method: str, n_bits: int) -> Score:
 
 def _score(setup: Setup, method: str, n_bits: int) -> Score:
     data = setup.data
-    metric = partial(evaluate, radius=RADIUS, neighbors=setup.neighbors)
+    metric = partial(evaluate_codes, radius=RADIUS, neighbors=setup.neighbors)
     hasher = _hasher(setup, method, n_bits)
     found = measure(hasher, data.X_train, data.X_test, setup.truth, metric=metric)
     quality, seconds = found.result, found.fit_seconds + found.encode_seconds

@@ -3,6 +3,7 @@
 from manihash.evaluation.first_answers import NeighborTruth
 from manihash.evaluation.harness import (
     evaluate,
+    evaluate_codes,
     evaluate_lookup,
     evaluate_ranking,
     evaluate_scan,
@@ -20,6 +21,7 @@ __all__ = [
     "NeighborTruth",
     "RankingQuality",
     "evaluate",
+    "evaluate_codes",
     "evaluate_lookup",
     "evaluate_ranking",
     "evaluate_scan",

@@ -1,12 +1,13 @@
 """The evaluation harness: codes, rankings and hashers measured on a database, queries and a ground truth.
 
-``evaluate`` and ``evaluate_lookup`` measure codes, ``evaluate_ranking`` and ``evaluate_scan`` any ranking,
-``measure`` a hasher and ``measure_peer`` a quantizer of FAISS, with their times. Queries are visited in
-blocks: no array of all queries by all rows is held.
+``evaluate`` measures a fitted hasher, ``evaluate_codes`` and ``evaluate_lookup`` codes, ``evaluate_ranking``
+and ``evaluate_scan`` any ranking, ``measure`` a hasher and ``measure_peer`` a quantizer of FAISS, with their
+times. Queries are visited in blocks: no array of all queries by all rows is held.
 """
 
 import logging
 from collections.abc import Callable
+from functools import wraps
 from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,102 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+def _or_codes(of_hasher: Callable[..., Evaluation]) -> Callable[..., Evaluation]:
+    """Let a call whose first argument is not a hasher be one of ``evaluate_codes``."""
+
+    @wraps(of_hasher)
+    def evaluated(*args: Any, **options: Any) -> Evaluation:
+        first = args[0] if args else options.get("hasher")
+        return (of_hasher if hasattr(first, "encode") else evaluate_codes)(*args, **options)
+
+    return evaluated
+
+
+@_or_codes
 def evaluate(
+    hasher: "Hasher",
+    X: ArrayLike,
+    Q: ArrayLike,
+    truth: Truth,
+    radius: int = 2,
+    *,
+    neighbors: Truth | None = None,
+    curves: bool = False,
+    block: int | None = None,
+    symmetric: bool = False,
+) -> Evaluation:
+    """Measure how well the codes of a fitted hasher retrieve the relevant rows.
+
+    Rows and queries are encoded. The ranking is that of ``hasher.index(X).search(Q)``, and the look-up within
+    a radius that of ``within``: the parts of the codes and their weight are those of the hasher. Bare codes
+    are measured by ``evaluate(query_codes, codes, truth, n_bits)``, which is ``evaluate_codes`` of
+    ``manihash.evaluation``.
+
+    Parameters
+    ----------
+    hasher : Hasher
+        A fitted hasher.
+    X : array-like of shape (n, d)
+        The rows of the database.
+    Q : array-like of shape (q, d)
+        The queries.
+    truth : LabelTruth or EuclideanTruth
+        The rows that are relevant to each query. Any object with their ``shape``, ``counts`` and ``relevant``
+        can be used.
+    radius : int, default=2
+        Hamming radius of the look-up, in bits; of the first part, if codes have two parts.
+    neighbors : NeighborTruth, default=None
+        The true ten nearest rows of each query, ``NeighborTruth(Q, X)``, for ``recall_at_10``.
+    curves : bool, default=False
+        Whether to compute precision and recall at every rank and within every radius, too.
+    block : int, default=None
+        Number of queries compared with the database at a time. The result does not depend on it. By default
+        a block has about 16 million pairs of a query and a row.
+    symmetric : bool, default=False
+        Rank by the distance of two codes, as ``search(Q, symmetric=True)``, and not by that of the real
+        values of the queries to the codes.
+
+    Returns
+    -------
+    Evaluation
+        MAP, precision, recall and F1 of the look-up, and precision@10 and recall@10: means over the queries.
+
+    Raises
+    ------
+    ValueError
+        If rows, queries and truth differ in their numbers.
+
+    See Also
+    --------
+    LabelTruth : Rows with the same label are relevant.
+    EuclideanTruth : The nearest rows are relevant.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from manihash import ITQ, LabelTruth, evaluate
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = ITQ(n_bits=32, random_state=0).fit(X[100:])
+    >>> result = evaluate(hasher, X[100:], X[:100], LabelTruth(y[:100], y[100:]))
+    >>> 0.5 < result.map < 1
+    True
+    """
+    layout = hasher.layout_
+    return evaluate_codes(
+        np.asarray(hasher.encode(Q)),
+        np.asarray(hasher.encode(X)),
+        truth,
+        layout.n_bits,
+        radius,
+        neighbors=neighbors,
+        curves=curves,
+        block=block,
+        layout=layout,
+        values=None if symmetric else np.asarray(hasher.embed(Q)),
+    )
+
+
+def evaluate_codes(
     query_codes: ArrayLike,
     codes: ArrayLike,
     truth: Truth,
@@ -97,11 +193,12 @@ def evaluate(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from manihash import ITQ, LabelTruth, evaluate
+    >>> from manihash import ITQ, LabelTruth
+    >>> from manihash.evaluation import evaluate_codes
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = ITQ(n_bits=32, random_state=0).fit(X[100:])
     >>> truth = LabelTruth(y[:100], y[100:])
-    >>> result = evaluate(hasher.encode(X[:100]), hasher.encode(X[100:]), truth, n_bits=32)
+    >>> result = evaluate_codes(hasher.encode(X[:100]), hasher.encode(X[100:]), truth, n_bits=32)
     >>> 0.5 < result.map < 1
     True
     """
@@ -136,7 +233,7 @@ def evaluate(
     drawn = Curves(*curve.means(q), *within) if curve else None
     plain = None
     if compared.layout.has_two_parts and not compared.layout.has_fields and values is None:
-        plain = evaluate(
+        plain = evaluate_codes(
             queries, database, truth, n_bits, radius, neighbors=neighbors, curves=curves, block=block
         )
     return Evaluation(
@@ -153,7 +250,7 @@ class _Compared:
         self._queries, self._database, self.layout = queries, database, layout
         self._values = None if values is None else np.asarray(values)
         self.by_tables = layout.has_fields or values is not None
-        self.radii = 1 + layout.first_bits
+        self.radii = 1 + layout.look_up_bits
         self._split = layout.split(database) if self.by_tables else None
 
     def block(
@@ -166,7 +263,7 @@ class _Compared:
         """
         queries, layout = self._queries[rows], self.layout
         first = hamming(layout.first(queries), layout.first(self._database))
-        inside = metrics.histograms(first, relevant, layout.first_bits)
+        inside = metrics.histograms(first, relevant, layout.look_up_bits)
         if self._split is not None:
             values = layout.values_of(queries) if self._values is None else self._values[rows]
             return table_distances(layout.tables(values), self._split), None, inside
@@ -189,7 +286,7 @@ def evaluate_lookup(
     """Precision and recall within every radius, and tie-aware metrics of the ranking.
 
     They follow from the number of rows at each distance; nothing is sorted. On a million rows this is several
-    times faster than ``evaluate``. ``layout`` and ``values`` are those of ``evaluate``.
+    times faster than ``evaluate_codes``. ``layout`` and ``values`` are those of ``evaluate_codes``.
     """
     n_bits = positive_int(n_bits, "n_bits")
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
@@ -255,7 +352,7 @@ def measure(
     """Fit a hasher (unless ``fit`` is False), encode rows and queries, and compute a metric of the codes.
 
     ``X`` (n, d), with labels ``y`` (n,) or none, is the training set and the database; ``Q`` (q, d) are the
-    queries. ``metric`` is called with query codes, codes, truth and number of bits: ``evaluate``,
+    queries. ``metric`` is called with query codes, codes, truth and number of bits: ``evaluate_codes``,
     ``evaluate_lookup``, or one of them with some arguments bound. It gets the layout of the codes and, if
     codes have fields, the real values of the queries, too.
     """

@@ -25,7 +25,7 @@ def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = 
     row with NaN or infinity has no meaning. ``Hasher.to_onnx`` does the same.
 
     The metadata of the file are ``manihash_version``, ``class``, ``recipe``, ``n_bits``, ``n_features``,
-    ``model_id``, ``precision``, and for codes of two parts ``first_bits`` and ``weight``.
+    ``model_id``, ``precision``, and for codes of two parts ``look_up_bits`` and ``weight``.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _parts(hasher: Any) -> dict[str, Any]:
     layout: CodeLayout | None = getattr(hasher, "layout_", None)
     if layout is None or not layout.has_two_parts:
         return {}
-    return {"first_bits": layout.first_bits, "weight": layout.weight, "scale": layout.scale}
+    return {"look_up_bits": layout.look_up_bits, "weight": layout.weight, "scale": layout.scale}
 
 
 def _facts(hasher: Any, double: bool) -> dict[str, str]:

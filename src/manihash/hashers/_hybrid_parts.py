@@ -80,7 +80,7 @@ def field_bits_of(n_bits: int, n: int) -> int:
     return next(b for b in (8, 4, 1) if b == 1 or (n >= 2**b and n_bits >= 2 * b))
 
 
-def first_bits_of(
+def first_length(
     n_bits: int, most_first: int | None, most_second: int | None, field_bits: int | None = None
 ) -> int:
     """Return the length of the first part: half of the bits, at most 24, if the rows allow it.
@@ -91,19 +91,19 @@ def first_bits_of(
     most = _MOST_FIRST_BITS if field_bits is None else _MOST_BEFORE_FIELDS[n_bits >= _LONG_CODE]
     step = field_bits or 1
     usual = n_bits - (n_bits - min(most, n_bits // 2)) // step * step
-    first_bits = usual
+    length = usual
     if most_second is not None:
-        first_bits = max(first_bits, n_bits - most_second // step * step)
-    if most_first is not None and first_bits > max(most_first, 1):
-        first_bits = n_bits - -(-(n_bits - max(most_first, 1)) // step) * step
-        if first_bits < 1:
-            first_bits = n_bits % step or step
-    if first_bits != usual:
+        length = max(length, n_bits - most_second // step * step)
+    if most_first is not None and length > max(most_first, 1):
+        length = n_bits - -(-(n_bits - max(most_first, 1)) // step) * step
+        if length < 1:
+            length = n_bits % step or step
+    if length != usual:
         note(
-            f"the first part has {first_bits} bits instead of {usual}: the number of rows or columns "
+            f"the first part has {length} bits instead of {usual}: the number of rows or columns "
             "allows no other split"
         )
-    return first_bits
+    return length
 
 
 def check_limits(parts: tuple[Hasher, Hasher], limits: tuple[int | None, ...], rows: Rows) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 
 from manihash import checks, codes
 from manihash.base.graph import set_seed
-from manihash.code_layout import CodeLayout
+from manihash.code_layout import FIRST_BITS, CodeLayout
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._hybrid_parts import (
     check_limits,
     checked_weight,
     field_bits_of,
-    first_bits_of,
+    first_length,
     sampled_rows,
     scale_of_fields,
     weight_by_redundancy,
@@ -81,8 +81,6 @@ class Hybrid(Hasher):
         The fitted hasher of the first bits; ``first`` itself is not changed.
     second_ : Hasher
         The fitted hasher of the other bits.
-    first_bits_ : int
-        Number of bits of the first part.
     weight_ : float
         Weight of the second part in the distance, a number also for ``weight="auto"``.
     scale_ : float
@@ -101,7 +99,7 @@ class Hybrid(Hasher):
     >>> X = np.random.default_rng(0).normal(size=(1000, 40))
     >>> first = IMH(n_bits=8, base=KMeansBase(50), embedding=PCA())
     >>> hasher = Hybrid(first, ProductQuantizer(n_bits=24), random_state=0).fit(X)
-    >>> hasher.encode(X).shape, hasher.first_bits_
+    >>> hasher.encode(X).shape, hasher.layout_.look_up_bits
     ((1000, 4), 8)
     >>> distances, ids = hasher.index(X).search(X[:5], k=3)
     >>> ids[:, 0]
@@ -175,16 +173,16 @@ class Hybrid(Hasher):
             second.set_params(bits_per_field=field_bits)
         limits = first._most_bits(len(rows), rows.width), second._most_bits(len(rows), rows.width)
         if self.n_bits is not None:
-            first_bits = first_bits_of(self.n_bits, *limits, field_bits)
-            first.set_params(n_bits=first_bits)
-            second.set_params(n_bits=self.n_bits - first_bits)
+            length = first_length(self.n_bits, *limits, field_bits)
+            first.set_params(n_bits=length)
+            second.set_params(n_bits=self.n_bits - length)
         check_limits((first, second), limits, rows)
         for part, name in ((first, "first"), (second, "second")):
             set_seed(part, checks.seed(rng))
             if self.normalize is not None:
                 part.set_params(normalize=self.normalize)
             _fit_part(part, name, rows.X, y)
-        self.first_, self.second_, self.first_bits_ = first, second, int(first.n_bits_)
+        self.first_, self.second_ = first, second
         self.weight_, self.scale_ = self._weight_and_scale(rows)
 
     def _weight_and_scale(self, rows: Rows) -> tuple[float, float]:
@@ -194,11 +192,11 @@ class Hybrid(Hasher):
             return weight, 1.0
         Y = np.asarray(backend(values := self._embed(rows.take(sampled_rows(rows)))).to_numpy(values))
         if isinstance(weight, str):
-            bits = Y[:, : self.first_bits_] > 0
+            bits = Y[:, : self.first_.n_bits_] > 0
             weight = weight_of_fields(bits) if fields else weight_by_redundancy(bits)
         if not fields:
             return weight, 1.0
-        layout = CodeLayout(self._fitted_length(), self.first_bits_, 1.0, self.second_.layout_.codebooks)
+        layout = CodeLayout(self._fitted_length(), self.first_.n_bits_, 1.0, self.second_.layout_.codebooks)
         return weight, scale_of_fields(layout, Y, codes.pack(np.asarray(self._bits_of(Y))))
 
     @property
@@ -206,7 +204,7 @@ class Hybrid(Hasher):
         """The parts of the codes, and the distance that ranks them."""
         check_is_fitted(self)
         codebooks, scale = self.second_.layout_.codebooks, float(getattr(self, "scale_", 1.0))
-        return CodeLayout(self.n_bits_, self.first_bits_, self.weight_, codebooks, scale)
+        return CodeLayout(self.n_bits_, self.first_.n_bits_, self.weight_, codebooks, scale)
 
     def _fitted_length(self) -> int:
         return int(self.first_.n_bits_ + self.second_.n_bits_)
@@ -216,10 +214,11 @@ class Hybrid(Hasher):
         parts = self.first_, self.second_
         if not all(isinstance(part, Hasher) and hasattr(part, "n_bits_") for part in parts):
             raise ValueError("first_ and second_ must be fitted hashers")
-        if self.first_bits_ != self.first_.n_bits_ or self.n_bits_ != self._fitted_length():
+        recorded = self.__dict__.pop(f"{FIRST_BITS}_", self.first_.n_bits_)  # in old files
+        if recorded != self.first_.n_bits_ or self.n_bits_ != self._fitted_length():
             raise ValueError(
-                f"first_bits_={self.first_bits_} and n_bits_={self.n_bits_}, but the parts have "
-                f"{self.first_.n_bits_} and {self.second_.n_bits_} bits"
+                f"the file has a first part of {recorded!r} bits and n_bits_={self.n_bits_}, but the parts "
+                f"have {self.first_.n_bits_} and {self.second_.n_bits_} bits"
             )
         if any(part.n_features_in_ != self.n_features_in_ for part in parts):
             raise ValueError("the parts expect rows of another width than the hybrid")
@@ -274,7 +273,7 @@ class Hybrid(Hasher):
             _refitted_part(part, name, rows.X, checks.seed(rng) if _is_unseeded(given) else None)
             for part, given, name in parts
         )
-        weight, self.first_bits_ = checked_weight(self.weight), self.first_.n_bits_
+        weight = checked_weight(self.weight)
         self.weight_ = old.weight_ if isinstance(weight, str) else weight
         self.scale_ = float(getattr(old, "scale_", 1.0))
 

@@ -5,8 +5,8 @@ If ids are strings, it has the arrays string_offsets, first, and strings, last, 
 UTF-8, one after another. The arrays codebooks, before codes, and model, last, are optional: the centers of
 the fields of the codes, and the model file of the hasher that made them. Arrays are in this order so that
 each is aligned to its type. The metadata hold n_bits, the next free id, ``made_by`` if it is set,
-``first_bits``, ``weight`` and ``scale`` if codes are not one part of signs, the SHA-256 of the arrays and the
-SHA-256 of the header. Opening a file reads the header and the offsets; ``verify`` reads every byte.
+the layout if codes are not one part of signs, the SHA-256 of the arrays and the SHA-256 of the header.
+Opening a file reads the header and the offsets; ``verify`` reads every byte.
 """
 
 import hashlib
@@ -118,9 +118,7 @@ def write(
     }
     if made_by is not None:
         metadata["made_by"] = made_by
-    if layout is not None and not layout.is_hamming:
-        metadata |= {"first_bits": str(layout.first_bits), "weight": repr(float(layout.weight))}
-        metadata |= {"scale": repr(float(layout.scale))} if layout.has_fields else {}
+    metadata |= {} if layout is None else layout.to_metadata()
     header: dict[str, Any] = {"__metadata__": metadata}
     header |= _descriptions({name: array.shape for name, array in arrays.items()})
     metadata["header_sha256"] = _seal(header)
@@ -194,7 +192,8 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     _check_offsets(arrays["offsets"], n)
     ids = _string_ids(arrays) if "strings" in arrays else arrays.get("ids")
     buckets = Buckets(arrays["codes"], DenseOffsets(arrays["offsets"]), arrays["rows"], ids, n)
-    made_by, layout = metadata.get("made_by"), _layout(metadata, n_bits, arrays.get("codebooks"))
+    made_by = metadata.get("made_by")
+    layout = CodeLayout.from_metadata(n_bits, metadata, arrays.get("codebooks"))
     model = arrays["model"].tobytes() if "model" in arrays else None
     return IndexFile(path, n_bits, next_id, metadata["sha256"], made_by, layout, body, buckets, model)
 
@@ -204,18 +203,6 @@ def _string_ids(arrays: dict[str, NDArray[Any]]) -> StringIds:
     ids = StringIds(arrays["strings"], arrays["string_offsets"])
     ids.check_offsets()
     return ids
-
-
-def _layout(metadata: dict[str, str], n_bits: int, codebooks: NDArray[Any] | None) -> CodeLayout:
-    """The layout of the codes that a header describes."""
-    if "first_bits" not in metadata:
-        return CodeLayout(n_bits)
-    if codebooks is not None and not np.isfinite(codebooks).all():
-        raise ValueError("its codebooks are not finite numbers")
-    first_bits, weight = int(metadata["first_bits"]), float(metadata["weight"])
-    if codebooks is None and first_bits >= n_bits:
-        raise ValueError(f"its header has first_bits={first_bits} of {n_bits}")
-    return CodeLayout(n_bits, first_bits, weight, codebooks, float(metadata.get("scale", "1")))
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:

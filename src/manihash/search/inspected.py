@@ -74,7 +74,7 @@ class InspectedRows(SavedRows):
         merged = snapshot.merged()
         if not layout.has_two_parts:
             return stats(merged, self.n_bits, held, tables)
-        return stats(self._parts.buckets_of_first(merged), layout.first_bits, held, tables, ranked=False)
+        return stats(self._parts.buckets_of_first(merged), layout.look_up_bits, held, tables, ranked=False)
 
     def _radius(self, radius: Any) -> int:
         return min(positive_int(radius, "radius", least=0), self.n_bits)

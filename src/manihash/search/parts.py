@@ -74,7 +74,7 @@ class FirstPartFinder:
     def __init__(self, codes: Codes, layout: CodeLayout, scanner: Scanner) -> None:
         self._layout = layout
         self._buckets = build(layout.first(codes), None)  # its rows are positions of codes
-        self._finder = CodeFinder(self._buckets.codes, layout.first_bits, scanner)
+        self._finder = CodeFinder(self._buckets.codes, layout.look_up_bits, scanner)
 
     def within(self, queries: Codes, radius: int) -> Matches:
         """All codes whose first part is within the radius of that of queries (q, b), in any order."""
@@ -85,7 +85,7 @@ class FirstPartFinder:
 
     def plan(self, radius: int, n_queries: int) -> QueryPlan:
         """As ``CodeFinder.plan``, among the distinct first parts."""
-        plan = self._finder.plan(min(radius, self._layout.first_bits), n_queries)
+        plan = self._finder.plan(min(radius, self._layout.look_up_bits), n_queries)
         return replace(plan, what=f"{plan.what} of the first part")
 
 
@@ -100,7 +100,7 @@ class FirstPartLookUp:
 
     def within(self, start: int, stop: int, codes: Codes, radius: int) -> Matches:
         """The codes (u, b) found by the queries from start to stop."""
-        radius = min(radius, self._parts.layout.first_bits)
+        radius = min(radius, self._parts.layout.look_up_bits)
         return self._parts.finder(codes).within(self._queries[start:stop], radius)
 
     def distances(self, start: int, matches: Matches, codes: Codes) -> Floats:
@@ -149,7 +149,7 @@ def ranked_queries(
 def look_up_by(queries: Codes, parts: IndexParts, values: ArrayLike | None = None) -> FirstPartLookUp | None:
     """The look-up of queries (q, b) by the first part of the codes; None if codes are one part of signs."""
     layout = parts.layout
-    if not layout.first_bits:
+    if not layout.look_up_bits:
         raise ValueError(
             "codes of a product quantizer have no Hamming radius: search for the k nearest rows, or use "
             "codes with a part of signs, such as those of recipe('imh-hybrid')"

@@ -117,7 +117,7 @@ class TableScan:
 
     def __init__(self, layout: CodeLayout, scanner: Scanner) -> None:
         self._scanner, self._layout = scanner, layout
-        self.n_first = n_bytes(layout.first_bits) if layout.has_two_parts and layout.is_split else 0
+        self.n_first = n_bytes(layout.look_up_bits) if layout.has_two_parts and layout.is_split else 0
         self._split: PerCodes[Codes] = PerCodes(lambda codes: aligned(layout.split(codes)))
         self._firsts: PerCodes[FirstParts] = PerCodes(lambda codes: FirstParts.of(codes, self.n_first))
 

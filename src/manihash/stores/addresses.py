@@ -1,6 +1,7 @@
 """Open and create the store at an address."""
 
 from manihash.checks import positive_int
+from manihash.code_layout import CodeLayout
 from manihash.stores.driver import RowFormat, StoreError, StoreExistsError, StoreNotFoundError
 from manihash.stores.locations import Location, location_of
 from manihash.stores.passwords import mask_password
@@ -8,7 +9,11 @@ from manihash.stores.store import Store
 
 
 def open_store(
-    url: str, n_bits: int | None = None, *, id_type: type | None = None, first_bits: int | None = None
+    url: str,
+    n_bits: int | None = None,
+    *,
+    id_type: type | None = None,
+    layout: CodeLayout | None = None,
 ) -> Store:
     """Open the store at an address; with `n_bits`, create it if it does not exist.
 
@@ -42,10 +47,10 @@ def open_store(
     id_type : {int, str}, default=None
         Type of the ids. If given, an existing store must have ids of this type. A missing store is created
         with ids of this type, by default integers.
-    first_bits : int, default=None
-        Number of bits of the first part of codes of two parts. A missing store is created with a column for
-        it, so that ``within`` can look up by the first part. If given, an existing store must have such a
-        column of this length.
+    layout : CodeLayout, default=None
+        The parts of the codes, ``hasher.layout_``. If there are two, a missing store is created with a column
+        for the first part, so that ``within`` can look up by it, and an existing store must have such a
+        column of its length.
 
     Returns
     -------
@@ -81,9 +86,7 @@ def open_store(
     """
     location, shown = location_of(url), mask_password(url)
     created_type = _checked_type(id_type or int)
-    row_format = (
-        None if n_bits is None else _checked_format(location, shown, n_bits, created_type, first_bits)
-    )
+    row_format = None if n_bits is None else _checked_format(location, shown, n_bits, created_type, layout)
     try:
         store = Store(location.open(), shown)
     except StoreNotFoundError:
@@ -106,16 +109,17 @@ def open_store(
             f"the ids of {shown} are {kinds[store.id_type]}, got {kinds[created_type]}: use ids of its "
             "type, or another table"
         )
-    if first_bits not in (None, store.first_bits):
+    if layout is not None and layout.has_two_parts and layout.look_up_bits != store.look_up_bits:
         store.close()
-        own = "no column for" if store.first_bits is None else f"{store.first_bits} bits of"
+        own = "no column for" if store.look_up_bits is None else f"{store.look_up_bits} bits of"
         raise StoreError(
-            f"{shown} has {own} the first part of codes, got first_bits={first_bits}: use another table"
+            f"{shown} has {own} the first part of codes, got a layout with {layout.look_up_bits} bits: use "
+            "another table"
         )
     return store
 
 
-def create_store(url: str, n_bits: int, *, id_type: type = int, first_bits: int | None = None) -> Store:
+def create_store(url: str, n_bits: int, *, id_type: type = int, layout: CodeLayout | None = None) -> Store:
     """Create an empty store at an address.
 
     Parameters
@@ -126,9 +130,9 @@ def create_store(url: str, n_bits: int, *, id_type: type = int, first_bits: int 
         Number of bits of a code.
     id_type : {int, str}, default=int
         Type of the ids: 64-bit integers, or strings such as file names, of at most 1,024 bytes in UTF-8.
-    first_bits : int, default=None
-        Number of bits of the first part of codes of two parts. The store gets a column for it, so that
-        ``within`` can look up by the first part; FAISS, usearch, LanceDB and Milvus have no such column.
+    layout : CodeLayout, default=None
+        The parts of the codes, ``hasher.layout_``. If there are two, the store gets a column for the first
+        part, so that ``within`` can look up by it; FAISS, usearch, LanceDB and Milvus have no such column.
 
     Returns
     -------
@@ -155,27 +159,25 @@ def create_store(url: str, n_bits: int, *, id_type: type = int, first_bits: int 
     0
     """
     location, shown = location_of(url), mask_password(url)
-    row_format = _checked_format(location, shown, n_bits, _checked_type(id_type), first_bits)
+    row_format = _checked_format(location, shown, n_bits, _checked_type(id_type), layout)
     return Store(location.create(row_format), shown)
 
 
 def _checked_format(
-    location: Location, shown: str, n_bits: int, id_type: type, first_bits: int | None
+    location: Location, shown: str, n_bits: int, id_type: type, layout: CodeLayout | None
 ) -> RowFormat:
     """The format of the rows of a new store; raise if the store cannot have it."""
     positive_int(n_bits, "n_bits")
-    if first_bits is not None:
-        if positive_int(first_bits, "first_bits") >= n_bits:
-            raise ValueError(
-                f"first_bits={first_bits} leaves none of the {n_bits} bits of a code for the second part: "
-                f"lower it to {n_bits - 1}, or omit it if codes have one part"
-            )
-        if not location.has_first:
-            raise StoreError(
-                f"{shown}: {location.kind} has no column for the first part of codes: omit first_bits, or "
-                "use DuckDB, SQLite, PostgreSQL, ClickHouse or Qdrant"
-            )
-    return RowFormat(n_bits, id_type, first_bits)
+    if layout is not None and layout.n_bits != n_bits:
+        raise ValueError(f"got n_bits={n_bits} and a layout of {layout.n_bits} bits: give the same number")
+    if layout is None or not layout.has_two_parts:
+        return RowFormat(n_bits, id_type)
+    if not location.has_first:
+        raise StoreError(
+            f"{shown}: {location.kind} has no column for the first part of codes: omit layout, or use "
+            "DuckDB, SQLite, PostgreSQL, ClickHouse or Qdrant"
+        )
+    return RowFormat(n_bits, id_type, layout.look_up_bits)
 
 
 def _checked_type(id_type: type) -> type:

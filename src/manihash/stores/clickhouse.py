@@ -52,8 +52,8 @@ class ClickHouseTable(WordTable):
         """Create an empty table."""
         client = _connect(address)
         names = word_names("code", row_format.n_bits)
-        if row_format.first_bits is not None:
-            names += word_names("first", row_format.first_bits)
+        if row_format.look_up_bits is not None:
+            names += word_names("first", row_format.look_up_bits)
         columns = ", ".join([f"id {_TYPES[row_format.id_type]}", *(f"{word} UInt64" for word in names)])
         with _closed_on_error(client), _translated_errors():
             client.command(

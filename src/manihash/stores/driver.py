@@ -81,7 +81,7 @@ class RowFormat:
 
     n_bits: int
     id_type: type = int
-    first_bits: int | None = None
+    look_up_bits: int | None = None
     """Number of bits of the first part, which has a column of its own; None for codes of one part."""
 
 
@@ -91,7 +91,7 @@ class Driver(Protocol):
     n_bits: int
     id_type: type
     """The type of all ids, int or str."""
-    first_bits: int | None
+    look_up_bits: int | None
     """Number of bits of the column of first parts; None if the store has no such column."""
     rewrites_on_add: bool
     """Whether each `add` rewrites the whole store: few large batches are then faster than many small ones."""

@@ -178,7 +178,7 @@ class ParquetFile(_DuckDB):
             self._rewrite(f"{old} UNION ALL SELECT {names} FROM manihash_given", parameters)
 
     def _rewrite(self, select: str, parameters: Sequence[Any]) -> None:
-        row_format = RowFormat(self.n_bits, self.id_type, self.first_bits)
+        row_format = RowFormat(self.n_bits, self.id_type, self.look_up_bits)
         with self._in_use, _translated_errors(self._path):
             _write(self._connection, select, self._path, row_format, parameters)
         self._version = file_version(self._path)
@@ -205,7 +205,7 @@ class ParquetFile(_DuckDB):
             return
         with self._in_use, _translated_errors(self._path):
             found = _format_of_parquet(self._connection, self._path)
-        if found != RowFormat(self.n_bits, self.id_type, self.first_bits):
+        if found != RowFormat(self.n_bits, self.id_type, self.look_up_bits):
             raise StoreError(
                 f"{self._path} was replaced: it has codes of {found.n_bits} bits instead of {self.n_bits}, "
                 "or ids of another type. Open it again"
@@ -236,8 +236,8 @@ def _connect(path: Path) -> Any:
 def _columns(row_format: RowFormat) -> dict[str, str]:
     """The names and types of the columns of a table."""
     names = word_names("code", row_format.n_bits)
-    if row_format.first_bits is not None:
-        names += word_names("first", row_format.first_bits)
+    if row_format.look_up_bits is not None:
+        names += word_names("first", row_format.look_up_bits)
     return {"id": _TYPES[row_format.id_type], **dict.fromkeys(names, "UBIGINT")}
 
 

@@ -53,7 +53,7 @@ class FaissFile:
     """An index file: searched in memory, rewritten on each change."""
 
     rewrites_on_add = True
-    first_bits: int | None = None
+    look_up_bits: int | None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path

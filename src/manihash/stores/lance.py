@@ -31,7 +31,7 @@ class LanceTable:
     """The table ``name.lance`` in a folder, with the columns ``id`` and ``code``."""
 
     rewrites_on_add = False
-    first_bits: int | None = None
+    look_up_bits: int | None = None
 
     def __init__(self, path: Path, table: Any) -> None:
         self._path, self._table = path, table

@@ -43,7 +43,7 @@ class MilvusCollection:
     """
 
     rewrites_on_add = False
-    first_bits: int | None = None
+    look_up_bits: int | None = None
 
     def __init__(self, client: Any, name: str, timeout: float, *, is_file: bool) -> None:
         self._client, self._name, self._timeout = client, name, timeout

@@ -59,7 +59,7 @@ class PostgresTable(SqlTable):
         sql = extra("psycopg", "postgres").sql
         connection = _connect(address)
         kind = 'text COLLATE "C"' if row_format.id_type is str else "bigint"
-        first = "" if row_format.first_bits is None else f", first bit({row_format.first_bits}) NOT NULL"
+        first = "" if row_format.look_up_bits is None else f", first bit({row_format.look_up_bits}) NOT NULL"
         columns = f"id {kind} PRIMARY KEY, code bit({row_format.n_bits}) NOT NULL{first}"
         with _translated_errors(), _closed_on_error(connection):
             name = sql.Identifier(*table.split(".")).as_string(connection)
@@ -163,8 +163,8 @@ def _format_of(connection: Any, table: str, name: str) -> RowFormat:
             f"table {table} has the columns {shown}: expected id bigint or text, and code bit(n). "
             "Name another one with ?table=NAME"
         )
-    first_kind, first_bits = columns.get("first", ["", 0])
-    return RowFormat(int(bits), id_type, int(first_bits) if first_kind.startswith("bit(") else None)
+    first_kind, look_up_bits = columns.get("first", ["", 0])
+    return RowFormat(int(bits), id_type, int(look_up_bits) if first_kind.startswith("bit(") else None)
 
 
 def _connect(address: str) -> Any:

@@ -47,7 +47,7 @@ class QdrantCollection:
     def __init__(self, client: Any, name: str, *, hnsw: bool, folder: str | None) -> None:
         self._client, self._name, self._folder = client, name, folder
         form = _format_of(name, client.get_collection(name).config)
-        self.n_bits, self.id_type, self.first_bits = form.n_bits, form.id_type, form.first_bits
+        self.n_bits, self.id_type, self.look_up_bits = form.n_bits, form.id_type, form.look_up_bits
         models = extra("qdrant_client.models", "qdrant")
         # A folder is always searched exactly.
         exact = None if folder is not None or hnsw else models.SearchParams(exact=True)
@@ -70,8 +70,8 @@ class QdrantCollection:
         """Create an empty collection."""
         models = extra("qdrant_client.models", "qdrant")
         sizes = {"code": row_format.n_bits}
-        if row_format.first_bits is not None:
-            sizes["first"] = row_format.first_bits
+        if row_format.look_up_bits is not None:
+            sizes["first"] = row_format.look_up_bits
         vectors = {
             part: models.VectorParams(size=size, distance=models.Distance.DOT) for part, size in sizes.items()
         }
@@ -115,7 +115,7 @@ class QdrantCollection:
 
     def within_first(self, queries: Codes, radius: int) -> list[Matches]:
         """Return all rows whose first part is within the radius of each first part of a query."""
-        bits = self.first_bits or 0
+        bits = self.look_up_bits or 0
         return [self._near("first", bits, q, radius) for q in _vectors(queries, bits)]
 
     def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
@@ -145,9 +145,9 @@ class QdrantCollection:
 
     def _upsert(self, codes: Codes, ids: Ids) -> None:
         vectors = {"code": _vectors(codes, self.n_bits)}
-        if self.first_bits is not None:
-            first = CodeLayout(self.n_bits, self.first_bits).first(codes)
-            vectors["first"] = _vectors(first, self.first_bits)
+        if self.look_up_bits is not None:
+            first = CodeLayout(self.n_bits, self.look_up_bits).first(codes)
+            vectors["first"] = _vectors(first, self.look_up_bits)
         payloads = [{"id": name} for name in ids.tolist()] if self.id_type is str else None
         with _translated_errors():
             batch = self._models.Batch(ids=self._points(ids), vectors=vectors, payloads=payloads)

@@ -21,7 +21,7 @@ from manihash.types import Codes, Ids
 Column = Sequence[Any] | NDArray[Any]
 
 _WORD_BITS = 64
-_RECORD = re.compile(r"manihash n_bits=(\d+)(?: first_bits=(\d+))?")
+_RECORD = re.compile(r"manihash n_bits=(\d+)(?: \w+=(\d+))?")  # the name of the second number has changed
 
 
 class SqlTable(ABC):
@@ -32,7 +32,7 @@ class SqlTable(ABC):
     def __init__(self, table: str, row_format: RowFormat) -> None:
         self._table = table  # quoted
         self.n_bits, self.id_type = row_format.n_bits, row_format.id_type
-        self.first_bits = row_format.first_bits
+        self.look_up_bits = row_format.look_up_bits
 
     @abstractmethod
     def _stored(self, part: str, codes: Codes, n_bits: int) -> dict[str, Column]:
@@ -80,7 +80,7 @@ class SqlTable(ABC):
 
     def within_first(self, queries: Codes, radius: int) -> list[Matches]:
         """Return all rows whose first part is within the radius of each first part of a query."""
-        return self._within("first", queries, self.first_bits or 0, radius)
+        return self._within("first", queries, self.look_up_bits or 0, radius)
 
     def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return rows by id."""
@@ -106,10 +106,10 @@ class SqlTable(ABC):
     def _rows(self, codes: Codes, ids: Ids) -> dict[str, Column]:
         """The columns of rows."""
         columns: dict[str, Column] = {"id": ids, **self._stored("code", codes, self.n_bits)}
-        if self.first_bits is None:
+        if self.look_up_bits is None:
             return columns
-        first = CodeLayout(self.n_bits, self.first_bits).first(codes)
-        return {**columns, **self._stored("first", first, self.first_bits)}
+        first = CodeLayout(self.n_bits, self.look_up_bits).first(codes)
+        return {**columns, **self._stored("first", first, self.look_up_bits)}
 
     def _within(self, part: str, queries: Codes, n_bits: int, radius: int) -> list[Matches]:
         """The rows of which a part is within the radius of each query."""
@@ -158,12 +158,12 @@ def word_names(part: str, n_bits: int) -> list[str]:
 
 def record_of(row_format: RowFormat) -> str:
     """The text in a table's description that records what its columns do not say."""
-    first = "" if row_format.first_bits is None else f" first_bits={row_format.first_bits}"
+    first = "" if row_format.look_up_bits is None else f" look_up_bits={row_format.look_up_bits}"
     return f"manihash n_bits={row_format.n_bits}{first}"
 
 
 def recorded_bits(text: str | None) -> tuple[int, int | None] | None:
-    """n_bits and first_bits from the description of a table; None in a table of another program."""
+    """n_bits and look_up_bits from the description of a table; None in a table of another program."""
     found = _RECORD.search(text or "")
     return None if found is None else (int(found[1]), int(found[2]) if found[2] else None)
 
@@ -174,15 +174,15 @@ def format_of_words(
     """The format of a table of words; raise if it has other columns (name: type)."""
     id_type = id_types.get(columns.get("id", ""))
     words = [name for name, kind in columns.items() if re.fullmatch(r"code(_\d+)?", name) and kind == word]
-    n_bits, first_bits = recorded_bits(description) or (_WORD_BITS * max(1, len(words)), None)
-    expected = [*word_names("code", n_bits), *(word_names("first", first_bits) if first_bits else ())]
+    n_bits, look_up_bits = recorded_bits(description) or (_WORD_BITS * max(1, len(words)), None)
+    expected = [*word_names("code", n_bits), *(word_names("first", look_up_bits) if look_up_bits else ())]
     if id_type is None or any(columns.get(name) != word for name in expected):
         shown = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         raise StoreError(
             f"{table} has the columns {shown}: expected id {' or '.join(id_types)}, and "
             f"{', '.join(f'{name} {word}' for name in expected)}. Use another table"
         )
-    return RowFormat(n_bits, id_type, first_bits)
+    return RowFormat(n_bits, id_type, look_up_bits)
 
 
 def plain_values(column: Column) -> list[Any]:

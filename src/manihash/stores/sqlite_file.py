@@ -66,7 +66,7 @@ class SQLiteTable(SqlTable):
     def create(cls, path: Path, table: str, row_format: RowFormat) -> "SQLiteTable":
         """Create an empty table and its index, and the file if it does not exist."""
         connection, fast = _connect(path)
-        first = "" if row_format.first_bits is None else ", first BLOB NOT NULL"
+        first = "" if row_format.look_up_bits is None else ", first BLOB NOT NULL"
         columns = f"id {_TYPES[row_format.id_type]} PRIMARY KEY NOT NULL, code BLOB NOT NULL{first}"
         looked_up = "first" if first else "code"
         with _closed_on_error(connection), _translated_errors(path), _transaction(connection):
@@ -114,7 +114,7 @@ class SQLiteTable(SqlTable):
 
     def _within(self, part: str, queries: Codes, n_bits: int, radius: int) -> list[Matches]:
         """The rows of which a part is within the radius: by the index if few codes are, else by a scan."""
-        indexed = "code" if self.first_bits is None else "first"
+        indexed = "code" if self.look_up_bits is None else "first"
         near = sum(comb(n_bits, flips) for flips in range(radius + 1))
         if part != indexed or near > min(_MOST_PROBES, 1 + self.count()):
             return super()._within(part, queries, n_bits, radius)

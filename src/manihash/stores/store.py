@@ -46,7 +46,7 @@ class Store:
         Number of bits of a code.
     id_type : type
         The type of all ids: int, or str for ids such as file names.
-    first_bits : int or None
+    look_up_bits : int or None
         Number of bits of the first part of codes, which has a column of its own; None without that column.
 
     See Also
@@ -71,7 +71,7 @@ class Store:
         self._driver = driver
         self.url = url
         self.n_bits, self.id_type = driver.n_bits, driver.id_type
-        self.first_bits = driver.first_bits
+        self.look_up_bits = driver.look_up_bits
         self._id_dtype: Any = object if self.id_type is str else np.int64
 
     @property
@@ -245,7 +245,7 @@ class Store:
             Largest distance, in bits.
         part : {"first"} or None, default=None
             The radius and the distances are those of the first part of the codes, if the store has a column
-            for it (`first_bits`); None for all bits.
+            for it (`look_up_bits`); None for all bits.
 
         Returns
         -------
@@ -286,13 +286,13 @@ class Store:
         """Return the rows whose first part is within the radius of each query's."""
         if part != "first":
             raise ValueError(f"got part={part!r}: expected 'first', or None for all bits")
-        if self.first_bits is None:
+        if self.look_up_bits is None:
             raise StoreError(
-                f"{self.url} has no column for the first part of codes: create it with first_bits, in "
+                f"{self.url} has no column for the first part of codes: create it with layout=, in "
                 "DuckDB, SQLite, PostgreSQL, ClickHouse or Qdrant"
             )
-        first = CodeLayout(self.n_bits, self.first_bits).first(queries)
-        return cast(FirstPartDriver, self._driver).within_first(first, min(radius, self.first_bits))
+        first = CodeLayout(self.n_bits, self.look_up_bits).first(queries)
+        return cast(FirstPartDriver, self._driver).within_first(first, min(radius, self.look_up_bits))
 
     def _fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return the stored ids among `ids`, in any order, with their codes (n, bytes)."""

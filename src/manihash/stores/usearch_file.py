@@ -45,7 +45,7 @@ class UsearchFile:
     """An index file: searched in memory, rewritten on each change."""
 
     rewrites_on_add = True
-    first_bits: int | None = None
+    look_up_bits: int | None = None
 
     def __init__(self, path: Path, *, hnsw: bool) -> None:
         self._path, self._hnsw = path, hnsw

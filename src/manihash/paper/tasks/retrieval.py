@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from manihash.compute.numpy import squared_norms, unit_rows
 from manihash.evaluation.harness import (
-    evaluate,
+    evaluate_codes,
     evaluate_lookup,
     evaluate_ranking,
     evaluate_scan,
@@ -72,7 +72,7 @@ def _peer_retrieval(trial: Trial, cache: TrialCache) -> Outcome:
 
 
 def _ranked(query_codes: Any, codes: Any, truth: Truth, n_bits: int, **options: Any) -> Figures:
-    found = evaluate(query_codes, codes, truth, n_bits, RADIUS, curves=True, **options)
+    found = evaluate_codes(query_codes, codes, truth, n_bits, RADIUS, curves=True, **options)
     curves = found.curves
     assert curves is not None
     ranks = [rank for rank in RANKS if rank <= len(codes)]
@@ -137,7 +137,7 @@ def asymmetric(trial: Trial, cache: TrialCache) -> Outcome:
     def distances(start: int, stop: int) -> Floats:
         return asymmetric_distances(Y[start:stop], codes, trial.bits, layout=layout)
 
-    hamming = evaluate(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS, layout=layout)
+    hamming = evaluate_codes(hasher.encode(data.X_test), codes, truth, trial.bits, RADIUS, layout=layout)
     return Outcome({"map": evaluate_ranking(distances, truth).map, "map_hamming": hamming.map})
 
 

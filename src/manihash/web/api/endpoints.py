@@ -157,7 +157,7 @@ class Api:
                 "index": {
                     "rows": len(index),
                     "ids": "strings" if index.id_type is str else "integers",
-                    "first_bits": index.layout.first_bits if index.layout.has_two_parts else None,
+                    "look_up_bits": index.layout.look_up_bits if index.layout.has_two_parts else None,
                     "weight": float(index.layout.weight) if index.layout.has_two_parts else None,
                     "bits_per_field": index.layout.bits_per_field or None,
                 },

@@ -54,7 +54,7 @@ class CodedRows:
     @property
     def look_up_bits(self) -> int:
         """Number of bits that a look-up by radius compares: those of the first part, or all."""
-        return self.layout.first_bits or self.n_bits
+        return self.layout.look_up_bits or self.n_bits
 
     @cached_property
     def look_up_codes(self) -> Codes:

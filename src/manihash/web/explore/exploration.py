@@ -84,7 +84,7 @@ class Exploration:
             "method": type(model.hasher).__name__,
             "n_bits": model.n_bits,
             "n_bytes": model.codes.shape[1],
-            "first_bits": layout.first_bits if layout.has_two_parts else None,
+            "look_up_bits": layout.look_up_bits if layout.has_two_parts else None,
             "weight": float(layout.weight) if layout.has_two_parts else None,
             "bits_per_field": layout.bits_per_field or None,
             "doubts": model.doubts,

@@ -56,7 +56,7 @@ def report_page(exploration: Exploration, made: date, command: str) -> str:
         first=_first_table(exploration, first, len(queries)),
         radius=_radius_plots(counts),
         radius_table=_radius_table(counts, model.look_up_bits, len(queries)),
-        first_bits=model.layout.first_bits if model.layout.has_two_parts else None,
+        look_up_bits=model.layout.look_up_bits if model.layout.has_two_parts else None,
         statistics=_statistics(model),
         warnings=model.stats.warnings,
         doubts=model.doubts,

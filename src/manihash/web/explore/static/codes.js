@@ -16,7 +16,7 @@ export class CodeTable {
     this.length = bytes.length / this.nBytes;
     this.nWords = Math.ceil(this.nBytes / 4);
     this.words = aligned(bytes, this.nBytes, this.nWords);
-    this.firstBits = model.first_bits;
+    this.firstBits = model.look_up_bits;
     this.weight = model.weight;
   }
 
