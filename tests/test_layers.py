@@ -16,13 +16,11 @@ SOURCE = Path(manihash.__file__).parent
 # A part imports only parts above it in this list; parts on one line may import each other.
 ORDER = [
     {"types"},
-    {"codes", "progress", "checks", "sparse"},
-    {"without_scikit"},
+    {"codes", "progress", "checks"},
     {"code_layout"},
     {"compute"},
     {"files"},
     {"rows"},
-    {"scikit"},
     {"estimator"},
     {"linalg"},
     {"rotation"},
@@ -46,11 +44,10 @@ ORDER = [
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
-# What loads and applies models needs numpy alone; scikit.py imports the others if they are there.
-NUMPY_ALONE = {"types", "codes", "code_layout", "checks", "progress", "sparse", "without_scikit", "compute"}
-NUMPY_ALONE |= {"files", "rows", "estimator", "linalg", "rotation", "base", "embeddings", "induction"}
-NUMPY_ALONE |= {"hashers", "evaluation", "datasets", "search", "opening", "cli"}
-NOT_NUMPY = {"sklearn", "scipy", "threadpoolctl", "safetensors"}
+# scikit-learn takes a second to load: a command that shows its help or searches codes does not need it.
+LIGHT = {"types", "codes", "code_layout", "checks", "progress", "compute", "files", "rows", "evaluation"}
+LIGHT |= {"linalg", "datasets", "search", "opening", "stores", "cli"}
+SLOW = {"sklearn", "scipy"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite", "onnx", "onnxruntime"}
 OPTIONAL |= {"duckdb", "apsw", "sqlite_vec", "clickhouse_connect", "chdb", "usearch", "qdrant_client"}
@@ -204,9 +201,9 @@ def test_what_arrays_and_backends_have_is_no_use_of_tensors(code, tmp_path):
     assert tensor_uses(tmp_path / "module.py") == []
 
 
-@pytest.mark.parametrize("path", named(path for path in FILES if part_of(path) in NUMPY_ALONE))
-def test_what_loads_and_applies_models_imports_scikit_learn_and_scipy_inside_functions(path):
-    assert not NOT_NUMPY & {name.split(".")[0] for name in imports(path, top_level_only=True)}
+@pytest.mark.parametrize("path", named(path for path in FILES if part_of(path) in LIGHT))
+def test_what_searches_codes_and_starts_commands_imports_scikit_learn_and_scipy_inside_functions(path):
+    assert not SLOW & {name.split(".")[0] for name in imports(path, top_level_only=True)}
 
 
 def test_imports_are_detected(tmp_path):
@@ -261,6 +258,7 @@ def test_every_class_of_model_files_is_where_the_registry_says():
             "import manihash.codes, manihash.evaluation.metrics, manihash.files.model, manihash.rows.local",
             {"sklearn", *OPTIONAL},
         ),
+        ("from manihash import HammingIndex, open_store; import manihash.cli._app", {"sklearn", "scipy"}),
         ("from manihash import IMH, recipe", OPTIONAL - {"pyarrow"}),  # pandas loads it
     ],
 )

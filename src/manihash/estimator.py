@@ -5,9 +5,12 @@ import os
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks, codes
 from manihash.compute import backend, fused
@@ -21,11 +24,7 @@ from manihash.rows.local import is_sliceable
 from manihash.rows.mapping import EmbeddedMap, Mapping, Result, RowMap, forget_map, kept_map, logged_repeats
 from manihash.rows.raw import Preparation
 from manihash.rows.torch import TorchRows, is_on_gpu, without_torch
-from manihash.scikit import BaseEstimator, check_can_fit, check_is_fitted, validated
 from manihash.types import Floats
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +38,6 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     Rows in a file, of a dask array or for torch stay where they are. NaN and infinity are found later, by
     ``Rows``, which visits each block anyway and can name the row.
     """
-    if fitting:
-        check_can_fit(estimator)
     kind = kind_of(X)
     if kind is TorchRows:
         return _checked_torch(estimator, X, fitting, least)
@@ -51,7 +48,16 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
     if sliceable:
         checks.shape_of_rows(X.shape, least)
     try:
-        X = validated(estimator, X, fitting=fitting, least=least, sliceable=sliceable)
+        X = validate_data(
+            estimator,
+            X,
+            reset=fitting,
+            skip_check_array=sliceable,
+            accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=least,
+        )
     except ValueError as error:
         raise ValueError(f"{error} {_remedy(str(error), fitting)}".rstrip()) from error
     if X.dtype.kind not in "fiub":

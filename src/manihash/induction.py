@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from manihash import checks
 from manihash.base.closest import Points
@@ -23,7 +24,6 @@ from manihash.rows.fused import FusedRows
 from manihash.rows.mapping import Result, RowMap
 from manihash.rows.raw import Preparation
 from manihash.rows.torch import TorchRows
-from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from manihash.types import Floats
 
 

@@ -3,6 +3,8 @@
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg import svd
+from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.compute import backend
@@ -10,7 +12,6 @@ from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.progress import advance
 from manihash.rows import Rows, rows_of
-from manihash.scikit import BaseEstimator
 from manihash.types import Floats
 
 
@@ -74,8 +75,6 @@ class ITQRotation(BaseEstimator):
         self
             The fitted rotation.
         """
-        from scipy.linalg import svd
-
         rows = rows_of(checked(self, Y, fitting=True, least=2)).cached()
         r, n_iter = rows.width, checks.positive_int(self.n_iter, "n_iter")
         checks.flag(self.adaptive, "adaptive")

@@ -83,7 +83,7 @@ def test_a_fitted_hasher_is_evaluated_from_vectors_with_its_own_layout(second):
 
 def test_the_ranking_of_evaluate_is_that_of_a_search():
     X = RNG.standard_normal((340, 20))
-    hasher = ITQ(12, random_state=0).fit(X)
+    hasher = LSH(64, random_state=0).fit(X)
     _, ids = hasher.index(X[:300]).search(X[300:], k=10)
     found = evaluate(hasher, X[:300], X[300:], TRUTH)
     relevant = np.take_along_axis(TRUTH.relevant(0, 40), ids, axis=1)

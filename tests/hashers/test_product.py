@@ -10,9 +10,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-import manihash
 from manihash import ITQ, BadRowsError, CollapsedCodesWarning, ProductQuantizer, load, unpack
 from manihash.hashers._codebooks import codes_of_fields, fields_of_codes, learn_rotation, start_rotation
 
@@ -29,7 +29,7 @@ every = pytest.mark.parametrize("name", QUANTIZERS)
 
 
 def fit(name, X):
-    return manihash.scikit.clone(QUANTIZERS[name]).set_params(random_state=0).fit(X[:1200])
+    return clone(QUANTIZERS[name]).set_params(random_state=0).fit(X[:1200])
 
 
 @cache
@@ -271,7 +271,7 @@ def test_tensors_and_dask_arrays_have_the_same_codes(name):
     assert np.array_equal(quantizer.encode(chunks).compute(), codes)
     assert quantizer.embed(chunks).compute().shape == quantizer.embed(DIGITS).shape
     for rows in (torch.as_tensor(DIGITS[:1200]), da.from_array(DIGITS[:1200], chunks=(500, 64))):
-        again = manihash.scikit.clone(quantizer).fit(rows)
+        again = clone(quantizer).fit(rows)
         assert np.array_equal(again.encode(DIGITS), codes)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.base.graph import BaseGraph, nearest
 from manihash.base.neighbors import CoarseNeighbors
 from manihash.base.reduced_neighbors import ReducedNeighbors
@@ -17,7 +18,6 @@ from manihash.compute import numpy as numpy_backend
 from manihash.progress import advance
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
-from manihash.scikit import BaseEstimator
 from manihash.types import Floats, Ints, Mask
 
 _WIDTH = 64  # principal components in which the neighbors of rows are searched

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from manihash import sparse as sp
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows

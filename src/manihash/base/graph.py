@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.base.closest import search_of
 from manihash.base.induced import InducedMap
 from manihash.base.kmeans import KMeansBase
@@ -19,7 +20,6 @@ from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.rows import Rows
 from manihash.rows.raw import Preparation
-from manihash.scikit import clone
 from manihash.types import Floats, Ints
 
 

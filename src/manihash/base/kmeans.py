@@ -4,13 +4,13 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.base.lloyd import among_all, distinct, lloyd, sampled
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.rows import Rows, rows_to_fit
-from manihash.scikit import BaseEstimator
 from manihash.types import Floats
 
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.base.cells import CellLists, coarse_cells, members_near, nearest_cell
 from manihash.base.kmeans import BaseSet
 from manihash.base.lloyd import Assign, Assigned, among_all, distinct, lloyd, sampled
@@ -15,7 +16,6 @@ from manihash.rows import Rows
 from manihash.rows.local import LocalRows, Subset
 from manihash.rows.rows import CACHE_BYTES
 from manihash.rows.torch import is_on_gpu
-from manihash.scikit import clone
 from manihash.types import Floats
 
 # Least number of rows per center that k-means uses; number of rows per cell that the cells are learned from.

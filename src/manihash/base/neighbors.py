@@ -7,6 +7,7 @@ A finder belongs to a base set. ``arrange`` returns the order in which the base 
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.base.cell_search import CoarseSearch
@@ -17,7 +18,6 @@ from manihash.compute import torch as torch_backend
 from manihash.estimator import checked
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
-from manihash.scikit import BaseEstimator
 from manihash.types import Floats, Ints
 
 # Number of training rows that the recall is measured on.

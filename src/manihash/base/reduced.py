@@ -3,12 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from manihash import checks
 from manihash.base.kmeans import BaseSet, KMeansBase
 from manihash.base.reduced_neighbors import ReducedNeighbors
 from manihash.rows import Rows
-from manihash.scikit import clone
 from manihash.types import Floats
 
 

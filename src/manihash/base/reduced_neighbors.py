@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.base.cell_search import ReducedSearch
@@ -15,7 +16,6 @@ from manihash.estimator import checked
 from manihash.rows import Rows, rows_of
 from manihash.rows.local import LocalRows
 from manihash.rows.rows import CACHE_BYTES
-from manihash.scikit import BaseEstimator
 from manihash.types import Floats, Ints
 
 # This many rows are enough to estimate a covariance.

@@ -106,20 +106,15 @@ def ordered_norms(X: Floats) -> Floats:
 
 @cache
 def _outer_update(dtype: Any) -> Any:
-    """The function of BLAS that adds an outer product; None without scipy."""
-    try:
-        from scipy.linalg import blas
-    except ImportError:
-        return None
+    """The function of BLAS that adds an outer product."""
+    from scipy.linalg import blas
+
     return blas.sger if dtype == np.float32 else blas.dger
 
 
 def subtract_outer(scores: Floats, scale: Floats, h: Floats) -> None:
     """Subtract t_i h_j from contiguous scores (b, m), in place, for t (b,) and h (m,)."""
     update = _outer_update(scores.dtype)
-    if update is None:
-        scores -= np.multiply(scale[:, None], h, out=buffer("heights", scores.shape, h.dtype))
-        return
     # One pass of BLAS; it starts no threads for few numbers, for which they would take longer than the work.
     step = len(scores) if is_limited() else max(1, _FEW_NUMBERS // len(h))
     for start in range(0, len(scores), step):

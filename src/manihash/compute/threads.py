@@ -7,36 +7,19 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any
 
-
-class _NoController:
-    """Stands for threadpoolctl where it is not installed: the number of threads of BLAS stays as it is."""
-
-    lib_controllers: tuple[Any, ...] = ()
-
-    def info(self) -> list[dict[str, Any]]:
-        return []
-
-    def limit(self, *, limits: int) -> "_NoController":
-        return self
-
-    def restore_original_limits(self) -> None:
-        pass
+from threadpoolctl import ThreadpoolController
 
 
 @cache
 def _blas() -> Any:
     """The BLAS libraries of numpy and of scipy; the latter is separate and must be loaded to be found."""
-    with suppress(ImportError):
-        import scipy.linalg  # noqa: F401
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return _NoController()
+    import scipy.linalg  # noqa: F401
+
     return ThreadpoolController().select(user_api="blas")
 
 

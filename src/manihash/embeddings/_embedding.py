@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from manihash import checks
 from manihash.base.graph import BaseGraph, mean_distance
@@ -12,7 +13,6 @@ from manihash.compute import backend
 from manihash.compute.threads import single_blas_thread
 from manihash.estimator import checked
 from manihash.rows import rows_of, rows_to_fit
-from manihash.scikit import BaseEstimator
 from manihash.types import Floats
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread

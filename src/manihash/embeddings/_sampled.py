@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.base.affinity import share_of_rows
 from manihash.base.weights import MANY
 from manihash.compute import backend

@@ -3,8 +3,10 @@
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
 
-from manihash import sparse as sp
 from manihash.embeddings._embedding import too_many
 from manihash.linalg import fix_signs
 from manihash.types import Floats
@@ -21,8 +23,6 @@ def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floa
 
     With ``degrees``, the diagonal of D, the constraint is Yᵀ D Y = m I. A sparse M is not made dense.
     """
-    from scipy.linalg import eigh
-
     m, trivial = M.shape[0], TRIVIAL if degrees is None else ZERO
     if sp.issparse(M):
         values, vectors = _smallest_of_sparse(M, r, degrees, trivial)
@@ -36,8 +36,6 @@ def smallest_eigenvectors(M: Any, r: int, degrees: Floats | None = None) -> Floa
 
 def _smallest_of_sparse(M: Any, r: int, degrees: Floats | None, trivial: float) -> tuple[Floats, Floats]:
     """Return the smallest eigenvalues and their vectors, enough for r above the trivial ones."""
-    from scipy.linalg import eigh
-
     m = M.shape[0]
     root = np.ones(m) if degrees is None else np.sqrt(degrees)
     scale = sp.diags_array(1 / root)
@@ -53,8 +51,6 @@ def _smallest_of_sparse(M: Any, r: int, degrees: Floats | None, trivial: float) 
 
 def extreme_eigenvectors(M: Any, k: int, which: Literal["SA", "LA"]) -> tuple[Floats, Floats]:
     """Return the k smallest ("SA") or largest ("LA") eigenvalues, ascending, and vectors, by Lanczos."""
-    from scipy.sparse.linalg import eigsh
-
     m = M.shape[0]
     start = np.random.default_rng(0).standard_normal(m)  # the same for the same matrix
     values, vectors = eigsh(M, k, which=which, v0=start, ncv=min(m, 4 * k + 20), tol=1e-10, maxiter=100 * m)

@@ -1,6 +1,7 @@
 """Diffusion maps (Coifman and Lafon, 2006; the paper cites Lafon and Lee, 2006)."""
 
 import numpy as np
+from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.base.weights import MANY
@@ -77,8 +78,6 @@ def random_walk(B: Floats, n_neighbors: int, alpha: float, k: int | None = None)
 
     The kernel covers all pairs. For many points only the first k eigenvectors are computed.
     """
-    from scipy.linalg import eigh
-
     with single_blas_thread():
         E = numpy_backend.squared_distances(B, B)
     np.fill_diagonal(E, 0)

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.base.weights import affinity
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors

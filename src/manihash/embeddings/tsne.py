@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.base.affinity import MANY_GROUPS, number_of_groups
 from manihash.compute import backend, numpy_backend, torch_backend
 from manihash.compute.torch_pairs import StudentLoss

@@ -1,9 +1,8 @@
 """What a file is, by its first bytes: for the message if a call gets a file of another kind."""
 
+import json
 import os
 from pathlib import Path
-
-from manihash.files.tensors import read_metadata
 
 MODEL, INDEX, VECTORS = "model file", "index file", "file of vectors or codes"
 
@@ -20,6 +19,7 @@ _FIRST_BYTES = {
     b"\x80\x04": "a pickle file",
     b"\x80\x05": "a pickle file",
 }
+_MAX_HEADER = 100_000_000  # as in safetensors
 _REMEDIES = {
     MODEL: "give a file that save() wrote",
     INDEX: "give a file that HammingIndex.save() wrote; HammingIndex(codes, n_bits) builds an index of codes",
@@ -43,6 +43,19 @@ def is_index(path: str | os.PathLike[str]) -> bool:
     return _kind_of(Path(path)) == INDEX
 
 
+def header_metadata(path: Path) -> dict[str, str]:
+    """The metadata in the header of a safetensors file, whose arrays may be cut off."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(_MAX_HEADER, path.stat().st_size - 8):
+            raise ValueError("its first bytes are not the length of a header")
+        header = json.loads(file.read(length))
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("its header does not describe arrays")
+    return metadata
+
+
 def _with_article(kind: str) -> str:
     return f"an {kind}" if kind == INDEX else f"a {kind}"
 
@@ -55,7 +68,7 @@ def _kind_of(path: Path) -> str | None:
         if start.startswith(first):
             return kind
     try:
-        metadata = read_metadata(path)
+        metadata = header_metadata(path)
     except (ValueError, RecursionError):
         return None
     if "manihash" in metadata:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
 from manihash.files.atomic import atomic_write
 from manihash.files.errors import ModelFileError
-from manihash.files.kinds import MODEL, other_kind
-from manihash.files.tensors import read_metadata, read_tensors
+from manihash.files.kinds import MODEL, header_metadata, other_kind
 
 FORMAT = "manihash"
 VERSION = 1
@@ -26,8 +27,6 @@ Arrays = dict[str, NDArray[Any]]
 
 def write_document(path: str | os.PathLike[str], document: dict[str, Any], arrays: Arrays) -> None:
     """Write a document and its arrays as one model file, atomically."""
-    from safetensors.numpy import save
-
     arrays = {name: _plain(array) for name, array in arrays.items()}
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     header = {"version": VERSION, "document": text, "sha256": _checksum(text, arrays)}
@@ -48,9 +47,9 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}: give the path of a file that save() wrote")
     try:
-        header = _header(path, read_metadata(path))
-        arrays = read_tensors(path)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        header = _header(path, header_metadata(path))
+        arrays = load_file(path)
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
         if isinstance(error, ModelFileError | PermissionError):
             raise
         raise ModelFileError(
@@ -71,7 +70,7 @@ def read_document(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]
 
 def format_version(path: str | os.PathLike[str]) -> int:
     """The version of the format of a model file."""
-    return int(_header(Path(path), read_metadata(Path(path)))["version"])
+    return int(_header(Path(path), header_metadata(Path(path)))["version"])
 
 
 def _header(path: Path, metadata: dict[str, str]) -> dict[str, Any]:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from manihash import checks
 from manihash.code_layout import CodeLayout
 from manihash.hashers._living import LivingEstimator
 from manihash.hashers.collapse import check_encoded, check_fitted, watched
 from manihash.rows import Rows
-from manihash.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 from manihash.types import Codes, Floats
 
 if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
     from manihash.search.model_index import Index
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
@@ -109,8 +110,6 @@ def neighbor_distance(rows: Rows, rng: np.random.Generator, p: int = 2) -> float
     One sampled row in forty is closer than that, for any number of rows. If there are fewer than 2,000 rows,
     all are used; if there are fewer than 50 neighbors, the farthest one counts.
     """
-    from scipy.spatial.distance import cdist
-
     n = min(_SAMPLE, len(rows))
     S = rows.take(rng.choice(len(rows), n, replace=False)).astype(np.float64)
     distance = cdist(S[:_MEASURED], S, "euclidean" if p == 2 else "cityblock")

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.hashers._hasher import Hasher
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 
 @dataclass(frozen=True)

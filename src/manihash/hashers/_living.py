@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from manihash import checks
 from manihash.estimator import RowEstimator
@@ -23,7 +25,6 @@ from manihash.living.statistics import (
 from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.rows.torch import uses_torch, without_torch
-from manihash.scikit import check_is_fitted, clone
 
 if TYPE_CHECKING:
     from manihash.hashers.bridged import BridgedHasher

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manihash import sparse as sp
 from manihash.compute import numpy as numpy_backend
 from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints

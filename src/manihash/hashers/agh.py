@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.base.graph import BaseGraph
@@ -189,8 +190,6 @@ def eigenvectors(ZtZ: Floats, r: int, n: int) -> tuple[Floats, Floats]:
     1 belongs to vectors that are constant on each component of the graph; eigenvalues within 1e-3 of 1 are
     dropped.
     """
-    from scipy.linalg import eigh
-
     degrees = ZtZ.sum(axis=1)
     # An anchor that no row is connected to has no weight in Z, and gets none in W.
     scale = np.divide(1, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)

@@ -4,10 +4,10 @@ import logging
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, mean_of

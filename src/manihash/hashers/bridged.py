@@ -2,9 +2,12 @@
 
 from copy import copy
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from manihash import checks
 from manihash.base.graph import set_seed
@@ -22,11 +25,7 @@ from manihash.living.update import Update
 from manihash.rows import Rows, rows_of
 from manihash.rows.mapping import Result, RowMap
 from manihash.rows.raw import Preparation
-from manihash.scikit import check_is_fitted, clone
 from manihash.types import Codes, Floats
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 _MOST_PAIRS = 20_000
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
@@ -257,7 +258,6 @@ class ColumnGeneration:
 
 def refine(Z: Floats, M: Any, direction: Floats, threshold: float) -> Floats:
     """The direction (p,) after some steps of L-BFGS that raise ½ sᵀMs, s = tanh(Zp - t)."""
-    from scipy.optimize import minimize
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         s = np.tanh(Z @ parameters[:-1] - parameters[-1])
@@ -271,8 +271,6 @@ def refine(Z: Floats, M: Any, direction: Floats, threshold: float) -> Floats:
 
 def solve_weights(A: Floats, C: float, start: Floats) -> tuple[Floats, float]:
     """w ≥ 0 (r,) that minimizes Σ_l w_l + C mean_i max(0, 1 - (Aw)_i)² for A (t, r), and the minimum."""
-    from scipy.optimize import minimize
-
     t = len(A)
 
     def loss(w: Floats) -> tuple[float, Floats]:

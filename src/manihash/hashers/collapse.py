@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from manihash.codes import pack, words
 from manihash.compute.largest import k_largest
@@ -152,9 +154,6 @@ def _mixed(words: Any) -> Any:
 
 def _neighbors(X: Floats, queries: Ids) -> tuple[Ints, Ints]:
     """The ten nearest other rows of each query (q, 10), and the group of each row (s,)."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     rows = X - X.mean(axis=0)
     closeness = rows @ rows.T  # of a matrix and itself: half of the work
     closeness -= closeness.diagonal() / 2

@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from manihash import checks, codes
 from manihash.base.graph import set_seed
@@ -32,11 +35,7 @@ from manihash.living.update import Update
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
-from manihash.scikit import check_is_fitted, clone
 from manihash.types import Codes, Floats
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 
 class Hybrid(Hasher):
@@ -138,8 +137,6 @@ class Hybrid(Hasher):
         return any(bool(getattr(part, "uses_labels", False)) for part in self._given_parts())
 
     def __sklearn_tags__(self) -> "Tags":
-        from sklearn.utils import get_tags
-
         tags = super().__sklearn_tags__()
         given = (part for part in self._given_parts() if isinstance(part, Hasher))
         tags.target_tags.required = any(get_tags(part).target_tags.required for part in given)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from manihash import checks
 from manihash.base.affinity import MANY_GROUPS, number_of_groups
@@ -18,7 +19,6 @@ from manihash.living.refit import aligned, as_array, check_start, some_rows, war
 from manihash.living.update import Update, check_embedding, extended
 from manihash.progress import note
 from manihash.rows import Rows
-from manihash.scikit import clone
 from manihash.types import Floats
 
 # A rotation has r² numbers: this many rows are enough to learn it.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.hashers._kernel_hasher import KernelHasher, training_points
@@ -131,6 +132,4 @@ def centered(K: Floats) -> Floats:
 
 def inverse_root(K: Floats) -> Floats:
     """K^-1/2 (p, p) on the directions in which K is not zero."""
-    from scipy.linalg import eigh
-
     return inverse_square_root(*eigh(K), _ROUNDING)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
@@ -212,8 +213,6 @@ class GreedyBits:
 
 def whitener(K: Floats, ridge: float) -> Floats:
     """A (m, q) with Aᵀ (KᵀK + ridge tr(KᵀK) / m) A = l I, on the directions in which rows differ."""
-    from scipy.linalg import eigh
-
     C = K.T @ K
     values, vectors = eigh(C + ridge * np.trace(C) / len(C) * np.eye(len(C)))
     kept = values > 1e-10 * values[-1]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
@@ -143,8 +144,6 @@ def pair_moments(X: Floats, labeled: LabeledRows) -> tuple[Floats, Floats]:
 
 def discriminants(like: Floats, unlike: Floats, ridge: float, q: int) -> Floats:
     """E (d, q) that minimizes pᵀΣ_P p / pᵀΣ_N p, both with the ridge, scaled to EᵀΣ_P E = I; q at most d."""
-    from scipy.linalg import eigh
-
     d = len(like)
     # If there is no variance within classes, a small share of the variance between them keeps Σ_P regular.
     added = ridge * np.trace(like) / d + 1e-9 * np.trace(unlike) / d
@@ -165,8 +164,6 @@ def rotated_copies(E: Floats, r: int, rng: np.random.Generator) -> Floats:
 
 def dif_directions(like: Floats, unlike: Floats, alpha: float, r: int) -> Floats:
     """DIF: the r eigenvectors (d, r) of alpha Σ_P - Σ_N with the smallest eigenvalues."""
-    from scipy.linalg import eigh
-
     return fix_signs(eigh(alpha * like - unlike, subset_by_index=[0, r - 1])[1])
 
 

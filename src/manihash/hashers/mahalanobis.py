@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.hashers._linear import LinearHasher, mean_of, moments
@@ -108,8 +109,6 @@ class MahalanobisLSH(LinearHasher):
 
 def whitening(covariance: Floats, share: float) -> Floats:
     """G = (S + share · mean variance · I)^-1/2 (d, d), symmetric; 0 in directions without variance."""
-    from scipy.linalg import eigh
-
     values, vectors = eigh(covariance)
     mean = values.mean()
     if mean <= 0:
@@ -120,8 +119,6 @@ def whitening(covariance: Floats, share: float) -> Floats:
 
 def metric_root(metric: Any, d: int) -> Floats:
     """G = A^1/2 (d, d), symmetric; raises if A is not a metric for rows of d columns."""
-    from scipy.linalg import eigh
-
     A = np.asarray(metric, np.float64)
     if A.shape != (d, d) or not np.isfinite(A).all():
         raise ValueError(

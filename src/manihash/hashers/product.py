@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from manihash import checks
 from manihash.base.principal import principal_directions
@@ -27,7 +28,6 @@ from manihash.progress import note
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation
-from manihash.scikit import check_is_fitted
 from manihash.types import Floats
 
 # Rows that centers and rotation are learned from: 256 for each of 256 centers.

@@ -3,9 +3,10 @@
 from difflib import get_close_matches
 from typing import Any
 
+from sklearn.base import clone
+
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipe_table import RECIPES
-from manihash.scikit import clone
 
 
 def recipe_names() -> list[str]:

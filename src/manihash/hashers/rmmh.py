@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from manihash import checks
 from manihash.hashers._kernel_hasher import KernelHasher, training_points
@@ -120,7 +121,6 @@ class RMMH(KernelHasher):
 
 def widest_margin(K: Floats, C: float) -> tuple[Floats, float]:
     """α_i y_i (M,) and b of the SVM that separates the first half of the points from the rest; K (M, M)."""
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import SVC
 
     M = len(K)

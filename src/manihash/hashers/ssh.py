@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from manihash import checks
 from manihash.compute.threads import single_blas_thread
@@ -119,8 +120,6 @@ class SSH(LabeledHasher, LinearHasher):
 
 def _largest(M: Floats) -> float:
     """The magnitude of the largest eigenvalue of M (d, d); 1 if M is zero."""
-    from scipy.linalg import eigh
-
     return float(np.abs(eigh(M, eigvals_only=True)).max()) or 1.0
 
 

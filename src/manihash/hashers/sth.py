@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher
@@ -166,9 +168,6 @@ def smoothest_vectors(W: sp.csr_array, r: int, rng: np.random.Generator) -> Floa
     constant vector is D^1/2 1 for S; S is deflated along it, which also works if the graph is not connected.
     The signs are fixed.
     """
-    from scipy.linalg import eigh
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
     n, degree = W.shape[0], W.sum(axis=0)
     root = np.sqrt(degree)
     scale = 1 / np.where(degree > 0, root, 1)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import solve
+from scipy.sparse.linalg import cg
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._labels import LabeledHasher
 from manihash.induction import OnBaseGraph, embed_base
@@ -145,8 +147,6 @@ def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
     Rows of L sum to 1, since those of W and G do and T annihilates constants. Base points that no label
     reaches get 0.
     """
-    from scipy.linalg import solve
-
     if sp.issparse(T):
         return _base_labels_of_many(W.T @ W + T, (W.T @ G).toarray())
     M = (W.T @ W).toarray() + T
@@ -156,8 +156,6 @@ def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:
 
 def _base_labels_of_many(M: Any, right: Floats) -> Floats:
     """Return L (m, c) for a sparse M, column by column, by conjugate gradients."""
-    from scipy.sparse.linalg import cg
-
     ridge = sp.diags_array(np.full(len(right), 1e-9 * M.diagonal().mean()))
     scale = sp.diags_array(1 / np.maximum(M.diagonal(), 1e-300))
     return np.column_stack([cg(M + ridge, column, rtol=1e-8, M=scale)[0] for column in right.T])

@@ -11,6 +11,9 @@ in any proportions, are no drift: the largest p-value of these counts.
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.optimize import nnls
+from scipy.special import kolmogorov
+from scipy.stats import chi2, hypergeom
 
 from manihash.living.landmarks import Reference, Seen, beyond, mixed, pooled, unit_of
 from manihash.living.statistics import Observed, Statistics
@@ -139,8 +142,6 @@ def _candidates(references: list[Reference], seen: Seen) -> list[Reference]:
     """Return the samples that new rows may come from: each reference, all together, and the best mixture."""
     if len(references) == 1:
         return references
-    from scipy.optimize import nnls
-
     shares = [np.concatenate([each["cells"], each["sides"]]) / each["n_sampled"] for each in references]
     now = np.concatenate([seen.cells(len(references[0]["cells"])), seen.sides]) / len(seen.cell)
     weights, _ = nnls(np.stack(shares, axis=1), now)
@@ -166,8 +167,6 @@ def _distance_test(quantiles: Floats, S: int, values: Floats) -> float:
     Quantiles bound the share of the sample up to a value, and a value may be off by 1, the rounding of
     distances: only what lies outside these bounds counts.
     """
-    from scipy.special import kolmogorov
-
     n, last = len(values), len(quantiles) - 1
     jumps, counts = np.unique(values, return_counts=True)
     up_to = counts.cumsum() / n
@@ -186,8 +185,6 @@ def _is_outside(known: Reference, squared: Floats) -> Mask:
 
 def _outside_test(found: int, n: int, S: int) -> float:
     """Return the probability of so many rows outside the training range: Fisher's exact test, one-sided."""
-    from scipy.stats import hypergeom
-
     expected = int(np.ceil((1 - _INSIDE) * S))
     return float(hypergeom.sf(found - 1, n + S, found + expected, n))
 
@@ -197,8 +194,6 @@ def _usage_test(before: Ints, now: Ints) -> float:
 
     Landmarks are grouped until at least 5 rows are expected in the smaller sample.
     """
-    from scipy.stats import chi2
-
     n, S = int(now.sum()), int(before.sum())
     expected = (before + now) * min(n, S) / (n + S)
     group = np.minimum(
@@ -215,8 +210,6 @@ def _usage_test(before: Ints, now: Ints) -> float:
 
 def _sides_test(before: Ints, S: int, now: Ints, n: int) -> float:
     """Return the smallest p-value of Fisher's exact tests of all pairs of landmarks, times their number."""
-    from scipy.stats import hypergeom
-
     total = before + now
     tail = np.minimum(hypergeom.cdf(now, n + S, total, n), hypergeom.sf(now - 1, n + S, total, n))
     return float(min(1.0, 2 * len(tail) * tail.min()))

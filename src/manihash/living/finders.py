@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from manihash.base.cells import nearest_cell
 from manihash.base.listed import ListedNeighbors
 from manihash.base.neighbors import CoarseNeighbors
 from manihash.base.reduced_neighbors import ReducedNeighbors
 from manihash.rows.local import LocalRows
-from manihash.scikit import clone
 from manihash.types import Floats, Ints
 
 

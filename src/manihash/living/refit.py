@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from manihash.base.graph import BaseGraph, set_seed
 from manihash.base.weights import normalized_weights
@@ -18,7 +19,6 @@ from manihash.embeddings._descent import Start
 from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings.tsne import TSNE
 from manihash.rows import Rows
-from manihash.scikit import clone
 from manihash.types import Floats
 
 ROWS = 20_000  # rows on which old and new values are compared

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
 
 from manihash import checks
-from manihash import sparse as sp
 from manihash.base.graph import BaseGraph, nearest, set_seed
 from manihash.base.kmeans import KMeansBase
 from manihash.base.reduced_neighbors import ReducedNeighbors
@@ -26,7 +27,6 @@ from manihash.living.finders import inserted
 from manihash.living.statistics import Statistics
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
-from manihash.scikit import clone
 from manihash.types import Floats, Ints, Mask
 
 _LEAST_ROWS = 3  # far rows per new base point
