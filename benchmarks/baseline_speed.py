@@ -14,7 +14,8 @@ import numpy as np
 from _results import record
 from threadpoolctl import threadpool_limits
 
-from manihash import ITQ, PCAH, load_dataset, recipe
+from manihash import load_dataset, recipe
+from manihash.hashers import ITQ, PCAH
 
 BLOCK = 2048
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from _results import record
 
-from manihash import KMeansBase, LabelTruth, evaluate, load_dataset, recipe
+from manihash import LabelTruth, evaluate, load_dataset, recipe
+from manihash.base import KMeansBase
 from manihash.evaluation.harness import measure
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "docs/results/references.json").read_text("utf-8"))

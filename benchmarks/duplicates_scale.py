@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from _results import ROOT, record
 
-from manihash import HammingIndex, dedup, known_rows, load_dataset, prepare_tables, recipe
+from manihash import HammingIndex, dedup, known_rows, load_dataset, recipe
+from manihash.search import prepare_tables
 from manihash.search.near_pairs import ones
 
 BITS, RADIUS = 64, 2

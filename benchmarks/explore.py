@@ -26,7 +26,8 @@ import numpy as np
 from _results import record
 from playwright.sync_api import sync_playwright
 
-from manihash import LSH, load_dataset, recipe
+from manihash import load_dataset, recipe
+from manihash.hashers import LSH
 
 REPEATS, PAN_SECONDS = 5, 5
 POINTS = 100_000

@@ -66,7 +66,7 @@ def recipes(X: np.ndarray, F: np.ndarray, C: np.ndarray, repeats: int) -> dict[s
 
 def k_means(F: np.ndarray, C: np.ndarray, repeats: int) -> dict[str, float]:
     """Our k-means divided by ten products, on MNIST and on a million rows of 128 columns."""
-    from manihash import KMeansBase
+    from manihash.base import KMeansBase
 
     found = {"k-means, m = 400": ratio(lambda s: KMeansBase(M, random_state=s).fit(F), F, C, ROUNDS, repeats)}
     wide = np.random.default_rng(0).standard_normal((1_000_000, 128), np.float32)
@@ -81,7 +81,7 @@ def warm_start(X: np.ndarray) -> dict[str, float]:
 
     In products, and their sum of squares divided by that of the ten iterations.
     """
-    from manihash import KMeansBase
+    from manihash.base import KMeansBase
     from manihash.compute import numpy as numpy_backend
     from manihash.rows.local import LocalRows
 

@@ -22,9 +22,11 @@ import triton
 from _results import FOLDER, record
 
 import manihash
-from manihash import IMH, GraphAffinity, KMeansBase, ReducedBase, TensorIndex, on_device
+from manihash import IMH, on_device
+from manihash.base import GraphAffinity, KMeansBase, ReducedBase
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
+from manihash.search import TensorIndex
 
 N, D, M, K, R = 1_048_576, 784, 400, 5, 64
 RECIPES = (

@@ -22,19 +22,10 @@ import numpy as np
 from _results import record
 from scipy.ndimage import rotate
 
-from manihash import (
-    IMH,
-    ITQ,
-    PCA,
-    CollapsedCodesWarning,
-    HammingIndex,
-    KMeansBase,
-    LabelTruth,
-    evaluate,
-    load_dataset,
-    open_store,
-    recipe,
-)
+from manihash import IMH, HammingIndex, LabelTruth, evaluate, load_dataset, open_store, recipe
+from manihash.base import KMeansBase
+from manihash.embeddings import PCA
+from manihash.hashers import ITQ, CollapsedCodesWarning
 
 BITS, DRAW, FRESH_DRAWS, OTHER_DRAWS, KILLS = 64, 1_000, 200, 50, 20
 

@@ -17,21 +17,11 @@ import onnxruntime
 from _results import record
 from onnx import TensorProto, helper, numpy_helper
 
-from manihash import (
-    AGH,
-    IMH,
-    ITQ,
-    KLSH,
-    KSH,
-    SH,
-    Hybrid,
-    KMeansBase,
-    LargeBase,
-    SpH,
-    compare_onnx,
-    load_dataset,
-)
-from manihash import PCA as PCAEmbedding
+from manihash import IMH, Hybrid, load_dataset
+from manihash.base import KMeansBase, LargeBase
+from manihash.embeddings import PCA as PCAEmbedding
+from manihash.export import compare_onnx
+from manihash.hashers import AGH, ITQ, KLSH, KSH, SH, SpH
 
 WIDTH, POINTS, REPEATS, CALLS = 784, 400, 5, 400
 SMALL = {"base": KMeansBase(POINTS), "embedding": PCAEmbedding()}

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from _results import record
 
-from manihash import IMH, TSNE, ExactNeighbors, KMeansBase, LargeBase, ReducedBase, load_dataset, recipe
+from manihash import IMH, load_dataset, recipe
+from manihash.base import ExactNeighbors, KMeansBase, LargeBase, ReducedBase
+from manihash.embeddings import TSNE
 from manihash.evaluation.harness import evaluate, measure
 from manihash.evaluation.truth import LabelTruth
 from manihash.paper.tasks.classify import LinearSVM, chosen_cost

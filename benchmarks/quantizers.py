@@ -15,7 +15,7 @@ import numpy as np
 from _results import FOLDER, is_current, record
 from choose_sets import DATA, sets
 
-from manihash import ProductQuantizer
+from manihash.hashers import ProductQuantizer
 from manihash.search.scanners import faiss_threads
 
 SETS = ("photo-sift1m", "AG News", "CLINC150", "cifar10-gist", "mnist")

@@ -73,7 +73,8 @@ def one_thread(X: np.ndarray) -> list[tuple[str, float, str]]:
     """Encode, one row, one query and k-means in CPU time."""
     import faiss
 
-    from manihash import HammingIndex, KMeansBase, recipe
+    from manihash import HammingIndex, recipe
+    from manihash.base import KMeansBase
 
     faiss.omp_set_num_threads(1)
     F, clock, found = X.astype(np.float32), time.process_time, []

@@ -20,9 +20,10 @@ from _results import FOLDER, is_current, record
 from choose_sets import sets
 from recipes import data
 
-from manihash import EuclideanTruth, HammingIndex, LabelTruth, ProductQuantizer, evaluate, recipe
+from manihash import EuclideanTruth, HammingIndex, LabelTruth, evaluate, recipe
 from manihash.evaluation import NeighborTruth, evaluate_scan
 from manihash.evaluation.truth import Truth
+from manihash.hashers import ProductQuantizer
 from manihash.search.scanners import faiss_threads, installed_faiss
 
 SETS = ("clinc150", "agnews", "digits", "mnist", "cifar10-gist", "photo-sift1m", "tiny-gist960", "bigann10k")

@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 from umap import UMAP
 
-from manihash import InductiveEmbedding, KMeansBase
+from manihash import InductiveEmbedding
+from manihash.base import KMeansBase
 
 X, y = load_digits(return_X_y=True)
 X, X_new, y, y_new = X[:-500], X[-500:], y[:-500], y[-500:]

@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from manihash import SignQuantizer, dedup
+from manihash import dedup
+from manihash.hashers import SignQuantizer
 
 rng = np.random.default_rng(0)
 
@@ -40,7 +41,7 @@ photos += [changed(photos[original]) for original in copies.values()]
 
 # %%
 # The features are a small gray version of each photo, without its mean and scaled to unit length. Codes for
-# duplicates must keep details, so the hasher is not a manifold method: :class:`~manihash.SignQuantizer`
+# duplicates must keep details, so the hasher is not a manifold method: :class:`~manihash.hashers.SignQuantizer`
 # takes the sign in 128 random directions.
 
 X = np.stack([np.asarray(photo.convert("L").resize((16, 16)), float).ravel() for photo in photos])

@@ -18,8 +18,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
-from manihash import HammingIndex, Rescore, recipe
+from manihash import HammingIndex, recipe
 from manihash.evaluation import nearest_euclidean, recall_at_k
+from manihash.search import Rescore
 
 # %%
 # Collect the docstrings of functions and classes of some packages.

@@ -11,7 +11,8 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import SpectralEmbedding
 from umap import UMAP
 
-from manihash import IMH, TSNE, LabelTruth, evaluate
+from manihash import IMH, LabelTruth, evaluate
+from manihash.embeddings import TSNE
 
 X, y = load_digits(return_X_y=True)
 X, Q, y, y_query = X[:-300], X[-300:], y[:-300], y[-300:]

@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from manihash import ITQ, LSH, recipe
+from manihash import recipe
+from manihash.hashers import ITQ, LSH
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=500, random_state=0, stratify=y)

@@ -11,8 +11,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from manihash import IMH, LSH, HammingIndex, KMeansBase
+from manihash import IMH, HammingIndex
+from manihash.base import KMeansBase
 from manihash.evaluation import nearest_euclidean
+from manihash.hashers import LSH
 
 X, y = load_digits(return_X_y=True)
 X /= np.linalg.norm(X, axis=1, keepdims=True)

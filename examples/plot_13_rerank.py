@@ -10,8 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_blobs
 
-from manihash import HammingIndex, Rescore, recipe
+from manihash import HammingIndex, recipe
 from manihash.evaluation import nearest_euclidean, recall_at_k
+from manihash.search import Rescore
 
 # %%
 # 20,000 made-up vectors of 32 dimensions in 200 overlapping groups.

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from manihash import DataFileError, open_vectors
+from manihash import open_vectors
+from manihash.errors import DataFileError
 from manihash.files.formats import read
 
 MORE_MEMORY = 256 * 2**20  # bytes beyond those of the process after its imports

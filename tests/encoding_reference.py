@@ -8,22 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from manihash import (
-    AGH,
-    E2LSH,
-    KLSH,
-    KSH,
-    RMMH,
-    SH,
-    SKLSH,
-    CoarseNeighbors,
-    ExactNeighbors,
-    Hybrid,
-    ListedNeighbors,
-    ReducedNeighbors,
-    SignQuantizer,
-    SpH,
-)
+from manihash import Hybrid
+from manihash.base import CoarseNeighbors, ExactNeighbors, ListedNeighbors, ReducedNeighbors
+from manihash.hashers import AGH, E2LSH, KLSH, KSH, RMMH, SH, SKLSH, SignQuantizer, SpH
 
 # Bounds are generous: 2,000 roundings of float32, and as many of float64.
 FLOAT32, FLOAT64 = 2e3 * 2.0**-24, 2e3 * 2.0**-53

@@ -11,21 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from manihash import (
-    ITQ,
-    SH,
-    DamagedIndexError,
-    DataFileError,
-    HammingIndex,
-    ModelFileError,
-    StoreError,
-    load,
-    open_store,
-    open_vectors,
-    recipe,
-)
+from manihash import HammingIndex, load, open_store, open_vectors, recipe
+from manihash.errors import DataFileError, ModelFileError
 from manihash.files.formats import read, write
 from manihash.files.model_format import read_document, write_document
+from manihash.hashers import ITQ, SH
+from manihash.search import DamagedIndexError
+from manihash.stores import StoreError
 
 # What a clean refusal of a damaged file is. ValueError and KeyError are not: they come from the depths.
 REFUSALS = (DataFileError, ModelFileError, DamagedIndexError, StoreError)

@@ -9,20 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from manihash import (
-    IMH,
-    LLE,
-    PCA,
-    TSNE,
-    DiffusionMaps,
-    InductiveEmbedding,
-    Isomap,
-    ITQRotation,
-    KMeansBase,
-    LaplacianEigenmaps,
-    RandomBase,
-    RelaxedLE,
-)
+from manihash import IMH, InductiveEmbedding
+from manihash.base import KMeansBase, RandomBase
+from manihash.embeddings import LLE, PCA, TSNE, DiffusionMaps, Isomap, LaplacianEigenmaps, RelaxedLE
+from manihash.rotation import ITQRotation
 
 X = load_digits().data[:300]
 

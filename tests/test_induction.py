@@ -5,8 +5,10 @@ import pytest
 import sklearn.manifold
 from sklearn.datasets import load_digits
 
-from manihash import PCA, TSNE, InductiveEmbedding, KMeansBase, RandomBase
+from manihash import InductiveEmbedding
+from manihash.base import KMeansBase, RandomBase
 from manihash.base.graph import BaseGraph
+from manihash.embeddings import PCA, TSNE
 
 
 class Columns:

@@ -3,18 +3,10 @@
 import numpy as np
 import pytest
 
-from manihash import (
-    ITQ,
-    LSH,
-    BadRowsError,
-    EuclideanTruth,
-    HammingIndex,
-    LabelTruth,
-    Rescore,
-    choose,
-    recipe,
-    verified_duplicates,
-)
+from manihash import EuclideanTruth, HammingIndex, LabelTruth, choose, recipe, verified_duplicates
+from manihash.errors import BadRowsError
+from manihash.hashers import ITQ, LSH
+from manihash.search import Rescore
 
 X = np.random.default_rng(0).normal(size=(300, 6))
 CODES = np.zeros((300, 1), np.uint8)

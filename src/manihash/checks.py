@@ -8,24 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-
-class BadRowsError(ValueError):
-    """Raised for rows that cannot be computed with: NaN, infinity, or values whose squares overflow.
-
-    The message names the first such row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from manihash import LSH, BadRowsError
-    >>> X = np.ones((4, 3))
-    >>> X[2, 1] = np.nan
-    >>> try:
-    ...     LSH(n_bits=8, random_state=0).fit(X)
-    ... except BadRowsError as error:
-    ...     print(error)
-    Input X contains NaN: the first such row is 2. Remove these rows or fill their gaps before hashing
-    """
+from manihash.errors import BadRowsError
 
 
 def positive_int(value: Any, name: str, least: int = 1) -> int:

@@ -26,6 +26,8 @@ from manihash.rows.raw import Preparation
 from manihash.rows.torch import TorchRows
 from manihash.types import Floats
 
+__all__ = ["InductiveEmbedding"]
+
 
 class OnBaseGraph:
     """Mixin of the estimators that hold a ``BaseGraph`` and map rows by induction.
@@ -245,7 +247,9 @@ class InductiveEmbedding(OnBaseGraph, ClassNamePrefixFeaturesOutMixin, Transform
 
     Examples
     --------
-    >>> from manihash import InductiveEmbedding, KMeansBase, TSNE
+    >>> from manihash import InductiveEmbedding
+    >>> from manihash.base import KMeansBase
+    >>> from manihash.embeddings import TSNE
     >>> from sklearn.datasets import load_digits
     >>> X = load_digits().data
     >>> model = InductiveEmbedding(2, base=KMeansBase(100), embedding=TSNE(n_iter=100), random_state=0).fit(X)

@@ -40,7 +40,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> import numpy as np
-    >>> from manihash import LSH, load
+    >>> from manihash import load
+    >>> from manihash.hashers import LSH
     >>> X = np.random.default_rng(0).normal(size=(100, 8))
     >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
     >>> with TemporaryDirectory() as folder:

@@ -14,6 +14,8 @@ from manihash.progress import advance
 from manihash.rows import Rows, rows_of
 from manihash.types import Floats
 
+__all__ = ["ITQRotation"]
+
 
 class ITQRotation(BaseEstimator):
     """Rotation of iterative quantization (ITQ).
@@ -46,7 +48,7 @@ class ITQRotation(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ITQRotation
+    >>> from manihash.rotation import ITQRotation
     >>> Y = np.random.default_rng(0).normal(size=(200, 4))
     >>> rotation = ITQRotation(n_iter=20, random_state=0).fit(Y - Y.mean(axis=0))
     >>> bool(rotation.errors_[-1] < rotation.errors_[0])

@@ -6,26 +6,16 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 
-from manihash import (
-    IMH,
-    SNE,
-    TSNE,
-    ElasticEmbedding,
-    GraphAffinity,
-    ITQRotation,
-    KMeansBase,
-    LabelTruth,
-    LargeBase,
-    evaluate,
-    load_dataset,
-    recipe,
-)
+from manihash import IMH, LabelTruth, evaluate, load_dataset, recipe
+from manihash.base import GraphAffinity, KMeansBase, LargeBase
 from manihash.base.affinity import _largest, neighbor_graph, number_of_groups, walked
 from manihash.base.graph import BaseGraph
+from manihash.embeddings import SNE, TSNE, ElasticEmbedding
 from manihash.embeddings._descent import Schedule
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.embeddings._sampled import neighbor_loss
 from manihash.embeddings.tsne import late_exaggeration
+from manihash.rotation import ITQRotation
 from manihash.rows import rows_of
 from manihash.rows.local import LocalRows
 

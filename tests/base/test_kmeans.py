@@ -6,9 +6,11 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from manihash import IMH, PCA, KMeansBase, RandomBase
+from manihash import IMH
+from manihash.base import KMeansBase, RandomBase
 from manihash.base import lloyd as lloyd_module
 from manihash.base.lloyd import among_all, lloyd_round
+from manihash.embeddings import PCA
 from manihash.rows.local import LocalRows
 
 

@@ -8,27 +8,15 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from manihash import (
-    AGH,
-    IMH,
-    PCA,
-    TSNE,
-    CoarseNeighbors,
-    ExactNeighbors,
-    InductiveEmbedding,
-    ITQRotation,
-    KMeansBase,
-    LargeBase,
-    ListedNeighbors,
-    ReducedBase,
-    load,
-    load_dataset,
-    recipe,
-)
+from manihash import IMH, InductiveEmbedding, load, load_dataset, recipe
+from manihash.base import CoarseNeighbors, ExactNeighbors, KMeansBase, LargeBase, ListedNeighbors, ReducedBase
 from manihash.base.cell_search import ListedSearch
 from manihash.compute import numpy as numpy_backend
+from manihash.embeddings import PCA, TSNE
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
+from manihash.hashers import AGH
+from manihash.rotation import ITQRotation
 from manihash.rows.local import LocalRows
 
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash import PCA, CoarseNeighbors, ExactNeighbors, InductiveEmbedding, LargeBase, ListedNeighbors
+from manihash import InductiveEmbedding
+from manihash.base import CoarseNeighbors, ExactNeighbors, LargeBase, ListedNeighbors
 from manihash.base.cells import coarse_cells, members_near, nearest_cell
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
+from manihash.embeddings import PCA
 from manihash.rows.local import LocalRows
 
 FINDERS = [CoarseNeighbors(probes=3), ListedNeighbors(probes=3), CoarseNeighbors(cells=4, probes=2)]

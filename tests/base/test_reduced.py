@@ -5,10 +5,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from manihash import IMH, PCA, KMeansBase, ReducedBase
+from manihash import IMH
+from manihash.base import KMeansBase, ReducedBase
 from manihash.base.principal import principal_directions
 from manihash.base.reduced import ReducedNeighbors
 from manihash.compute import numpy as numpy_backend
+from manihash.embeddings import PCA
 from manihash.rows.local import LocalRows
 
 

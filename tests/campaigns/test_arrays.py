@@ -55,19 +55,19 @@ def embedding(rng: np.random.Generator) -> object:
     k = int(rng.integers(2, 6))
     turns = int(pick(rng, 0, 0, 3))
     iterative = {"perplexity": float(rng.choice([2, 3, 30])), "n_iter": 12, "turns": turns}
-    graph = mh.GraphAffinity(n_neighbors=int(pick(rng, 2, 3)), n_kept=6)
+    graph = mh.base.GraphAffinity(n_neighbors=int(pick(rng, 2, 3)), n_kept=6)
     return pick(
         rng,
-        mh.PCA(),
-        mh.LaplacianEigenmaps(n_neighbors=k, normalized=bool(rng.integers(2))),
-        mh.RelaxedLE(n_neighbors=k, coupling_neighbors=2),
-        mh.LLE(n_neighbors=k),
-        mh.Isomap(n_neighbors=k),
-        mh.DiffusionMaps(n_neighbors=k),
-        mh.TSNE(**iterative),
-        mh.TSNE(**iterative, affinity=graph, annealed=True, exaggeration=(4.0, "auto")),
-        mh.SNE(**iterative),
-        mh.ElasticEmbedding(**iterative),
+        mh.embeddings.PCA(),
+        mh.embeddings.LaplacianEigenmaps(n_neighbors=k, normalized=bool(rng.integers(2))),
+        mh.embeddings.RelaxedLE(n_neighbors=k, coupling_neighbors=2),
+        mh.embeddings.LLE(n_neighbors=k),
+        mh.embeddings.Isomap(n_neighbors=k),
+        mh.embeddings.DiffusionMaps(n_neighbors=k),
+        mh.embeddings.TSNE(**iterative),
+        mh.embeddings.TSNE(**iterative, affinity=graph, annealed=True, exaggeration=(4.0, "auto")),
+        mh.embeddings.SNE(**iterative),
+        mh.embeddings.ElasticEmbedding(**iterative),
     )
 
 
@@ -77,13 +77,13 @@ def base(rng: np.random.Generator) -> object:
     cells = {"probes": int(rng.integers(1, 4)), "cells": pick(rng, None, 2, 4)}
     chosen = pick(
         rng,
-        mh.KMeansBase(m, max_iter=3),
-        mh.RandomBase(m),
-        mh.LargeBase(m, mh.ExactNeighbors(), max_iter=3),
-        mh.LargeBase(m, mh.CoarseNeighbors(**cells), max_iter=3),
-        mh.LargeBase(m, mh.ListedNeighbors(**cells), max_iter=3),
+        mh.base.KMeansBase(m, max_iter=3),
+        mh.base.RandomBase(m),
+        mh.base.LargeBase(m, mh.base.ExactNeighbors(), max_iter=3),
+        mh.base.LargeBase(m, mh.base.CoarseNeighbors(**cells), max_iter=3),
+        mh.base.LargeBase(m, mh.base.ListedNeighbors(**cells), max_iter=3),
     )
-    return mh.ReducedBase(chosen, int(rng.integers(1, 8))) if rng.random() < 0.3 else chosen
+    return mh.base.ReducedBase(chosen, int(rng.integers(1, 8))) if rng.random() < 0.3 else chosen
 
 
 def on_base(rng: np.random.Generator) -> dict[str, object]:
@@ -93,7 +93,7 @@ def on_base(rng: np.random.Generator) -> dict[str, object]:
 
 def imh(bits: int, rng: np.random.Generator, **options: object) -> mh.IMH:
     """An IMH with random parts."""
-    rotation = pick(rng, None, None, mh.ITQRotation(5))
+    rotation = pick(rng, None, None, mh.rotation.ITQRotation(5))
     sigma = pick(rng, None, None, 0.5)
     return mh.IMH(
         bits, embedding=embedding(rng), rotation=rotation, bandwidth=sigma, **on_base(rng), **options
@@ -102,9 +102,15 @@ def imh(bits: int, rng: np.random.Generator, **options: object) -> mh.IMH:
 
 def hybrid(bits: int, rng: np.random.Generator, **options: object) -> mh.Hybrid:
     """Two hashers side by side."""
-    second = pick(rng, mh.ITQ(n_iter=5), mh.LSH(), mh.SpH(max_iter=5), mh.KLSH(n_train=10))
+    second = pick(
+        rng,
+        mh.hashers.ITQ(n_iter=5),
+        mh.hashers.LSH(),
+        mh.hashers.SpH(max_iter=5),
+        mh.hashers.KLSH(n_train=10),
+    )
     n_bits = pick(rng, None, bits + 1)
-    first = pick(rng, imh(bits, rng), mh.AGH(bits, **on_base(rng)), mh.PCAH(bits))
+    first = pick(rng, imh(bits, rng), mh.hashers.AGH(bits, **on_base(rng)), mh.hashers.PCAH(bits))
     return mh.Hybrid(first, second.set_params(n_bits=bits), n_bits=n_bits, **options)
 
 
@@ -117,27 +123,31 @@ METHODS: dict[str, Callable[..., object]] = {
     "imh": imh,
     "imh again": imh,
     "hybrid": hybrid,
-    "supervised": lambda r, rng, **o: mh.SupervisedIMH(r, embedding=embedding(rng), **on_base(rng), **o),
-    "agh": lambda r, rng, **o: mh.AGH(r, layers=int(rng.integers(1, 3)), **on_base(rng), **o),
-    "lsh": lambda r, rng, **o: mh.LSH(r, center=bool(rng.integers(2)), **o),
-    "pcah": lambda r, rng, **o: mh.PCAH(r, **o),
-    "itq": lambda r, rng, **o: mh.ITQ(r, n_iter=5, **o),
-    "mahalanobis": lambda r, rng, **o: mh.MahalanobisLSH(r, center=bool(rng.integers(2)), **o),
-    "sh": lambda r, rng, **o: mh.SH(r, **o),
-    "sph": lambda r, rng, **o: mh.SpH(r, max_iter=10, **o),
-    "bre": lambda r, rng, **o: mh.BRE(r, n_train=20, n_anchors=3, max_iter=3, **o),
-    "sth": lambda r, rng, **o: mh.STH(r, n_neighbors=int(rng.integers(1, 6)), **o),
-    "sklsh": lambda r, rng, **o: mh.SKLSH(r, gamma=pick(rng, None, None, 0.5), **o),
-    "klsh": lambda r, rng, **o: mh.KLSH(r, n_train=20, n_summed=5, **kernel(rng), **o),
-    "e2lsh": lambda r, rng, **o: mh.E2LSH(
+    "supervised": lambda r, rng, **o: mh.hashers.SupervisedIMH(
+        r, embedding=embedding(rng), **on_base(rng), **o
+    ),
+    "agh": lambda r, rng, **o: mh.hashers.AGH(r, layers=int(rng.integers(1, 3)), **on_base(rng), **o),
+    "lsh": lambda r, rng, **o: mh.hashers.LSH(r, center=bool(rng.integers(2)), **o),
+    "pcah": lambda r, rng, **o: mh.hashers.PCAH(r, **o),
+    "itq": lambda r, rng, **o: mh.hashers.ITQ(r, n_iter=5, **o),
+    "mahalanobis": lambda r, rng, **o: mh.hashers.MahalanobisLSH(r, center=bool(rng.integers(2)), **o),
+    "sh": lambda r, rng, **o: mh.hashers.SH(r, **o),
+    "sph": lambda r, rng, **o: mh.hashers.SpH(r, max_iter=10, **o),
+    "bre": lambda r, rng, **o: mh.hashers.BRE(r, n_train=20, n_anchors=3, max_iter=3, **o),
+    "sth": lambda r, rng, **o: mh.hashers.STH(r, n_neighbors=int(rng.integers(1, 6)), **o),
+    "sklsh": lambda r, rng, **o: mh.hashers.SKLSH(r, gamma=pick(rng, None, None, 0.5), **o),
+    "klsh": lambda r, rng, **o: mh.hashers.KLSH(r, n_train=20, n_summed=5, **kernel(rng), **o),
+    "e2lsh": lambda r, rng, **o: mh.hashers.E2LSH(
         r, p=int(rng.integers(1, 3)), width=pick(rng, None, None, 2.0), **o
     ),
-    "rmmh": lambda r, rng, **o: mh.RMMH(r, n_train=8, **kernel(rng), **o),
-    "cgh": lambda r, rng, **o: mh.CGH(r, 30, 60, n_neighbors=3, supervised=bool(rng.integers(2)), **o),
-    "ksh": lambda r, rng, **o: mh.KSH(r, n_anchors=10, n_iter=5, **o),
-    "ssh": lambda r, rng, **o: mh.SSH(r, step=pick(rng, None, 1.0), **o),
-    "ldahash": lambda r, rng, **o: mh.LDAHash(r, alpha=pick(rng, None, 1.0), **o),
-    "sign": lambda r, rng, **o: mh.SignQuantizer(r, center=bool(rng.integers(2)), **o),
+    "rmmh": lambda r, rng, **o: mh.hashers.RMMH(r, n_train=8, **kernel(rng), **o),
+    "cgh": lambda r, rng, **o: mh.hashers.CGH(
+        r, 30, 60, n_neighbors=3, supervised=bool(rng.integers(2)), **o
+    ),
+    "ksh": lambda r, rng, **o: mh.hashers.KSH(r, n_anchors=10, n_iter=5, **o),
+    "ssh": lambda r, rng, **o: mh.hashers.SSH(r, step=pick(rng, None, 1.0), **o),
+    "ldahash": lambda r, rng, **o: mh.hashers.LDAHash(r, alpha=pick(rng, None, 1.0), **o),
+    "sign": lambda r, rng, **o: mh.hashers.SignQuantizer(r, center=bool(rng.integers(2)), **o),
 }
 NUMBERS = ("n_bits", "n_neighbors", "n_train", "gamma", "width", "C", "max_iter", "n_iter", "bandwidth")
 

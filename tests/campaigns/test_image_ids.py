@@ -18,7 +18,8 @@ pytestmark = pytest.mark.extra
 
 from web.serving import serving  # noqa: E402
 
-from manihash import LSH, HammingIndex  # noqa: E402
+from manihash import HammingIndex  # noqa: E402
+from manihash.hashers import LSH  # noqa: E402
 
 CASES = int(os.environ.get("MANIHASH_CASES", "200"))
 ROWS = 300

@@ -8,7 +8,8 @@ import os
 
 import numpy as np
 
-from manihash import DamagedIndexError, HammingIndex
+from manihash import HammingIndex
+from manihash.search import DamagedIndexError
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, journal_of
 

@@ -44,22 +44,26 @@ class Source:
 def imh(rng: np.random.Generator, d: int) -> mh.IMH:
     """An IMH of a few bits, which can be updated and refitted unless its embedding is PCA."""
     size = int(rng.integers(12, 40))
-    affinity = pick(rng, None, mh.GraphAffinity(n_neighbors=3, n_kept=6))
+    affinity = pick(rng, None, mh.base.GraphAffinity(n_neighbors=3, n_kept=6))
     short = {"n_iter": 12, "perplexity": 3.0}
     base = pick(
         rng,
-        mh.KMeansBase(size),
-        mh.RandomBase(size),
-        mh.LargeBase(size),
-        mh.ReducedBase(mh.LargeBase(size, neighbors=mh.CoarseNeighbors()), min(3, d)),
-        mh.LargeBase(size, neighbors=mh.ListedNeighbors()),
+        mh.base.KMeansBase(size),
+        mh.base.RandomBase(size),
+        mh.base.LargeBase(size),
+        mh.base.ReducedBase(mh.base.LargeBase(size, neighbors=mh.base.CoarseNeighbors()), min(3, d)),
+        mh.base.LargeBase(size, neighbors=mh.base.ListedNeighbors()),
     )
     embedding = pick(
-        rng, mh.TSNE(affinity=affinity, **short), mh.ElasticEmbedding(**short), mh.SNE(**short), mh.PCA()
+        rng,
+        mh.embeddings.TSNE(affinity=affinity, **short),
+        mh.embeddings.ElasticEmbedding(**short),
+        mh.embeddings.SNE(**short),
+        mh.embeddings.PCA(),
     )
     return mh.IMH(
         int(rng.integers(2, 8)), base, embedding, n_neighbors=3,
-        rotation=pick(rng, None, mh.ITQRotation(3)), normalize=bool(rng.integers(2)),
+        rotation=pick(rng, None, mh.rotation.ITQRotation(3)), normalize=bool(rng.integers(2)),
     )  # fmt: skip
 
 
@@ -70,8 +74,8 @@ def hasher(rng: np.random.Generator, d: int, depth: int = 0) -> mh.Hasher:
         weight = pick(rng, 0.25, 0.5, "auto")
         return mh.Hybrid(hasher(rng, d, depth + 1), hasher(rng, d, depth + 1), weight=weight)
     if kind == 3:
-        return pick(rng, mh.LSH(5), mh.PCAH(min(3, d)), mh.SignQuantizer(min(3, d)))
-    return mh.ITQ(int(rng.integers(1, min(d, 8) + 1))) if kind == 2 else imh(rng, d)
+        return pick(rng, mh.hashers.LSH(5), mh.hashers.PCAH(min(3, d)), mh.hashers.SignQuantizer(min(3, d)))
+    return mh.hashers.ITQ(int(rng.integers(1, min(d, 8) + 1))) if kind == 2 else imh(rng, d)
 
 
 def state(model: mh.Hasher, X: np.ndarray) -> tuple[object, ...]:
@@ -99,7 +103,7 @@ def test_a_model_that_changes_several_times_stays_consistent(seed: int, tmp_path
     source = Source(rng)
     X = source.rows(int(rng.integers(100, 300)), 0, 4)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mh.CollapsedCodesWarning)
+        warnings.simplefilter("ignore", mh.hashers.CollapsedCodesWarning)
         model = hasher(rng, X.shape[1]).set_params(random_state=seed)
         try:
             model.fit(X)

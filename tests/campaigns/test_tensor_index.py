@@ -8,8 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from manihash import HammingIndex, TensorIndex
+from manihash import HammingIndex
 from manihash.codes import pack
+from manihash.search import TensorIndex
 
 torch = pytest.importorskip("torch")
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from command import run, stderr_line
 
-from manihash import LSH, recipe
+from manihash import recipe
+from manihash.hashers import LSH
 
 
 @pytest.fixture(autouse=True)

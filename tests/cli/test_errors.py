@@ -10,7 +10,8 @@ import pytest
 from command import SMALL, invoke, run, stderr_line
 from numpy.typing import NDArray
 
-from manihash import InductiveEmbedding, RandomBase
+from manihash import InductiveEmbedding
+from manihash.base import RandomBase
 
 pytestmark = pytest.mark.usefixtures("folder")
 

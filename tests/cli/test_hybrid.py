@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from command import run
 
-from manihash import IMH, ITQ, Hybrid, KMeansBase, LabelTruth, evaluate, load, load_dataset, recipe
+from manihash import IMH, Hybrid, LabelTruth, evaluate, load, load_dataset, recipe
+from manihash.base import KMeansBase
+from manihash.hashers import ITQ
 
 
 @pytest.fixture

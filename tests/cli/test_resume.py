@@ -14,10 +14,10 @@ import pytest
 from command import full_disk, run, stderr_line
 
 import manihash
-from manihash import LSH
 from manihash.cli import _inputs
 from manihash.files import formats
 from manihash.files.resumable import ResumableFile
+from manihash.hashers import LSH
 
 
 @pytest.fixture

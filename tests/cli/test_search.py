@@ -10,9 +10,11 @@ import pytest
 from command import flip_bit, run, stderr_line
 from numpy.typing import NDArray
 
-from manihash import LSH, HammingIndex, Rescore, load
+from manihash import HammingIndex, load
 from manihash.codes import hamming, pack, unpack
 from manihash.files.lineage import new_lineage
+from manihash.hashers import LSH
+from manihash.search import Rescore
 
 BITS = 12
 pytestmark = pytest.mark.usefixtures("indexed_folder")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.extra
 
 from web.serving import serving  # noqa: E402
 
-from manihash import LSH  # noqa: E402
+from manihash.hashers import LSH  # noqa: E402
 from manihash.web.server import listening_socket  # noqa: E402
 
 

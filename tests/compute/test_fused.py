@@ -7,10 +7,8 @@ import pytest
 from torch_devices import on_a_gpu, points, share_off, torch
 
 import manihash
-from manihash import (
-    IMH,
-    KMeansBase,
-)
+from manihash import IMH
+from manihash.base import KMeansBase
 from manihash.compute import fused
 from manihash.compute import torch as torch_backend
 from manihash.rows.fused import FusedRows

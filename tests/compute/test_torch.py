@@ -6,30 +6,20 @@ from sklearn.base import clone
 from torch_devices import device, points, share_off, torch
 
 import manihash
-from manihash import (
-    AGH,
-    IMH,
-    PCA,
-    SNE,
-    TSNE,
-    ElasticEmbedding,
-    InductiveEmbedding,
-    ITQRotation,
-    KMeansBase,
-    RandomBase,
-    RelaxedLE,
-    SupervisedIMH,
-    on_device,
-)
+from manihash import IMH, InductiveEmbedding, on_device
+from manihash.base import KMeansBase, RandomBase
 from manihash.base.graph import BaseGraph
 from manihash.codes import pack
 from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
 from manihash.compute.torch_pairs import ElasticLoss, GaussianLoss, RowGaussianLoss, StudentLoss
+from manihash.embeddings import PCA, SNE, TSNE, ElasticEmbedding, RelaxedLE
 from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings.ee import ElasticEnergy
 from manihash.embeddings.sne import GaussianDivergence, RowGaussianDivergence
 from manihash.embeddings.tsne import StudentDivergence
+from manihash.hashers import AGH, SupervisedIMH
+from manihash.rotation import ITQRotation
 from manihash.rows import rows_of
 from manihash.rows.local import LocalRows
 from manihash.rows.torch import TorchRows
@@ -307,7 +297,7 @@ def test_complex_numbers_are_refused(device):
 
 def test_a_method_without_torch_computes_with_numpy_and_warns(caplog):
     X = points()
-    hasher = manihash.LSH(16, random_state=0)
+    hasher = manihash.hashers.LSH(16, random_state=0)
     codes = hasher.fit(torch.as_tensor(X)).encode(torch.as_tensor(X))
     assert "LSH computes with numpy" in caplog.text
     assert np.array_equal(codes, hasher.encode(X))
@@ -318,8 +308,8 @@ def test_a_method_without_torch_computes_with_numpy_and_warns(caplog):
 def test_a_large_base_is_chosen_on_the_device_of_the_rows(device, reduced, caplog):
     X = points()
     T = torch.as_tensor(X, device=device)
-    base = manihash.LargeBase(100, probes=100, random_state=0)
-    base = manihash.ReducedBase(base, n_components=4, random_state=0) if reduced else base
+    base = manihash.base.LargeBase(100, probes=100, random_state=0)
+    base = manihash.base.ReducedBase(base, n_components=4, random_state=0) if reduced else base
     chosen = [clone(base).fit(rows) for rows in (X, T)]
     here, there = ((part.base_ if reduced else part).inertia_ for part in chosen)
     assert there == pytest.approx(here, rel=0.05)

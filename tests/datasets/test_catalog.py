@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manihash import DataFileError, MissingDataError
 from manihash.datasets import CATALOG, dataset_names, gist, load_dataset, read, write
 from manihash.datasets.loading import balanced_split
+from manihash.errors import DataFileError, MissingDataError
 
 RNG = np.random.default_rng(0)
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manihash import DataFileError, MissingDataError
 from manihash.datasets import CATALOG, load_dataset, write
 from manihash.datasets.download import extract, fetch
 from manihash.datasets.locations import PublishedFile, cache_folder, locate
+from manihash.errors import DataFileError, MissingDataError
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manihash import DataFileError
 from manihash.datasets import gist, read
+from manihash.errors import DataFileError
 from manihash.report.image_folder import image_paths, small_images
 
 

@@ -9,7 +9,10 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from manihash import (
+from manihash.base.graph import BaseGraph
+from manihash.compute.numpy import squared_distances
+from manihash.compute.threads import thread_map
+from manihash.embeddings import (
     LLE,
     PCA,
     SNE,
@@ -19,11 +22,8 @@ from manihash import (
     Isomap,
     LaplacianEigenmaps,
     RelaxedLE,
+    _exact,
 )
-from manihash.base.graph import BaseGraph
-from manihash.compute.numpy import squared_distances
-from manihash.compute.threads import thread_map
-from manihash.embeddings import _exact
 from manihash.embeddings._descent import turned
 from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings._perplexity import conditional_probabilities

@@ -6,21 +6,20 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from manihash import (
+from manihash.base import KMeansBase
+from manihash.base.graph import BaseGraph
+from manihash.base.weights import affinity
+from manihash.embeddings import (
     LLE,
     SNE,
     TSNE,
     DiffusionMaps,
     ElasticEmbedding,
     Isomap,
-    KMeansBase,
     LaplacianEigenmaps,
     RelaxedLE,
-    SupervisedIMH,
+    _sampled,
 )
-from manihash.base.graph import BaseGraph
-from manihash.base.weights import affinity
-from manihash.embeddings import _sampled
 from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.embeddings._sampled import SampledLoss
@@ -33,6 +32,7 @@ from manihash.embeddings.sne import (
     RowSampledLoss,
 )
 from manihash.embeddings.tsne import StudentDivergence, StudentKernel
+from manihash.hashers import SupervisedIMH
 from manihash.rows.local import LocalRows
 
 SPECTRAL = [

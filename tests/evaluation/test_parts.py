@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from manihash import ITQ, LSH, Hybrid, LabelTruth, ProductQuantizer, evaluate, pack
+from manihash import Hybrid, LabelTruth, evaluate, pack
 from manihash.code_layout import CodeLayout
 from manihash.evaluation import metrics
 from manihash.evaluation.harness import evaluate_lookup, measure
+from manihash.hashers import ITQ, LSH, ProductQuantizer
 
 RNG = np.random.default_rng(0)
 BITS, QUERIES = RNG.random((300, 21)) < 0.5, RNG.random((40, 21)) < 0.5

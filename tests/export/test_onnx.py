@@ -10,25 +10,13 @@ from command import run, stderr_line
 from sklearn.datasets import load_digits
 
 import manihash
-from manihash import (
-    AGH,
-    IMH,
-    LSH,
-    PCA,
-    CoarseNeighbors,
-    ExactNeighbors,
-    Hasher,
-    Hybrid,
-    ITQRotation,
-    KMeansBase,
-    LargeBase,
-    ListedNeighbors,
-    ReducedBase,
-    compare_onnx,
-    load,
-)
-from manihash.export import compare, graph
+from manihash import IMH, Hasher, Hybrid, load
+from manihash.base import CoarseNeighbors, ExactNeighbors, KMeansBase, LargeBase, ListedNeighbors, ReducedBase
+from manihash.embeddings import PCA
+from manihash.export import compare, compare_onnx, graph
 from manihash.export.formulas import SUPPORTED
+from manihash.hashers import AGH, LSH
+from manihash.rotation import ITQRotation
 
 pytestmark = pytest.mark.extra
 onnx = pytest.importorskip("onnx")
@@ -57,39 +45,41 @@ HASHERS = {
         base=ReducedBase(LargeBase(150, neighbors=CoarseNeighbors(probes=2)), n_components=20),
         embedding=PCA(),
     ),
-    "supervised-imh": manihash.SupervisedIMH(8, **SMALL),
+    "supervised-imh": manihash.hashers.SupervisedIMH(8, **SMALL),
     "agh": AGH(10, base=KMeansBase(60)),
     "agh-two-layers": AGH(11, base=KMeansBase(60), layers=2, normalize=True),
-    "hybrid": Hybrid(IMH(5, **SMALL), manihash.ITQ(12, n_iter=5, normalize=True)),
-    "hybrid-of-hybrids": Hybrid(Hybrid(LSH(3), LSH(4)), manihash.SpH(5, max_iter=5)),
-    "bridged": manihash.BridgedHasher(IMH(12, **SMALL, normalize=True), kind="ridge"),
-    "bridged-low-rank": manihash.BridgedHasher(manihash.ITQ(12), kind="low-rank"),
-    "bridged-residual": manihash.BridgedHasher(Hybrid(LSH(5), manihash.ITQ(6)), kind="residual"),
+    "hybrid": Hybrid(IMH(5, **SMALL), manihash.hashers.ITQ(12, n_iter=5, normalize=True)),
+    "hybrid-of-hybrids": Hybrid(Hybrid(LSH(3), LSH(4)), manihash.hashers.SpH(5, max_iter=5)),
+    "bridged": manihash.hashers.BridgedHasher(IMH(12, **SMALL, normalize=True), kind="ridge"),
+    "bridged-low-rank": manihash.hashers.BridgedHasher(manihash.hashers.ITQ(12), kind="low-rank"),
+    "bridged-residual": manihash.hashers.BridgedHasher(
+        Hybrid(LSH(5), manihash.hashers.ITQ(6)), kind="residual"
+    ),
     "lsh": LSH(20),
     "lsh-uncentered": LSH(20, center=False),
-    "pcah": manihash.PCAH(16),
-    "itq": manihash.ITQ(16, n_iter=5, normalize=True),
-    "opq": manihash.ProductQuantizer(32, max_iter=4),
-    "opq-four-bits": manihash.ProductQuantizer(36, bits_per_field=4, max_iter=4, normalize=True),
-    "pq": manihash.ProductQuantizer(24, rotation=False, max_iter=4),
-    "sh": manihash.SH(40),
-    "sign": manihash.SignQuantizer(64),
-    "sign-rotated": manihash.SignQuantizer(70, normalize=True),
-    "bre": manihash.BRE(8, n_train=100, max_iter=3),
-    "sth": manihash.STH(8, n_neighbors=5),
-    "sph": manihash.SpH(16, max_iter=10),
-    "sklsh": manihash.SKLSH(40),
-    "klsh": manihash.KLSH(24, n_train=100),
-    "klsh-linear": manihash.KLSH(24, n_train=100, kernel="linear"),
-    "e2lsh": manihash.E2LSH(24),
-    "e2lsh-l1": manihash.E2LSH(24, p=1),
-    "rmmh": manihash.RMMH(16),
-    "rmmh-rbf": manihash.RMMH(16, kernel="rbf"),
-    "mahalanobis": manihash.MahalanobisLSH(16),
-    "cgh": manihash.CGH(8, n_triplets=500, n_neighbors=5),
-    "ksh": manihash.KSH(8, n_anchors=50, n_iter=5),
-    "ssh": manihash.SSH(8),
-    "ldahash": manihash.LDAHash(8),
+    "pcah": manihash.hashers.PCAH(16),
+    "itq": manihash.hashers.ITQ(16, n_iter=5, normalize=True),
+    "opq": manihash.hashers.ProductQuantizer(32, max_iter=4),
+    "opq-four-bits": manihash.hashers.ProductQuantizer(36, bits_per_field=4, max_iter=4, normalize=True),
+    "pq": manihash.hashers.ProductQuantizer(24, rotation=False, max_iter=4),
+    "sh": manihash.hashers.SH(40),
+    "sign": manihash.hashers.SignQuantizer(64),
+    "sign-rotated": manihash.hashers.SignQuantizer(70, normalize=True),
+    "bre": manihash.hashers.BRE(8, n_train=100, max_iter=3),
+    "sth": manihash.hashers.STH(8, n_neighbors=5),
+    "sph": manihash.hashers.SpH(16, max_iter=10),
+    "sklsh": manihash.hashers.SKLSH(40),
+    "klsh": manihash.hashers.KLSH(24, n_train=100),
+    "klsh-linear": manihash.hashers.KLSH(24, n_train=100, kernel="linear"),
+    "e2lsh": manihash.hashers.E2LSH(24),
+    "e2lsh-l1": manihash.hashers.E2LSH(24, p=1),
+    "rmmh": manihash.hashers.RMMH(16),
+    "rmmh-rbf": manihash.hashers.RMMH(16, kernel="rbf"),
+    "mahalanobis": manihash.hashers.MahalanobisLSH(16),
+    "cgh": manihash.hashers.CGH(8, n_triplets=500, n_neighbors=5),
+    "ksh": manihash.hashers.KSH(8, n_anchors=50, n_iter=5),
+    "ssh": manihash.hashers.SSH(8),
+    "ldahash": manihash.hashers.LDAHash(8),
 }
 
 
@@ -154,7 +144,7 @@ def test_every_hasher_gives_the_codes_of_encode_without_manihash(far, tmp_path):
         np.testing.assert_allclose(double["values"], values, rtol=1e-7, atol=1e-7 * np.abs(values).max())
         assert single["values"].dtype == np.float32
         differ = int(np.bitwise_count(single["codes"] ^ codes).sum())
-        if isinstance(HASHERS[name], manihash.ProductQuantizer):
+        if isinstance(HASHERS[name], manihash.hashers.ProductQuantizer):
             # Rows between rows of small integers lie halfway between centers; several bits change at once.
             assert (single["codes"] != codes).any(axis=1).sum() <= 5, name
             continue
@@ -192,7 +182,7 @@ def test_the_file_describes_itself_and_uses_standard_operators(tmp_path):
 
 def test_a_float64_model_is_computed_in_float64_in_both_graphs(tmp_path):
     X = (DIGITS + 3000).astype(np.float32)  # STH depends on the origin, so nothing can be subtracted
-    hasher = manihash.STH(8, n_neighbors=5, random_state=0).fit(X[:900])
+    hasher = manihash.hashers.STH(8, n_neighbors=5, random_state=0).fit(X[:900])
     assert hasher.in_float64_
     hasher.to_onnx(tmp_path / "e.onnx")
     assert compare_onnx(tmp_path / "e.onnx", hasher, X).different_bits == 0
@@ -214,15 +204,17 @@ def test_rows_are_drawn_where_codes_vary(name, tmp_path, monkeypatch):
 def test_drawn_rows_give_no_warning_about_codes(tmp_path, recwarn):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(12, 512)), 5, axis=0) + 0.1 * rng.normal(size=(60, 512))
-    hasher = manihash.ITQ(n_bits=32, normalize=True, random_state=0).fit(X)
+    hasher = manihash.hashers.ITQ(n_bits=32, normalize=True, random_state=0).fit(X)
     hasher.to_onnx(tmp_path / "e.onnx")
     recwarn.clear()
     compare_onnx(tmp_path / "e.onnx", hasher)
-    assert not [each for each in recwarn if issubclass(each.category, manihash.CollapsedCodesWarning)]
+    assert not [each for each in recwarn if issubclass(each.category, manihash.hashers.CollapsedCodesWarning)]
 
 
 @pytest.mark.filterwarnings("ignore:codes cannot tell")
-@pytest.mark.parametrize("hasher", [manihash.SpH(16, max_iter=10), manihash.KLSH(16), manihash.KSH(16)])
+@pytest.mark.parametrize(
+    "hasher", [manihash.hashers.SpH(16, max_iter=10), manihash.hashers.KLSH(16), manihash.hashers.KSH(16)]
+)
 def test_distances_of_rows_beside_zero_are_rounded_as_in_encode(hasher, tmp_path):
     X = np.random.default_rng(0).normal(9, 1, (6000, 64)).astype(np.float32)
     hasher.set_params(random_state=0).fit(X, X[:, 0] > 9)
@@ -250,7 +242,7 @@ class Squares(LSH):
 def test_a_hasher_without_a_formula_is_an_error_that_lists_the_supported_ones(tmp_path):
     with pytest.raises(ValueError, match="Squares has no formula in ONNX operators: supported are IMH"):
         Squares(8).fit(DIGITS).to_onnx(tmp_path / "e.onnx")
-    by_function = manihash.KLSH(8, kernel=lambda X, Z: (X @ Z.T) ** 2, n_train=50).fit(DIGITS / 16)
+    by_function = manihash.hashers.KLSH(8, kernel=lambda X, Z: (X @ Z.T) ** 2, n_train=50).fit(DIGITS / 16)
     with pytest.raises(ValueError, match="KLSH with a function as kernel has no formula"):
         by_function.to_onnx(tmp_path / "e.onnx")
     assert not list(tmp_path.iterdir())
@@ -352,5 +344,5 @@ def test_a_damaged_or_foreign_onnx_file_is_named_as_such(model_file, tmp_path):
     onnx.save(foreign, "foreign.onnx")
     assert "it is damaged" in stderr_line(run("info", "cut.onnx", code=2))
     assert "an ONNX file of pytorch, not of manihash" in stderr_line(run("info", "foreign.onnx", code=2))
-    with pytest.raises(manihash.ModelFileError, match="it is damaged"):
+    with pytest.raises(manihash.errors.ModelFileError, match="it is damaged"):
         compare_onnx("cut.onnx", load(model_file), DIGITS)

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 
-from manihash import DataFileError, open_vectors
+from manihash import open_vectors
+from manihash.errors import DataFileError
 from manihash.files.formats import read, split_key, write
 
 h5py = pytest.importorskip("h5py")

@@ -5,7 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
-from manihash import LSH, DamagedIndexError, HammingIndex, ModelFileError, load, open_vectors
+from manihash import HammingIndex, load, open_vectors
+from manihash.errors import ModelFileError
+from manihash.hashers import LSH
+from manihash.search import DamagedIndexError
 
 X = np.random.default_rng(0).normal(size=(50, 8))
 

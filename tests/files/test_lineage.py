@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 
 import manihash
-from manihash import (
-    IMH,
-    ITQ,
-    KLSH,
-    LSH,
-    PCA,
-    CoarseNeighbors,
-    Hybrid,
-    KMeansBase,
-    LargeBase,
-    ModelFileError,
-    load,
-)
+from manihash import IMH, Hybrid, load
+from manihash.base import CoarseNeighbors, KMeansBase, LargeBase
+from manihash.embeddings import PCA
+from manihash.errors import ModelFileError
 from manihash.files import model_format
 from manihash.files.lineage import accepts_codes_of, content_id, new_lineage
+from manihash.hashers import ITQ, KLSH, LSH
 
 X = np.random.default_rng(0).normal(size=(400, 6))
 OLD = Path(__file__).parent / "v0.1.0"

@@ -3,7 +3,7 @@
 import pytest
 
 from manihash.cli._labels import read_labels
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 from manihash.files.id_files import read_ids
 from manihash.files.lines import read_lines
 

@@ -7,8 +7,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from manihash import LSH, load, open_vectors
+from manihash import load, open_vectors
 from manihash.files.formats import read, write
+from manihash.hashers import LSH
 
 X = np.random.default_rng(0).normal(size=(20, 4))
 

@@ -17,24 +17,15 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import Isomap
 
 import manihash
-from manihash import (
-    IMH,
-    ITQ,
-    LSH,
-    PCA,
-    TSNE,
-    Hybrid,
-    InductiveEmbedding,
-    KMeansBase,
-    ModelFileError,
-    load,
-    recipe,
-    recipe_names,
-)
+from manihash import IMH, Hybrid, InductiveEmbedding, load, recipe, recipe_names
+from manihash.base import KMeansBase
 from manihash.code_layout import FIRST_BITS
+from manihash.embeddings import PCA, TSNE
+from manihash.errors import ModelFileError
 from manihash.estimator import RowEstimator
 from manihash.files import model_format, registry
 from manihash.files.model import ForeignPart
+from manihash.hashers import ITQ, LSH
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,12 @@ import pytest
 from sklearn.datasets import load_digits
 from test_estimators import SMALL
 
-from manihash import IMH, PCA, CoarseNeighbors, ITQRotation, KMeansBase, LargeBase, ListedNeighbors
+from manihash import IMH
+from manihash.base import CoarseNeighbors, KMeansBase, LargeBase, ListedNeighbors
+from manihash.embeddings import PCA
 from manihash.estimator import RowEstimator
 from manihash.files import model_format
+from manihash.rotation import ITQRotation
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "model-format.md").read_text(encoding="utf-8")
 

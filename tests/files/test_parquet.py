@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manihash import LSH, DataFileError, open_vectors
+from manihash import open_vectors
+from manihash.errors import DataFileError
 from manihash.files.formats import read, write
 from manihash.files.stored import StoredRows
+from manihash.hashers import LSH
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from command import full_disk
 
-from manihash.checks import BadRowsError
+from manihash.errors import BadRowsError, ResumeError
 from manihash.files import resumable
-from manihash.files.resumable import ResumableFile, ResumeError
+from manihash.files.resumable import ResumableFile
 
 SHAPE = (10, 3)
 CODES = np.arange(30, dtype=np.uint8).reshape(SHAPE)

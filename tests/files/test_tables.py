@@ -5,8 +5,9 @@ import logging
 import numpy as np
 import pytest
 
-from manihash import DataFileError, open_vectors
+from manihash import open_vectors
 from manihash.datasets import read, write
+from manihash.errors import DataFileError
 
 X = np.random.default_rng(0).normal(size=(20, 5)).round(3)
 WHOLE = np.random.default_rng(0).integers(0, 255, (20, 5))

@@ -6,7 +6,8 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 from sklearn.utils import get_tags
 
-from manihash import CGH, LSH, LabelTruth, evaluate
+from manihash import LabelTruth, evaluate
+from manihash.hashers import CGH, LSH
 from manihash.hashers._triplets import class_triplets, neighbor_triplets
 from manihash.hashers.cgh import ColumnGeneration, solve_weights
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash import IMH, ITQ, TSNE, CollapsedCodesWarning, Hasher, Hybrid, KMeansBase, load, recipe
+from manihash import IMH, Hasher, Hybrid, load, recipe
+from manihash.base import KMeansBase
+from manihash.embeddings import TSNE
+from manihash.hashers import ITQ, CollapsedCodesWarning
 
 
 def topics(n=3000, seed=0):

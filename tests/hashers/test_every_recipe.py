@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash import (
-    E2LSH,
-    IMH,
-    KLSH,
-    RMMH,
-    TSNE,
-    ITQRotation,
-    KMeansBase,
-    recipe,
-    recipe_names,
-)
+from manihash import IMH, recipe, recipe_names
+from manihash.base import KMeansBase
 from manihash.codes import pack, unpack
+from manihash.embeddings import TSNE
+from manihash.hashers import E2LSH, KLSH, RMMH
+from manihash.rotation import ITQRotation
 
 X, y = load_digits(return_X_y=True)
 SMALL = {"base__size": 60, "base__base__size": 200, "base__n_components": 20, "embedding__n_iter": 20}

@@ -4,35 +4,33 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from manihash import (
+from manihash import IMH, Hybrid, load
+from manihash.base import KMeansBase
+from manihash.embeddings import PCA
+from manihash.errors import BadRowsError
+from manihash.hashers import (
     AGH,
     BRE,
     E2LSH,
-    IMH,
     ITQ,
     KLSH,
     KSH,
     LSH,
-    PCA,
     PCAH,
     RMMH,
     SH,
     SKLSH,
     SSH,
     STH,
-    BadRowsError,
-    Hybrid,
-    KMeansBase,
     LDAHash,
-    LSHTables,
     MahalanobisLSH,
     ProductQuantizer,
     SignQuantizer,
     SpH,
     SupervisedIMH,
-    load,
+    rmmh,
 )
-from manihash.hashers import rmmh
+from manihash.search import LSHTables
 
 CLASSES = np.arange(300) % 5
 HASHERS = [

@@ -7,26 +7,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils import get_tags
 
-from manihash import (
-    IMH,
-    ITQ,
-    KSH,
-    LSH,
-    PCA,
-    PCAH,
-    BadRowsError,
-    Hasher,
-    Hybrid,
-    ITQRotation,
-    KMeansBase,
-    LargeBase,
-    ReducedBase,
-    load,
-    pack,
-    recipe,
-    unpack,
-)
+from manihash import IMH, Hasher, Hybrid, load, pack, recipe, unpack
+from manihash.base import KMeansBase, LargeBase, ReducedBase
+from manihash.embeddings import PCA
+from manihash.errors import BadRowsError
+from manihash.hashers import ITQ, KSH, LSH, PCAH
 from manihash.hashers._hybrid_parts import weight_by_redundancy
+from manihash.rotation import ITQRotation
 
 X, y = load_digits(return_X_y=True)
 

@@ -9,12 +9,15 @@ from released_code import released_map
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-from manihash import IMH, PCA, TSNE, ITQRotation, KMeansBase, RandomBase, recipe, recipe_names
+from manihash import IMH, recipe, recipe_names
+from manihash.base import KMeansBase, RandomBase
 from manihash.codes import pack, unpack
+from manihash.embeddings import PCA, TSNE
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.hashers.imh import IMH as IMHClass
 from manihash.hashers.recipes import recipe_of
+from manihash.rotation import ITQRotation
 
 
 class Given:

@@ -6,9 +6,11 @@ import sklearn.decomposition
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits
 
-from manihash import ITQ, LSH, PCAH, SH, ITQRotation, SignQuantizer, recipe
+from manihash import recipe
+from manihash.hashers import ITQ, LSH, PCAH, SH, SignQuantizer
 from manihash.hashers._linear import moments
 from manihash.hashers.sh import smoothest_modes
+from manihash.rotation import ITQRotation
 from manihash.rows.local import LocalRows
 
 

@@ -13,7 +13,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from manihash import ITQ, BadRowsError, CollapsedCodesWarning, ProductQuantizer, load, unpack
+from manihash import load, unpack
+from manihash.errors import BadRowsError
+from manihash.hashers import ITQ, CollapsedCodesWarning, ProductQuantizer
 from manihash.hashers._codebooks import codes_of_fields, fields_of_codes, learn_rotation, start_rotation
 
 DIGITS = np.ascontiguousarray(load_digits().data / 16, np.float32)

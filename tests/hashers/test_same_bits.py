@@ -10,22 +10,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash import (
-    AGH,
-    IMH,
-    ITQ,
-    LSH,
-    PCA,
-    BadRowsError,
-    CoarseNeighbors,
-    Hybrid,
-    InductiveEmbedding,
-    KMeansBase,
-    LargeBase,
-    ListedNeighbors,
-    RandomBase,
-    ReducedBase,
-)
+from manihash import IMH, Hybrid, InductiveEmbedding
+from manihash.base import CoarseNeighbors, KMeansBase, LargeBase, ListedNeighbors, RandomBase, ReducedBase
+from manihash.embeddings import PCA
+from manihash.errors import BadRowsError
+from manihash.hashers import AGH, ITQ, LSH
 
 DIGITS = 60
 

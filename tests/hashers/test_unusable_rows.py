@@ -4,21 +4,20 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash import (
+from manihash import IMH
+from manihash.base import KMeansBase, RandomBase
+from manihash.embeddings import PCA
+from manihash.hashers import (
     BRE,
     E2LSH,
-    IMH,
     KLSH,
     KSH,
-    PCA,
     RMMH,
     SKLSH,
     SSH,
     STH,
-    KMeansBase,
     LDAHash,
     MahalanobisLSH,
-    RandomBase,
     SpH,
     SupervisedIMH,
 )

@@ -6,23 +6,11 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from manihash import (
-    AGH,
-    IMH,
-    ITQ,
-    LSH,
-    TSNE,
-    BridgedHasher,
-    HammingIndex,
-    Hybrid,
-    Index,
-    KMeansBase,
-    ProductQuantizer,
-    SpH,
-    load,
-    pack,
-)
+from manihash import IMH, HammingIndex, Hybrid, Index, load, pack
+from manihash.base import KMeansBase
+from manihash.embeddings import TSNE
 from manihash.files.lineage import accepts_codes_of, model_id
+from manihash.hashers import AGH, ITQ, LSH, BridgedHasher, ProductQuantizer, SpH
 from manihash.living import bridge_fit, bridge_map
 from manihash.living.bridge_map import CertainMap, SpaceMap
 from manihash.living.bridge_quality import _advice, _pairs_for_good

@@ -6,22 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from manihash import (
-    AGH,
-    IMH,
-    ITQ,
-    LSH,
-    PCA,
-    TSNE,
-    CoarseNeighbors,
-    Hybrid,
-    KMeansBase,
-    LargeBase,
-    ProductQuantizer,
-    RandomBase,
-    ReducedBase,
-    load,
-)
+from manihash import IMH, Hybrid, load
+from manihash.base import CoarseNeighbors, KMeansBase, LargeBase, RandomBase, ReducedBase
+from manihash.embeddings import PCA, TSNE
+from manihash.hashers import AGH, ITQ, LSH, ProductQuantizer
 from manihash.living.drift import _distance_test, _sides_test, _usage_test
 from manihash.living.landmarks import Seen, reference
 

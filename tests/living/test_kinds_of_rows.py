@@ -6,21 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manihash import (
-    AGH,
-    IMH,
-    ITQ,
-    LSH,
-    TSNE,
-    CoarseNeighbors,
-    GraphAffinity,
-    Hybrid,
-    KMeansBase,
-    LargeBase,
-    ReducedBase,
-    SpH,
-    on_device,
-)
+from manihash import IMH, Hybrid, on_device
+from manihash.base import CoarseNeighbors, GraphAffinity, KMeansBase, LargeBase, ReducedBase
+from manihash.embeddings import TSNE
+from manihash.hashers import AGH, ITQ, LSH, SpH
 
 SHORT = {"n_iter": 60, "perplexity": 5}
 CENTERS = 3 * np.random.default_rng(99).normal(size=(6, 12))

@@ -6,8 +6,12 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from manihash import IMH, ITQ, LSH, PCA, TSNE, Hybrid, ITQRotation, KMeansBase, LargeBase, ProductQuantizer
+from manihash import IMH, Hybrid
+from manihash.base import KMeansBase, LargeBase
+from manihash.embeddings import PCA, TSNE
+from manihash.hashers import ITQ, LSH, ProductQuantizer
 from manihash.hashers._hasher import Hasher
+from manihash.rotation import ITQRotation
 
 SHORT = {"n_iter": 60, "perplexity": 5}
 

@@ -4,31 +4,25 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manihash import (
-    AGH,
-    IMH,
-    ITQ,
-    LSH,
-    PCA,
-    TSNE,
+from manihash import IMH, Hybrid, load
+from manihash.base import (
     CoarseNeighbors,
-    ElasticEmbedding,
     ExactNeighbors,
     GraphAffinity,
-    Hybrid,
-    ITQRotation,
     KMeansBase,
     LargeBase,
     ListedNeighbors,
     ReducedBase,
-    load,
 )
 from manihash.base.graph import nearest
 from manihash.codes import hamming
+from manihash.embeddings import PCA, TSNE, ElasticEmbedding
 from manihash.embeddings._descent import Start
 from manihash.files.lineage import accepts_codes_of
+from manihash.hashers import AGH, ITQ, LSH
 from manihash.living.finders import inserted
 from manihash.living.update import _apart
+from manihash.rotation import ITQRotation
 
 
 def clusters(n, seed, classes):

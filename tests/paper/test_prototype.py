@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash import PCA, KMeansBase
+from manihash.base import KMeansBase
 from manihash.base.graph import mean_distance
 from manihash.base.weights import weights
 from manihash.compute.numpy import squared_distances
+from manihash.embeddings import PCA
 from manihash.paper.theory.prototype import (
     corollary_size,
     k_center,

@@ -13,9 +13,12 @@ from command import run
 from dask_vectors import D, N, vectors
 from sklearn.datasets import load_digits
 
-from manihash import E2LSH, IMH, ITQ, LSH, PCA, InductiveEmbedding, KMeansBase, ReducedBase, recipe
+from manihash import IMH, InductiveEmbedding, recipe
+from manihash.base import KMeansBase, ReducedBase
 from manihash.base import lloyd as lloyd_module
+from manihash.embeddings import PCA
 from manihash.files.formats import write
+from manihash.hashers import E2LSH, ITQ, LSH
 
 pytestmark = [pytest.mark.extra, pytest.mark.usefixtures("small_spans")]
 

@@ -15,8 +15,8 @@ import pytest
 from command import run, stderr_line
 from dask_vectors import vectors
 
-from manihash import LSH
 from manihash.files.resumable import ResumableFile
+from manihash.hashers import LSH
 from manihash.rows import dask_client
 
 pytestmark = [pytest.mark.extra, pytest.mark.usefixtures("small_spans")]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from manihash.checks import BadRowsError
 from manihash.compute import numpy as numpy_backend
+from manihash.errors import BadRowsError
 from manihash.rows import far_origin, rows_to_fit
 from manihash.rows import local as rows_module
 from manihash.rows.local import LocalRows

@@ -8,10 +8,13 @@ import scipy.sparse as sp
 from command import run
 
 import manihash
-from manihash import IMH, LSH, PCA, InductiveEmbedding, KMeansBase, open_vectors, recipe
+from manihash import IMH, InductiveEmbedding, open_vectors, recipe
+from manihash.base import KMeansBase
 from manihash.base import lloyd as lloyd_module
+from manihash.embeddings import PCA
 from manihash.files.formats import write
 from manihash.files.stored import StoredRows
+from manihash.hashers import LSH
 from manihash.rows.local import LocalRows
 from manihash.rows.rows import span_rows
 

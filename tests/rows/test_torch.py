@@ -10,18 +10,11 @@ from sklearn.base import clone
 from torch_devices import DEVICES, device, on_a_gpu, points, share_off, torch
 
 import manihash
-from manihash import (
-    IMH,
-    PCA,
-    CoarseNeighbors,
-    ExactNeighbors,
-    ITQRotation,
-    KMeansBase,
-    LargeBase,
-    ListedNeighbors,
-    on_device,
-)
+from manihash import IMH, on_device
+from manihash.base import CoarseNeighbors, ExactNeighbors, KMeansBase, LargeBase, ListedNeighbors
 from manihash.compute import torch as torch_backend
+from manihash.embeddings import PCA
+from manihash.rotation import ITQRotation
 from manihash.rows.torch import TorchRows
 
 pytestmark = pytest.mark.extra

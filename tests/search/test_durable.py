@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manihash import DamagedIndexError, HammingIndex
+from manihash import HammingIndex
 from manihash.code_layout import CodeLayout
-from manihash.search import files
+from manihash.errors import KnownIdError, UnknownIdError
+from manihash.search import DamagedIndexError, files
 from manihash.search import saved_rows as module
-from manihash.search.durable import DurableIndex, KnownIdError, UnknownIdError
+from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Journal, journal_of, read_journal
 
 N_BITS = 20

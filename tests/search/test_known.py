@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from similar_codes import similar_codes
 
-from manihash import HammingIndex, known_rows, prepare_tables
+from manihash import HammingIndex, known_rows
 from manihash.codes import hamming
-from manihash.search import known
+from manihash.search import known, prepare_tables
 
 RNG = np.random.default_rng(0)
 

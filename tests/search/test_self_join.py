@@ -11,7 +11,7 @@ from similar_codes import similar_codes
 
 from manihash import dedup, verified_duplicates
 from manihash.codes import pack
-from manihash.files.resumable import ResumeError
+from manihash.errors import ResumeError
 from manihash.search import near_pairs, self_join, work_store
 from manihash.search.self_join import fits_into_memory, parse_memory
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from manihash import DamagedIndexError, HammingIndex, Rescore, dedup, pack, verified_duplicates
+from manihash import HammingIndex, dedup, pack, verified_duplicates
+from manihash.search import DamagedIndexError, Rescore
 from manihash.search.durable import DurableIndex
 from manihash.search.ids import check_ids
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, journal_of

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from torch_devices import device, torch
 
-from manihash import (
-    HammingIndex,
-    TensorIndex,
-)
+from manihash import HammingIndex
 from manihash.codes import hamming, pack
+from manihash.search import TensorIndex
 
 pytestmark = pytest.mark.extra
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manihash import ITQ, dedup, verified_duplicates
+from manihash import dedup, verified_duplicates
 from manihash.codes import pack
+from manihash.hashers import ITQ
 from manihash.search import vector_pairs, verified
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from store_databases import DATABASES, new_address, repeated_codes
 
-from manihash import Rescore
 from manihash.codes import hamming
+from manihash.search import Rescore
 from manihash.stores import StoreError, create_store, export_codes, open_store
 from manihash.stores.rescoring import search_rescored
 

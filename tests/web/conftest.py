@@ -6,7 +6,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from manihash import ITQ, LSH, HammingIndex, Hybrid
+from manihash import HammingIndex, Hybrid
+from manihash.hashers import ITQ, LSH
 
 WIDTH = 6
 collect_ignore = [] if find_spec("starlette") else ["explore"]  # its modules need it on import

@@ -54,7 +54,7 @@ def writable(rows, tmp_path, request):
     """An application whose rows can be changed."""
     from starlette.testclient import TestClient
 
-    from manihash import LSH
+    from manihash.hashers import LSH
     from manihash.search.durable import DurableIndex
     from manihash.web.api.application import search_application
     from manihash.web.api.messages import Limits

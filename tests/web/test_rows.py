@@ -15,7 +15,8 @@ pytestmark = pytest.mark.extra
 from web.conftest import index_of  # noqa: E402
 from web.serving import serving  # noqa: E402
 
-from manihash import LSH, HammingIndex  # noqa: E402
+from manihash import HammingIndex  # noqa: E402
+from manihash.hashers import LSH  # noqa: E402
 
 N_KILLS = int(os.environ.get("MANIHASH_KILLS", "3"))
 

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.extra
 from PIL import Image  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
 
-from manihash import LSH, HammingIndex, Rescore  # noqa: E402
+from manihash import HammingIndex  # noqa: E402
+from manihash.hashers import LSH  # noqa: E402
+from manihash.search import Rescore  # noqa: E402
 from manihash.search.durable import DurableIndex  # noqa: E402
 from manihash.web.api.application import search_application  # noqa: E402
 from manihash.web.api.messages import Limits  # noqa: E402

@@ -63,7 +63,9 @@ class GraphAffinity(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import IMH, GraphAffinity, KMeansBase, TSNE
+    >>> from manihash import IMH
+    >>> from manihash.base import GraphAffinity, KMeansBase
+    >>> from manihash.embeddings import TSNE
     >>> X = np.random.default_rng(0).normal(size=(1000, 8))
     >>> embedding = TSNE(affinity=GraphAffinity(), n_iter=50)
     >>> IMH(n_bits=16, base=KMeansBase(100), embedding=embedding, random_state=0).fit(X).encode(X).shape

@@ -122,7 +122,7 @@ class RandomBase(BaseSet):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import RandomBase
+    >>> from manihash.base import RandomBase
     >>> X = np.random.default_rng(0).normal(size=(1000, 8))
     >>> RandomBase(50, random_state=0).fit(X).points_.shape
     (50, 8)
@@ -173,7 +173,7 @@ class KMeansBase(BaseSet):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import KMeansBase
+    >>> from manihash.base import KMeansBase
     >>> X = np.random.default_rng(0).normal(size=(1000, 8))
     >>> KMeansBase(50, random_state=0).fit(X).points_.shape
     (50, 8)

@@ -62,7 +62,7 @@ class LargeBase(BaseSet):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LargeBase
+    >>> from manihash.base import LargeBase
     >>> X = np.random.default_rng(0).normal(size=(3000, 8))
     >>> LargeBase(400, random_state=0).fit(X).points_.shape
     (400, 8)

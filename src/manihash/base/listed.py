@@ -52,7 +52,9 @@ class ListedNeighbors(CoarseNeighbors):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import InductiveEmbedding, LargeBase, ListedNeighbors, PCA
+    >>> from manihash import InductiveEmbedding
+    >>> from manihash.base import LargeBase, ListedNeighbors
+    >>> from manihash.embeddings import PCA
     >>> X = np.random.default_rng(0).normal(size=(3000, 8))
     >>> base = LargeBase(400, neighbors=ListedNeighbors())
     >>> model = InductiveEmbedding(2, base=base, embedding=PCA(), random_state=0).fit(X)

@@ -35,7 +35,7 @@ class ExactNeighbors(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ExactNeighbors, LargeBase
+    >>> from manihash.base import ExactNeighbors, LargeBase
     >>> X = np.random.default_rng(0).normal(size=(3000, 8))
     >>> base = LargeBase(400, neighbors=ExactNeighbors(), random_state=0).fit(X)
     >>> squared, index = base.neighbors_.k_nearest(X[:2], base.points_, 3)
@@ -167,7 +167,7 @@ class CoarseNeighbors(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import CoarseNeighbors
+    >>> from manihash.base import CoarseNeighbors
     >>> B = np.random.default_rng(0).normal(size=(400, 8))
     >>> finder = CoarseNeighbors(probes=4, random_state=0).fit(B)
     >>> squared, index = finder.k_nearest(B[:2], B[finder.order_], 3)

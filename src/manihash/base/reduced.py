@@ -39,7 +39,7 @@ class ReducedBase(BaseSet):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import KMeansBase, ReducedBase
+    >>> from manihash.base import KMeansBase, ReducedBase
     >>> X = np.random.default_rng(0).normal(size=(1000, 32))
     >>> ReducedBase(KMeansBase(50), n_components=8, random_state=0).fit(X).points_.shape
     (50, 8)

@@ -44,7 +44,7 @@ class ReducedNeighbors(BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ReducedNeighbors
+    >>> from manihash.base import ReducedNeighbors
     >>> X = np.random.default_rng(0).normal(size=(500, 32))
     >>> ReducedNeighbors(n_components=8, random_state=0).fit(X).project(X[:5]).shape
     (5, 8)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from manihash import Choice
+    from manihash.advice import Choice
 
 _SHOWN = 12
 

@@ -12,7 +12,8 @@ from manihash.cli._output import key_values, print_json, print_result, written_f
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
-    from manihash import BridgedHasher, BridgeQuality
+    from manihash.hashers import BridgedHasher
+    from manihash.living import BridgeQuality
 
 _KINDS = ("auto", "orthogonal", "low-rank", "ridge", "residual")
 REFUSED = 3

@@ -15,7 +15,7 @@ from manihash.cli._progress import progress_shown
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from manihash import Choice
+    from manihash.advice import Choice
 
 
 def choose(

@@ -10,7 +10,8 @@ from manihash.cli._output import file_size, key_values, print_json, print_messag
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
-    from manihash import Hasher, OnnxComparison
+    from manihash import Hasher
+    from manihash.export import OnnxComparison
 
 
 def onnx(
@@ -60,7 +61,7 @@ def onnx(
 
 
 def _compared(out: Path, hasher: "Hasher", sample: str | None) -> "OnnxComparison":
-    from manihash import compare_onnx
+    from manihash.export import compare_onnx
 
     if sample is None:
         return compare_onnx(out, hasher)

@@ -12,7 +12,7 @@ from manihash.cli import _paper_summary as summary
 from manihash.cli._errors import INVALID_INPUT
 from manihash.cli._output import print_json
 from manihash.cli._progress import progress_shown
-from manihash.files.errors import MissingDataError
+from manihash.errors import MissingDataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -78,7 +78,8 @@ def gpu_precision(name: str) -> Iterator[None]:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LSH, gpu_precision
+    >>> from manihash import gpu_precision
+    >>> from manihash.hashers import LSH
     >>> X = np.eye(8, dtype=np.float32)
     >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
     >>> with gpu_precision("tf32"):

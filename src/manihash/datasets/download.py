@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from manihash.errors import DataFileError, MissingDataError
 from manihash.files.atomic import atomic_write
-from manihash.files.errors import DataFileError, MissingDataError
 from manihash.progress import advance
 
 CHUNK_BYTES = 1 << 20

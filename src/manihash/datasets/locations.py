@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manihash.datasets.download import extract, fetch
+from manihash.errors import DataFileError, MissingDataError
 from manihash.files.atomic import sha256_of
-from manihash.files.errors import DataFileError, MissingDataError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from manihash.datasets.download import make_folder
 from manihash.datasets.gist import gist
 from manihash.datasets.locations import PublishedFile, cache_folder, find, locate, locate_all, unpacked
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 from manihash.files.formats import read, write
 
 CIFAR10_BATCHES = [

@@ -47,7 +47,7 @@ class DiffusionMaps(Embedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import DiffusionMaps
+    >>> from manihash.embeddings import DiffusionMaps
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> DiffusionMaps(n_components=3).fit_transform(B).shape
     (60, 3)

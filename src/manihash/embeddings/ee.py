@@ -65,7 +65,7 @@ class ElasticEmbedding(NeighborEmbedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ElasticEmbedding
+    >>> from manihash.embeddings import ElasticEmbedding
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> ElasticEmbedding(n_components=3, n_iter=50, random_state=0).fit_transform(B).shape
     (60, 3)

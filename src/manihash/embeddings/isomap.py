@@ -38,7 +38,7 @@ class Isomap(Embedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import Isomap
+    >>> from manihash.embeddings import Isomap
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> Isomap(n_components=3).fit_transform(B).shape
     (60, 3)

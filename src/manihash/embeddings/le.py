@@ -40,7 +40,7 @@ class LaplacianEigenmaps(Embedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LaplacianEigenmaps
+    >>> from manihash.embeddings import LaplacianEigenmaps
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> LaplacianEigenmaps(n_components=3).fit_transform(B).shape
     (60, 3)

@@ -37,7 +37,7 @@ class LLE(Embedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LLE
+    >>> from manihash.embeddings import LLE
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> LLE(n_components=3, n_neighbors=10).fit_transform(B).shape
     (60, 3)

@@ -26,7 +26,7 @@ class PCA(Embedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import PCA
+    >>> from manihash.embeddings import PCA
     >>> B = np.random.default_rng(0).normal(size=(50, 8))
     >>> PCA(n_components=3).fit_transform(B).shape
     (50, 3)

@@ -44,7 +44,7 @@ class RelaxedLE(Embedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import RelaxedLE
+    >>> from manihash.embeddings import RelaxedLE
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> RelaxedLE(n_components=3).fit_transform(B).shape
     (60, 3)

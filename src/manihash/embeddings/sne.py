@@ -63,7 +63,7 @@ class SNE(NeighborEmbedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import SNE
+    >>> from manihash.embeddings import SNE
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> SNE(n_components=3, n_iter=50, random_state=0).fit_transform(B).shape
     (60, 3)

@@ -83,7 +83,7 @@ class TSNE(NeighborEmbedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import TSNE
+    >>> from manihash.embeddings import TSNE
     >>> B = np.random.default_rng(0).normal(size=(60, 8))
     >>> TSNE(n_components=3, n_iter=50, random_state=0).fit_transform(B).shape
     (60, 3)

@@ -106,7 +106,8 @@ def evaluate(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from manihash import ITQ, LabelTruth, evaluate
+    >>> from manihash import LabelTruth, evaluate
+    >>> from manihash.hashers import ITQ
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = ITQ(n_bits=32, random_state=0).fit(X[100:])
     >>> result = evaluate(hasher, X[100:], X[:100], LabelTruth(y[:100], y[100:]))
@@ -193,7 +194,8 @@ def evaluate_codes(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from manihash import ITQ, LabelTruth
+    >>> from manihash import LabelTruth
+    >>> from manihash.hashers import ITQ
     >>> from manihash.evaluation import evaluate_codes
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = ITQ(n_bits=32, random_state=0).fit(X[100:])

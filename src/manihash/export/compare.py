@@ -42,7 +42,7 @@ class OnnxComparison:
 
     Examples
     --------
-    >>> from manihash import OnnxComparison
+    >>> from manihash.export import OnnxComparison
     >>> OnnxComparison(10_000, 640_000, different_rows=1, different_bits=1, precision="float32").acceptable
     True
     """
@@ -91,7 +91,8 @@ def compare_onnx(
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LSH, compare_onnx
+    >>> from manihash.export import compare_onnx
+    >>> from manihash.hashers import LSH
     >>> X = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
     >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
     >>> hasher.to_onnx("encoder.onnx")  # doctest: +SKIP

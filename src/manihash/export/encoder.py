@@ -51,7 +51,9 @@ def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = 
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LSH, compare_onnx, export_onnx
+    >>> from manihash import export_onnx
+    >>> from manihash.export import compare_onnx
+    >>> from manihash.hashers import LSH
     >>> X = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
     >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
     >>> export_onnx(hasher, "encoder.onnx")  # doctest: +SKIP

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import checks
-from manihash.files.errors import ModelFileError
+from manihash.errors import ModelFileError
 from manihash.types import Floats
 
 # The oldest opset with all operators that are used, and the oldest file version that may hold it.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 from manihash.progress import note
 
 _INDEX_NAMES = ("unnamed: 0", "index", "id")  # headings of columns that number rows

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manihash.errors import DataFileError
 from manihash.files.atomic import atomic_write
 from manihash.files.csv import read_csv, write_csv
-from manihash.files.errors import DataFileError
 from manihash.files.hdf5 import open_hdf5, read_hdf5, write_hdf5
 from manihash.files.idx import read_idx, write_idx
 from manihash.files.kinds import VECTORS, other_kind
@@ -122,7 +122,8 @@ def open_vectors(
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> import numpy as np
-    >>> from manihash import LSH, open_vectors
+    >>> from manihash import open_vectors
+    >>> from manihash.hashers import LSH
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "vectors.npy"
     ...     np.save(path, np.random.default_rng(0).normal(size=(100, 8)))

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.files.errors import ModelFileError
+from manihash.errors import ModelFileError
 from manihash.files.lineage import checked_lineage, old_lineage
 from manihash.files.model_format import Arrays, read_document, write_document
 from manihash.files.registry import model_class, name_in_files, part_class
@@ -23,7 +23,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     name = name_in_files(type(model))
     if name is None:
         raise ValueError(
-            f"{type(model).__name__} cannot be saved: model files hold the estimators of manihash only"
+            f"{type(model).__name__} cannot be saved: model files hold estimators of manihash and registered "
+            "classes only. Call manihash.register(name, class) first"
         )
     arrays: Arrays = {}
     document = {
@@ -61,7 +62,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> import numpy as np
-    >>> from manihash import LSH, load
+    >>> from manihash import load
+    >>> from manihash.hashers import LSH
     >>> X = np.random.default_rng(0).normal(size=(100, 8))
     >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
     >>> with TemporaryDirectory() as folder:
@@ -113,7 +115,7 @@ def _checked(model: Any, fitted: dict[str, Any]) -> dict[str, Any]:
             if name_in_files(type(value)) is None:
                 raise ValueError(
                     f"{type(model).__name__} cannot be saved: its {name} is a {type(value).__name__}, and "
-                    "model files hold the estimators of manihash only"
+                    "model files hold estimators of manihash and registered classes only"
                 )
             _checked(value, _fitted_values(value))
     return fitted

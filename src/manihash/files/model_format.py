@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
+from manihash.errors import ModelFileError
 from manihash.files.atomic import atomic_write
-from manihash.files.errors import ModelFileError
 from manihash.files.kinds import MODEL, header_metadata, other_kind
 
 FORMAT = "manihash"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 from manihash.files.stored import choose_key, parser_errors
 
 # One row of more columns would take 16 GiB.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.checks import extra
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 from manihash.files.stored import StoredRows, choose_key, parser_errors
 from manihash.progress import note
 

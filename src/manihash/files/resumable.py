@@ -18,14 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.checks import BadRowsError
+from manihash.errors import BadRowsError, ResumeError
 from manihash.files.atomic import NO_LINK, is_stream, mode_of_part, publish, resolved_target
 
 _CHECKPOINT_SECONDS = 1.0  # time between two checkpoints
-
-
-class ResumeError(ValueError):
-    """A part file cannot be resumed: it was made from something else, or it is damaged."""
 
 
 class ResumableFile:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 
 # The errno of an OSError that a damaged file causes: none, or an invalid position in the file.
 _ERRNO_OF_DAMAGE = (None, 0, errno.EINVAL)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from manihash.checks import positive_int
-from manihash.files.errors import MissingFunctionError, ModelFileError
+from manihash.errors import MissingFunctionError, ModelFileError
 from manihash.files.model_format import Arrays
 
 

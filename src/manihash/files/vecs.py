@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 
 VALUE_TYPES = {"fvecs": "<f4", "ivecs": "<i4", "bvecs": "u1"}
 DIMENSION = np.dtype("<i4")

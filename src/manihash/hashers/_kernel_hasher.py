@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
-from manihash.files.errors import MissingFunctionError
+from manihash.errors import MissingFunctionError
 from manihash.hashers._hasher import Hasher
 from manihash.rows import Rows
 from manihash.types import Floats, Ints

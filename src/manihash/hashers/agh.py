@@ -84,7 +84,8 @@ class AGH(OnBaseGraph, Hasher):
 
     Examples
     --------
-    >>> from manihash import AGH, KMeansBase
+    >>> from manihash.base import KMeansBase
+    >>> from manihash.hashers import AGH
     >>> from sklearn.datasets import load_digits
     >>> X = load_digits().data
     >>> hasher = AGH(n_bits=16, base=KMeansBase(100), random_state=0).fit(X)

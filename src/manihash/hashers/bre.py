@@ -78,7 +78,7 @@ class BRE(LinearHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import BRE
+    >>> from manihash.hashers import BRE
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = BRE(n_bits=16, n_train=200, random_state=0).fit(X)
     >>> hasher.encode(X).shape

@@ -78,7 +78,8 @@ class BridgedHasher(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import HammingIndex, ITQ
+    >>> from manihash import HammingIndex
+    >>> from manihash.hashers import ITQ
     >>> rng = np.random.default_rng(0)
     >>> X_old = rng.normal(size=(2000, 16)) * np.arange(16, 0, -1)
     >>> X_new = np.tanh(X_old @ rng.normal(size=(16, 40)) / 60)  # the same items in another model

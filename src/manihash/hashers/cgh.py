@@ -89,7 +89,7 @@ class CGH(LinearHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from manihash import CGH
+    >>> from manihash.hashers import CGH
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = CGH(n_bits=16, n_triplets=5000, random_state=0).fit(X, y)
     >>> hasher.encode(X).shape

@@ -48,7 +48,7 @@ class CollapsedCodesWarning(UserWarning):
     Examples
     --------
     >>> import warnings
-    >>> from manihash import CollapsedCodesWarning
+    >>> from manihash.hashers import CollapsedCodesWarning
     >>> warnings.simplefilter("error", CollapsedCodesWarning)  # stop instead of going on with such codes
     >>> warnings.simplefilter("default", CollapsedCodesWarning)
     """

@@ -64,7 +64,7 @@ class E2LSH(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import E2LSH
+    >>> from manihash.hashers import E2LSH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = E2LSH(n_bits=64, random_state=0).fit(X)
     >>> hasher.encode(X).shape

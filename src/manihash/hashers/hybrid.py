@@ -14,6 +14,7 @@ from manihash import checks, codes
 from manihash.base.graph import set_seed
 from manihash.code_layout import FIRST_BITS, CodeLayout
 from manihash.compute import backend
+from manihash.errors import BadRowsError
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._hybrid_parts import (
     check_limits,
@@ -94,7 +95,10 @@ class Hybrid(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import IMH, PCA, Hybrid, KMeansBase, ProductQuantizer
+    >>> from manihash import IMH, Hybrid
+    >>> from manihash.base import KMeansBase
+    >>> from manihash.embeddings import PCA
+    >>> from manihash.hashers import ProductQuantizer
     >>> X = np.random.default_rng(0).normal(size=(1000, 40))
     >>> first = IMH(n_bits=8, base=KMeansBase(50), embedding=PCA())
     >>> hasher = Hybrid(first, ProductQuantizer(n_bits=24), random_state=0).fit(X)
@@ -343,7 +347,7 @@ def _errors_of(part: Hasher, name: str) -> Iterator[None]:
     try:
         with parts_not_checked():
             yield
-    except checks.BadRowsError:
+    except BadRowsError:
         raise
     except ValueError as error:
         raise ValueError(f"the {name} part, {type(part).__name__}: {error}") from error

@@ -97,7 +97,9 @@ class IMH(OnBaseGraph, Hasher):
 
     Examples
     --------
-    >>> from manihash import IMH, KMeansBase, TSNE
+    >>> from manihash import IMH
+    >>> from manihash.base import KMeansBase
+    >>> from manihash.embeddings import TSNE
     >>> from sklearn.datasets import load_digits
     >>> X = load_digits().data
     >>> hasher = IMH(n_bits=16, base=KMeansBase(100), embedding=TSNE(n_iter=100), random_state=0).fit(X)

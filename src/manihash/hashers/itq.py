@@ -69,7 +69,7 @@ class ITQ(LinearHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ITQ
+    >>> from manihash.hashers import ITQ
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = ITQ(n_bits=16, random_state=0).fit(X)
     >>> hasher.encode(X).shape

@@ -74,7 +74,7 @@ class KLSH(KernelHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import KLSH
+    >>> from manihash.hashers import KLSH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = KLSH(n_bits=64, random_state=0).fit(X)
     >>> hasher.encode(X).shape

@@ -84,7 +84,7 @@ class KSH(LabeledHasher, KernelHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from manihash import KSH
+    >>> from manihash.hashers import KSH
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = KSH(n_bits=16, random_state=0).fit(X, y)
     >>> hasher.encode(X).shape

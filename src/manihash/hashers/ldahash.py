@@ -74,7 +74,7 @@ class LDAHash(LabeledHasher, LinearHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from manihash import LDAHash
+    >>> from manihash.hashers import LDAHash
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = LDAHash(n_bits=16, random_state=0).fit(X, y)
     >>> hasher.encode(X).shape

@@ -51,7 +51,7 @@ class LSH(LinearHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LSH
+    >>> from manihash.hashers import LSH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = LSH(n_bits=64, random_state=0).fit(X)
     >>> hasher.encode(X).shape

@@ -64,7 +64,7 @@ class MahalanobisLSH(LinearHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import MahalanobisLSH
+    >>> from manihash.hashers import MahalanobisLSH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = MahalanobisLSH(n_bits=64, random_state=0).fit(X)
     >>> hasher.encode(X).shape

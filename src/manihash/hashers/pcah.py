@@ -48,7 +48,7 @@ class PCAH(LinearHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import PCAH
+    >>> from manihash.hashers import PCAH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = PCAH(n_bits=16).fit(X)
     >>> hasher.encode(X).shape

@@ -105,7 +105,7 @@ class ProductQuantizer(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ProductQuantizer
+    >>> from manihash.hashers import ProductQuantizer
     >>> X = np.random.default_rng(0).standard_normal((1000, 32))
     >>> quantizer = ProductQuantizer(n_bits=16, bits_per_field=4, random_state=0).fit(X)
     >>> codes = quantizer.encode(X)

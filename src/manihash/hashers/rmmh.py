@@ -74,7 +74,7 @@ class RMMH(KernelHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import RMMH
+    >>> from manihash.hashers import RMMH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = RMMH(n_bits=64, random_state=0).fit(X)
     >>> hasher.encode(X).shape

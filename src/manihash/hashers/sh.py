@@ -54,7 +54,7 @@ class SH(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import SH
+    >>> from manihash.hashers import SH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = SH(n_bits=64).fit(X)
     >>> hasher.encode(X).shape

@@ -56,7 +56,7 @@ class SignQuantizer(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import SignQuantizer
+    >>> from manihash.hashers import SignQuantizer
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = SignQuantizer(n_bits=32, random_state=0).fit(X)
     >>> hasher.encode(X).shape

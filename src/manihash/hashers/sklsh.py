@@ -61,7 +61,7 @@ class SKLSH(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import SKLSH
+    >>> from manihash.hashers import SKLSH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = SKLSH(n_bits=64, random_state=0).fit(X)
     >>> hasher.encode(X).shape

@@ -77,7 +77,7 @@ class SpH(Hasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import SpH
+    >>> from manihash.hashers import SpH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = SpH(n_bits=16, random_state=0).fit(X)
     >>> hasher.encode(X).shape

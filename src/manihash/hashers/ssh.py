@@ -70,7 +70,7 @@ class SSH(LabeledHasher, LinearHasher):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from manihash import SSH
+    >>> from manihash.hashers import SSH
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = SSH(n_bits=16, random_state=0).fit(X, y)
     >>> hasher.encode(X).shape

@@ -70,7 +70,7 @@ class STH(LinearHasher):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import STH
+    >>> from manihash.hashers import STH
     >>> X = np.random.default_rng(0).standard_normal((500, 32))
     >>> hasher = STH(n_bits=16, n_neighbors=10, random_state=0).fit(X)
     >>> hasher.encode(X).shape

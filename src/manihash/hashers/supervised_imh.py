@@ -95,7 +95,9 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
 
     Examples
     --------
-    >>> from manihash import KMeansBase, SupervisedIMH, TSNE
+    >>> from manihash.base import KMeansBase
+    >>> from manihash.embeddings import TSNE
+    >>> from manihash.hashers import SupervisedIMH
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> hasher = SupervisedIMH(n_bits=16, base=KMeansBase(100), embedding=TSNE(n_iter=100), random_state=0)

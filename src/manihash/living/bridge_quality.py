@@ -74,7 +74,7 @@ class BridgeQuality:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ITQ
+    >>> from manihash.hashers import ITQ
     >>> rng = np.random.default_rng(0)
     >>> X_old = rng.normal(size=(1000, 16)) * np.arange(16, 0, -1)
     >>> X_new = X_old @ rng.normal(size=(16, 24))

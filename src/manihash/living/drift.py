@@ -74,7 +74,9 @@ class Drift:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import IMH, KMeansBase, PCA
+    >>> from manihash import IMH
+    >>> from manihash.base import KMeansBase
+    >>> from manihash.embeddings import PCA
     >>> X = np.random.default_rng(0).normal(size=(3000, 8))
     >>> hasher = IMH(n_bits=4, base=KMeansBase(50), embedding=PCA(), random_state=0).fit(X[:2000])
     >>> hasher.drift(X[2000:]).drifted

@@ -41,7 +41,7 @@ class Refit:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ITQ
+    >>> from manihash.hashers import ITQ
     >>> X = np.random.default_rng(0).normal(size=(1000, 8)) * np.arange(8, 0, -1)
     >>> hasher = ITQ(n_bits=4, random_state=0).fit(X[:800])
     >>> hasher.refit(X).changed_bits < 0.1

@@ -58,7 +58,9 @@ class Update:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import IMH, KMeansBase, TSNE
+    >>> from manihash import IMH
+    >>> from manihash.base import KMeansBase
+    >>> from manihash.embeddings import TSNE
     >>> rng = np.random.default_rng(0)
     >>> X, X_new = rng.normal(size=(1000, 8)), rng.normal(4, 1, size=(200, 8))
     >>> hasher = IMH(n_bits=16, base=KMeansBase(50), embedding=TSNE(n_iter=100), random_state=0).fit(X)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from manihash.datasets.gist import SIDE, area_scaled
-from manihash.files.errors import DataFileError
+from manihash.errors import DataFileError
 from manihash.progress import advance
 from manihash.report import pictures
 from manihash.types import Floats

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from manihash import checks
 from manihash.compute import numpy as numpy_backend
+from manihash.errors import BadRowsError
 from manihash.rows.dask import DaskRows, is_dask
 from manihash.rows.local import LocalRows
 from manihash.rows.rows import Rows
@@ -78,13 +78,13 @@ def _mean_and_spread(rows: Rows) -> tuple[Floats, float]:
     """The mean (d,) and the mean squared deviation of some rows, in float64."""
     try:
         some = rows.take(_spread_positions(len(rows), rows.width)).astype(np.float64)
-    except checks.BadRowsError:
+    except BadRowsError:
         rows.check_all()  # raises the error for the first invalid row
         raise
     mean = some.mean(axis=0)
     spread = float(numpy_backend.squared_norms(some - mean).mean())
     if spread < _FAINTEST and np.ptp(some, axis=0).any():
-        raise checks.BadRowsError(
+        raise BadRowsError(
             f"the squares of the differences between rows underflow float64 (mean {spread:.0e}): "
             "scale the vectors up"
         )

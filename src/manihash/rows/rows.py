@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from manihash import checks
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
+from manihash.errors import BadRowsError
 from manihash.types import Floats, Ints
 
 Result = TypeVar("Result")
@@ -158,7 +158,7 @@ def largest_square(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(dtype).max / 8)
 
 
-def overflow_error(dtype: np.dtype[Any], row: int) -> checks.BadRowsError:
+def overflow_error(dtype: np.dtype[Any], row: int) -> BadRowsError:
     """The error for a row whose squared distances would overflow."""
     remedy = "scale the vectors down" + ("" if dtype == np.float64 else ", or give them as float64")
-    return checks.BadRowsError(f"the squares of some values overflow {dtype} (row {row}): {remedy}")
+    return BadRowsError(f"the squares of some values overflow {dtype} (row {row}): {remedy}")

@@ -68,7 +68,8 @@ def on_device(X: Any, device: Any) -> Streamed:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LSH, on_device
+    >>> from manihash import on_device
+    >>> from manihash.hashers import LSH
     >>> X = np.eye(8, dtype=np.float32)
     >>> hasher = LSH(n_bits=16, random_state=0).fit(X)
     >>> hasher.encode(on_device(X, "cpu")).shape  # doctest: +SKIP

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import words
-from manihash.search.errors import DamagedIndexError
+from manihash.errors import DamagedIndexError
 from manihash.search.string_ids import StringIds, are_strings
 from manihash.types import Codes, Ids, Ints, Mask
 

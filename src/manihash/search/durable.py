@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from manihash.codes import check_codes
+from manihash.errors import KnownIdError, UnknownIdError
 from manihash.files.atomic import identity_of
 from manihash.search.buckets import MAX_ROWS
 from manihash.search.ids import check_ids, next_id_after, next_ids
@@ -15,14 +16,6 @@ from manihash.search.string_ids import shown_id
 from manihash.types import Ids
 
 _log = logging.getLogger(__name__)
-
-
-class UnknownIdError(ValueError):
-    """Raised for an id that is not in the index."""
-
-
-class KnownIdError(ValueError):
-    """Raised for an id that is already in the index."""
 
 
 class DurableIndex:

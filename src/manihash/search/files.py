@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes, n_bytes
+from manihash.errors import DamagedIndexError
 from manihash.files.atomic import atomic_write
 from manihash.files.kinds import INDEX, other_kind
 from manihash.search.buckets import MAX_ROWS, Buckets, DenseOffsets, aligned_bytes
-from manihash.search.errors import DamagedIndexError
 from manihash.search.string_ids import StringIds
 
 FORMAT = "manihash-index"

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import n_bytes
+from manihash.errors import DamagedIndexError
 from manihash.files.atomic import is_stream, sync_folder
 from manihash.files.locks import lock_at_once
-from manihash.search.errors import DamagedIndexError
 from manihash.search.string_ids import are_strings, string_array
 from manihash.types import Codes, Ids, Ints
 

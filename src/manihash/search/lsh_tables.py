@@ -47,7 +47,7 @@ class LSHTables:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import LSHTables
+    >>> from manihash.search import LSHTables
     >>> X = np.random.default_rng(0).normal(size=(100, 8))
     >>> tables = LSHTables(n_bits=12, n_tables=4, random_state=0).fit(X)
     >>> lims, ids = tables.query(X[:2])

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from manihash.code_layout import CodeLayout
 from manihash.codes import n_bytes
 from manihash.compute import backend
+from manihash.errors import DamagedIndexError
 from manihash.files.model import load as load_model
 from manihash.hashers._hasher import Hasher
 from manihash.search import files
-from manihash.search.errors import DamagedIndexError
 from manihash.search.ids import Filter
 from manihash.search.index import HammingIndex
 from manihash.search.journal import Change

@@ -43,7 +43,8 @@ class Rescore:
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import HammingIndex, Rescore, pack
+    >>> from manihash import HammingIndex, pack
+    >>> from manihash.search import Rescore
     >>> X = np.array([[0.9, 0.9], [0.1, 0.2], [-0.5, 0.5]])
     >>> q = np.array([[0.2, 0.2]])
     >>> index = HammingIndex(pack(X > 0), n_bits=2)

@@ -4,10 +4,10 @@ import os
 from typing import Any, Self
 
 from manihash.code_layout import CodeLayout
+from manihash.errors import DamagedIndexError
 from manihash.files.atomic import identity_of, sync_folder
 from manihash.search import files
 from manihash.search.buckets import Buckets
-from manihash.search.errors import DamagedIndexError
 from manihash.search.journal import (
     REMOVE,
     UPDATE,

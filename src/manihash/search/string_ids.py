@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.search.errors import DamagedIndexError
+from manihash.errors import DamagedIndexError
 from manihash.types import Ids, Ints, Mask
 
 MAX_BYTES = 1024  # of an id in UTF-8: object stores and databases have this limit for keys

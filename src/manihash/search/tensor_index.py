@@ -46,7 +46,8 @@ class TensorIndex:
     Examples
     --------
     >>> import torch
-    >>> from manihash import TensorIndex, pack
+    >>> from manihash import pack
+    >>> from manihash.search import TensorIndex
     >>> codes = torch.as_tensor(pack([[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]]))
     >>> distances, ids = TensorIndex(codes, n_bits=4).search(codes[2:], k=2)
     >>> ids.tolist(), distances.tolist()

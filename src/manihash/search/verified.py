@@ -53,7 +53,8 @@ class VerifiedDuplicates(Duplicates):
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ITQ, verified_duplicates
+    >>> from manihash import verified_duplicates
+    >>> from manihash.hashers import ITQ
     >>> X = np.random.default_rng(0).normal(size=(500, 32))
     >>> X[400] = X[3] + 0.01
     >>> codes = ITQ(n_bits=32, random_state=0).fit(X).encode(X)
@@ -126,7 +127,8 @@ def verified_duplicates(
     Examples
     --------
     >>> import numpy as np
-    >>> from manihash import ITQ, verified_duplicates
+    >>> from manihash import verified_duplicates
+    >>> from manihash.hashers import ITQ
     >>> X = np.random.default_rng(0).normal(size=(500, 32))
     >>> X[400] = X[3] + 0.01
     >>> codes = ITQ(n_bits=32, random_state=0).fit(X).encode(X)

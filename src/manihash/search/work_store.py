@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.errors import ResumeError
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import lock_at_once
 from manihash.files.npy import write_npy
-from manihash.files.resumable import ResumeError
 
 _STATE = "state.json"
 # Arrays of one stage, which are many and short-lived. They are not synced to the disk, which takes longer

@@ -1,7 +1,7 @@
 """Databases that store codes, all with the same methods; one file per database."""
 
+from manihash.errors import StoreConnectionError, StoreError, StoreNotFoundError
 from manihash.stores.addresses import create_store, open_store
-from manihash.stores.driver import StoreConnectionError, StoreError, StoreNotFoundError
 from manihash.stores.export import ExportResult, export_codes
 from manihash.stores.passwords import mask_password, mask_passwords_in
 from manihash.stores.store import Store

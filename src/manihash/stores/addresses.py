@@ -2,7 +2,8 @@
 
 from manihash.checks import positive_int
 from manihash.code_layout import CodeLayout
-from manihash.stores.driver import RowFormat, StoreError, StoreExistsError, StoreNotFoundError
+from manihash.errors import StoreError, StoreExistsError, StoreNotFoundError
+from manihash.stores.driver import RowFormat
 from manihash.stores.locations import Location, location_of
 from manihash.stores.passwords import mask_password
 from manihash.stores.store import Store

@@ -6,15 +6,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from manihash.checks import extra
-from manihash.stores.driver import (
-    RowFormat,
-    StoreConnectionError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    first_line,
-    id_condition,
-)
+from manihash.errors import StoreConnectionError, StoreError, StoreExistsError, StoreNotFoundError
+from manihash.stores.driver import RowFormat, first_line, id_condition
 from manihash.stores.sql import Column, WordTable, format_of_words, plain_values, record_of, word_names
 from manihash.types import Ids
 

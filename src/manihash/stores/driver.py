@@ -1,4 +1,4 @@
-"""What a database driver implements, the errors of all stores, and helpers that the drivers share."""
+"""What a database driver implements, and helpers that the drivers share."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -9,70 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from manihash.errors import StoreExistsError, StoreNotFoundError
 from manihash.files.locks import locked
 from manihash.search.string_ids import are_strings, shown_id, string_array
 from manihash.types import Codes, Ids, Ints
 
 Matches = tuple[Ints, Ids]  # distances and ids found for one query, nearest first, ties by id
-
-
-class StoreError(ValueError):
-    """The store rejected a request.
-
-    Raised when an id is unknown or already stored, when the codes have another length than those in the
-    store, when a file is damaged, and when the database itself reports an error.
-
-    See Also
-    --------
-    StoreNotFoundError : The file, table or collection does not exist.
-    StoreConnectionError : The database does not respond.
-
-    Examples
-    --------
-    >>> import manihash
-    >>> try:
-    ...     manihash.open_store("missing.faiss")
-    ... except manihash.StoreError as error:
-    ...     print(type(error).__name__)
-    StoreNotFoundError
-    """
-
-
-class StoreNotFoundError(StoreError):
-    """The file, table or collection does not exist.
-
-    `open_store` raises it when it is called without `n_bits`; with `n_bits` it creates the store instead.
-
-    Examples
-    --------
-    >>> import manihash
-    >>> try:
-    ...     store = manihash.open_store("missing.faiss")
-    ... except manihash.StoreNotFoundError:
-    ...     print("there is no such file")
-    there is no such file
-    """
-
-
-class StoreExistsError(StoreError):
-    """A store cannot be created, because there is one already."""
-
-
-class StoreConnectionError(ConnectionError):
-    """The database does not respond, or the connection was lost.
-
-    Nothing is wrong with the request: repeat it when the database is available again.
-
-    Examples
-    --------
-    >>> import manihash
-    >>> def count(url):
-    ...     try:
-    ...         with manihash.open_store(url) as store:
-    ...             return store.count()
-    ...     except manihash.StoreConnectionError:
-    ...         return None
-    """
 
 
 @dataclass(frozen=True)

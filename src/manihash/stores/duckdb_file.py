@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 
 from manihash.checks import extra
+from manihash.errors import StoreError, StoreExistsError, StoreNotFoundError
 from manihash.files import locks
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
-from manihash.stores.driver import (
-    RowFormat,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    consecutive,
-    creating,
-    file_version,
-    first_line,
-)
+from manihash.stores.driver import RowFormat, consecutive, creating, file_version, first_line
 from manihash.stores.sql import Column, WordTable, format_of_words, quoted, record_of, word_names
 from manihash.types import Codes, Ids
 

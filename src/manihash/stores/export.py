@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from manihash.checks import positive_int
 from manihash.codes import check_codes
+from manihash.errors import StoreConnectionError, StoreError
 from manihash.progress import advance
 from manihash.search.ids import check_ids
-from manihash.stores.driver import StoreConnectionError, StoreError
 from manihash.stores.store import Store
 from manihash.types import Codes, Ids
 
@@ -29,7 +29,7 @@ class ExportResult:
 
     Examples
     --------
-    >>> from manihash import ExportResult
+    >>> from manihash.stores import ExportResult
     >>> ExportResult(rows=100, added=40, count=250)
     ExportResult(rows=100, added=40, count=250)
     """

@@ -19,12 +19,13 @@ from typing import BinaryIO
 import numpy as np
 
 from manihash.codes import n_bytes
+from manihash.errors import StoreError, StoreNotFoundError
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
 from manihash.search import HammingIndex
 from manihash.search.ids import check_ids, is_in
 from manihash.search.string_ids import StringIds, are_strings
-from manihash.stores.driver import Matches, StoreError, StoreNotFoundError, creating, file_version
+from manihash.stores.driver import Matches, creating, file_version
 from manihash.types import Codes, Ids
 
 _FLAT, _ID_MAPS = b"IBxF", (b"IBMp", b"IBM2")

@@ -9,12 +9,11 @@ from typing import Any
 
 from manihash.checks import extra
 from manihash.codes import n_bytes
+from manihash.errors import StoreError, StoreNotFoundError
 from manihash.files.locks import locked
 from manihash.files.parquet import arrow, as_column
 from manihash.stores.driver import (
     Matches,
-    StoreError,
-    StoreNotFoundError,
     creating,
     id_array,
     id_condition,

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlunsplit
 
 from manihash.checks import positive_number
+from manihash.errors import StoreNotFoundError
 from manihash.stores.clickhouse import ClickHouseTable
-from manihash.stores.driver import Driver, RowFormat, StoreNotFoundError
+from manihash.stores.driver import Driver, RowFormat
 from manihash.stores.duckdb_file import DuckDBTable, ParquetFile
 from manihash.stores.faiss_file import FaissFile
 from manihash.stores.lance import LanceTable

@@ -15,18 +15,9 @@ import numpy as np
 
 from manihash.checks import extra
 from manihash.codes import from_milvus, n_bytes, to_milvus
+from manihash.errors import StoreConnectionError, StoreError, StoreExistsError, StoreNotFoundError
 from manihash.search.string_ids import MAX_BYTES, shown_id
-from manihash.stores.driver import (
-    Matches,
-    StoreConnectionError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    id_array,
-    id_condition,
-    nearest_with_ties,
-    sorted_matches,
-)
+from manihash.stores.driver import Matches, id_array, id_condition, nearest_with_ties, sorted_matches
 from manihash.types import Codes, Ids
 
 _MAX_MATCHES = 16_384  # the limit of Milvus per query

@@ -10,15 +10,8 @@ from typing import Any
 
 from manihash.checks import extra
 from manihash.codes import from_pgvector, to_pgvector
-from manihash.stores.driver import (
-    Matches,
-    RowFormat,
-    StoreConnectionError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    first_line,
-)
+from manihash.errors import StoreConnectionError, StoreError, StoreExistsError, StoreNotFoundError
+from manihash.stores.driver import Matches, RowFormat, first_line
 from manihash.stores.sql import Column, SqlTable, plain_values
 from manihash.types import Codes, Ids
 

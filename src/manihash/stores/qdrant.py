@@ -17,18 +17,9 @@ import numpy as np
 from manihash.checks import extra
 from manihash.code_layout import CodeLayout
 from manihash.codes import n_bytes, pack, unpack
+from manihash.errors import StoreConnectionError, StoreError, StoreExistsError, StoreNotFoundError
 from manihash.search.string_ids import string_array
-from manihash.stores.driver import (
-    Matches,
-    RowFormat,
-    StoreConnectionError,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    first_line,
-    nearest_with_ties,
-    sorted_matches,
-)
+from manihash.stores.driver import Matches, RowFormat, first_line, nearest_with_ties, sorted_matches
 from manihash.types import Codes, Ids
 
 _VALUES_PER_MESSAGE = 2**22  # a value takes up to 5 characters, and a server accepts 32 MB

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import n_bytes
-from manihash.stores.driver import Matches, RowFormat, StoreError, id_array, sorted_matches
+from manihash.errors import StoreError
+from manihash.stores.driver import Matches, RowFormat, id_array, sorted_matches
 from manihash.types import Codes, Ids
 
 Column = Sequence[Any] | NDArray[Any]

@@ -21,14 +21,8 @@ from typing import Any
 import numpy as np
 
 from manihash.codes import n_bytes, pack
-from manihash.stores.driver import (
-    Matches,
-    RowFormat,
-    StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    first_line,
-)
+from manihash.errors import StoreError, StoreExistsError, StoreNotFoundError
+from manihash.stores.driver import Matches, RowFormat, first_line
 from manihash.stores.sql import Column, SqlTable, plain_values, quoted, record_of, recorded_bits
 from manihash.types import Codes, Ids
 

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from manihash.checks import positive_int
 from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes
+from manihash.errors import StoreError
 from manihash.search.ids import check_ids, is_in
-from manihash.stores.driver import Driver, FirstPartDriver, Matches, StoreError, listed_ids
+from manihash.stores.driver import Driver, FirstPartDriver, Matches, listed_ids
 from manihash.types import Codes, Ids, Mask
 
 _log = logging.getLogger(__name__)

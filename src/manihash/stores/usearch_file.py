@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from manihash.checks import extra
 from manihash.codes import n_bytes
+from manihash.errors import StoreError, StoreNotFoundError
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
 from manihash.search.string_ids import string_array
 from manihash.stores.driver import (
     Matches,
-    StoreError,
-    StoreNotFoundError,
     creating,
     file_version,
     first_line,

@@ -7,7 +7,9 @@ import pytest
 from sklearn.datasets import load_digits
 from web.explore.pages import CHROMIUM, SOFTWARE
 
-from manihash import IMH, LSH, KMeansBase
+from manihash import IMH
+from manihash.base import KMeansBase
+from manihash.hashers import LSH
 from manihash.web.explore.exploration import Exploration, prepare
 from manihash.web.explore.rows import explored_rows
 from manihash.web.explore.thumbnails import ArrayImages

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.extra
 def test_the_file_works_without_a_server(visit, folder, tmp_path, exploration, digits, model):
     from command import run
 
-    from manihash import IMH, ITQ, Hybrid, KMeansBase, load
+    from manihash import IMH, Hybrid, load
+    from manihash.base import KMeansBase
+    from manihash.hashers import ITQ
 
     file = folder / f"{model}.mhash"
     if model == "hybrid":

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from manihash import ITQ, LSH, Hybrid, InductiveEmbedding, unpack
+from manihash import Hybrid, InductiveEmbedding, unpack
+from manihash.hashers import ITQ, LSH
 from manihash.search import HammingIndex
 from manihash.web.explore.coded import coded_rows
 from manihash.web.explore.exploration import COSINES, prepare

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from manihash.search.durable import DurableIndex, KnownIdError, UnknownIdError
+from manihash.errors import KnownIdError, UnknownIdError
+from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change
 from manihash.types import Ids
 from manihash.web.api import bodies

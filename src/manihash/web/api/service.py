@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from manihash import BadRowsError, HammingIndex, Hasher, pack
+from manihash import HammingIndex, Hasher, pack
+from manihash.errors import BadRowsError
 from manihash.report import pictures
 from manihash.search import Rescore
 from manihash.search.string_ids import shown_id
