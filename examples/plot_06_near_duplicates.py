@@ -41,8 +41,8 @@ photos += [changed(photos[original]) for original in copies.values()]
 
 # %%
 # The features are a small gray version of each photo, without its mean and scaled to unit length. Codes for
-# duplicates must keep details, so the hasher is not a manifold method: :class:`~manihash.hashers.SignQuantizer`
-# takes the sign in 128 random directions.
+# duplicates must keep details, so the hasher is not a manifold method:
+# :class:`~manihash.hashers.SignQuantizer` takes the sign in 128 random directions.
 
 X = np.stack([np.asarray(photo.convert("L").resize((16, 16)), float).ravel() for photo in photos])
 X -= X.mean(axis=1, keepdims=True)

@@ -15,7 +15,7 @@ SOURCE = Path(manihash.__file__).parent
 
 # A part imports only parts above it in this list; parts on one line may import each other.
 ORDER = [
-    {"types"},
+    {"types", "errors"},
     {"codes", "progress", "checks"},
     {"code_layout"},
     {"compute"},
@@ -45,7 +45,18 @@ ORDER = [
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 # scikit-learn takes a second to load: a command that shows its help or searches codes does not need it.
-LIGHT = {"types", "codes", "code_layout", "checks", "progress", "compute", "files", "rows", "evaluation"}
+LIGHT = {
+    "types",
+    "errors",
+    "codes",
+    "code_layout",
+    "checks",
+    "progress",
+    "compute",
+    "files",
+    "rows",
+    "evaluation",
+}
 LIGHT |= {"linalg", "datasets", "search", "opening", "stores", "cli"}
 SLOW = {"sklearn", "scipy"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
@@ -245,8 +256,14 @@ def test_every_public_name_can_be_imported():
         _ = manihash.nonsense
 
 
+def test_a_name_that_has_moved_is_found_with_a_warning():
+    assert manihash.embeddings.TSNE.__name__ == "TSNE"
+    with pytest.warns(FutureWarning, match="manihash.TSNE is now manihash.embeddings.TSNE: use that"):
+        assert manihash.TSNE is manihash.embeddings.TSNE
+
+
 def test_every_class_of_model_files_is_where_the_registry_says():
-    for name in registry.MODELS | registry.PARTS:
+    for name in registry.own_classes():
         assert registry.name_in_files(registry.part_class(name)) == name
 
 

@@ -2,13 +2,17 @@
 
 import inspect
 import re
+import textwrap
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
 import manihash
+from manihash.hashers.recipe_table import RECIPES
 
 FOLDER = Path(__file__).parents[1] / "api"
 
@@ -18,38 +22,35 @@ SUBJECTS = [
         "models",
         "Recipes, models and IMH",
         "``recipe`` makes a hasher by name, ``load`` reads one. Every hasher has the methods of ``Hasher``.",
-        [],
+        ["rotation"],
         [
             "hashers.recipes",
             "hashers._hasher",
             "hashers.imh",
             "hashers.hybrid",
-            "hashers.supervised_imh",
-            "files.model",
             "opening",
             "induction",
-            "rotation",
         ],
     ),
     (
         "methods",
         "Other methods",
         "The methods that the paper compares with or cites. Each has a page under :doc:`/methods/index`.",
-        [],
+        ["hashers"],
         ["hashers"],
     ),
     (
         "base-sets",
         "Base sets",
         "The base points of ``IMH``, ``AGH`` and ``InductiveEmbedding``, and the search for the nearest.",
-        [],
+        ["base"],
         ["base"],
     ),
     (
         "embeddings",
         "Embeddings",
         "Embeddings of the base set. Any object with ``fit_transform`` can take their place.",
-        [],
+        ["embeddings"],
         ["embeddings"],
     ),
     (
@@ -77,14 +78,14 @@ SUBJECTS = [
         "advice",
         "Choosing, drift and updates",
         "Which method suits the data, and whether a model still does.",
-        ["advice"],
+        ["advice", "living"],
         ["advice", "living"],
     ),
     (
         "data",
         "Codes, files and data sets",
         "Packed bits and their forms in other tools, vectors on disk, data sets, and exported models.",
-        ["codes", "datasets"],
+        ["codes", "datasets", "export"],
         ["codes", "datasets", "files", "export"],
     ),
     (
@@ -97,8 +98,8 @@ SUBJECTS = [
     (
         "errors",
         "Errors",
-        "The exceptions that the library raises for invalid rows, files and stores.",
-        [],
+        "The exceptions for invalid rows, files and stores. ``ManihashError`` is the root of all of them.",
+        ["errors"],
         [],
     ),
 ]
@@ -181,14 +182,50 @@ def escape_formulas(
             lines[number] = "``".join(parts)
 
 
-def keep_lists(_app: Sphinx, _what: str, name: str, _obj: object, _options: object, lines: list[str]) -> None:
-    """Show the notes of ``recipe`` as they are printed: lists of recipes and of their options."""
+def list_recipes(
+    _app: Sphinx, _what: str, name: str, _obj: object, _options: object, lines: list[str]
+) -> None:
+    """Add the recipes and the options of every class to the notes of ``recipe``, from the registry."""
     if name == "manihash.recipe":
-        start, stop = (lines.index(f".. rubric:: {title}") for title in ("Notes", "Examples"))
-        notes = [
-            f"    {line}".rstrip().replace("\\|", "|").replace("\\_", "_") for line in lines[start + 1 : stop]
-        ]
-        lines[start + 1 : stop] = ["", "::", "", *notes, ""]
+        place = lines.index(".. rubric:: Examples")
+        listed = ["The recipes, and what they build:", "", *_recipes(), "", "The options of every class:", ""]
+        text = [f"    {line}".rstrip() for line in [*listed, *_options_of_classes()]]
+        lines[place:place] = [".. rubric:: Notes", "", "::", "", *text, ""]
+
+
+def _recipes() -> list[str]:
+    """A line per recipe with the hasher that it builds, and one with what it is for."""
+    found = []
+    for name, method in RECIPES.items():
+        built = " ".join(repr(method.make()).split())
+        found += textwrap.wrap(f"{name} : {built}", 100, subsequent_indent=8 * " ", break_on_hyphens=False)
+        found += textwrap.wrap(f"    {method.about}.", 100)
+    return found
+
+
+def _options_of_classes() -> list[str]:
+    """The options of every class that recipes build, with the prefixes of parts."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for method in RECIPES.values():
+        for prefix, part in _parts(method.make(), ""):
+            elsewhere = {"n_bits", "random_state"} | (
+                {"n_components"} if prefix.endswith("embedding__") else set()
+            )
+            options = [option for option in part.get_params(deep=False) if option not in elsewhere]
+            found.setdefault((prefix, type(part).__name__), options)
+    texts = [
+        f"{name}: {', '.join(prefix + option for option in options) or 'none'}"
+        for (prefix, name), options in sorted(found.items())
+    ]
+    return [line for text in texts for line in textwrap.wrap(text, 100, subsequent_indent="    ")]
+
+
+def _parts(estimator: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """An estimator and all its parts with the prefixes of their options."""
+    yield prefix, estimator
+    for name, value in estimator.get_params(deep=False).items():
+        if hasattr(value, "get_params"):
+            yield from _parts(value, f"{prefix}{name}__")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -196,5 +233,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", write_pages)
     app.connect("autodoc-skip-member", of_another_package)
     app.connect("autodoc-process-docstring", escape_formulas, priority=900)
-    app.connect("autodoc-process-docstring", keep_lists, priority=901)
+    app.connect("autodoc-process-docstring", list_recipes, priority=901)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

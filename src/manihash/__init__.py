@@ -62,18 +62,8 @@ _HOMES = {
     "unpack": "manihash.codes",
     "verified_duplicates": "manihash.search",
 }
-_PACKAGES = [
-    "hashers",
-    "embeddings",
-    "base",
-    "rotation",
-    "search",
-    "stores",
-    "evaluation",
-    "living",
-    "advice",
-]
-_PACKAGES += ["export", "errors"]
+_PACKAGES = ["hashers", "embeddings", "base", "rotation", "search", "stores", "evaluation", "living"]
+_PACKAGES += ["advice", "export", "errors"]
 
 __all__ = sorted(_HOMES)
 
@@ -95,7 +85,7 @@ def _moved(name: str) -> Any:
             text = (
                 f"manihash.{name} is now manihash.{package}.{name}; the old name goes with the next version"
             )
-            warnings.warn(text, DeprecationWarning, stacklevel=3)
+            warnings.warn(text, FutureWarning, stacklevel=3)
             return getattr(module, name)
     raise AttributeError(f"module 'manihash' has no attribute {name!r}")
 

@@ -4,17 +4,12 @@ __all__ = [
     "BadRowsError",
     "DamagedIndexError",
     "DataFileError",
-    "KnownIdError",
     "ManihashError",
     "MissingDataError",
-    "MissingFunctionError",
     "ModelFileError",
-    "ResumeError",
     "StoreConnectionError",
     "StoreError",
-    "StoreExistsError",
     "StoreNotFoundError",
-    "UnknownIdError",
 ]
 
 

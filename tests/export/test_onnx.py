@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from command import run, stderr_line
+from public_names import public_names
 from sklearn.datasets import load_digits
 
 import manihash
@@ -249,11 +250,8 @@ def test_a_hasher_without_a_formula_is_an_error_that_lists_the_supported_ones(tm
 
 
 def test_every_public_hasher_is_supported_and_listed():
-    public = {
-        name
-        for name in manihash.__all__
-        if isinstance(value := getattr(manihash, name), type) and issubclass(value, Hasher)
-    }
+    values = public_names().values()
+    public = {value.__name__ for value in values if isinstance(value, type) and issubclass(value, Hasher)}
     assert public - {"Hasher"} == {type(hasher).__name__ for hasher in HASHERS.values()}
     assert all(name in SUPPORTED for name in public - {"Hasher"})
 

@@ -11,12 +11,12 @@ import pytest
 from command import full_disk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from public_names import public_names
 from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.manifold import Isomap
 
-import manihash
 from manihash import IMH, Hybrid, InductiveEmbedding, load, recipe, recipe_names
 from manihash.base import KMeansBase
 from manihash.code_layout import FIRST_BITS
@@ -222,31 +222,24 @@ def test_a_class_that_is_not_a_model_of_manihash_is_refused(tmp_path, name):
         load(tmp_path / "m.mhash")
 
 
-def test_every_public_estimator_is_registered_under_its_name():
-    public = {name: getattr(manihash, name) for name in manihash.__all__ if name != "Hasher"}
-    classes = {name: value for name, value in public.items() if isinstance(value, type)}
-    models = {name for name, value in classes.items() if issubclass(value, RowEstimator)}
-    parts = {name for name, value in classes.items() if issubclass(value, BaseEstimator)} - models
-    assert models == registry.MODELS.keys()
-    assert parts == registry.PARTS.keys()
+def test_every_public_estimator_is_known_under_its_name():
+    named = {name.rpartition(".")[2]: value for name, value in public_names().items()}
+    estimators = {name: value for name, value in named.items() if isinstance(value, type)}
+    estimators = {name: value for name, value in estimators.items() if issubclass(value, BaseEstimator)}
+    del estimators["Hasher"]  # which has no method
+    assert registry.own_classes() == estimators
+    models = {name for name, value in estimators.items() if registry.is_model(value)}
+    assert models == {name for name, value in estimators.items() if issubclass(value, RowEstimator)}
 
 
-def test_model_files_do_not_depend_on_public_names(saved, model, digits, monkeypatch):
-    for name in ("IMH", "KMeansBase", "PCA"):
-        monkeypatch.delitem(manihash._HOMES, name)
-        monkeypatch.delattr(manihash, name, raising=False)
-    monkeypatch.setattr(manihash, "__all__", sorted(manihash._HOMES))
-    assert loads_or_is_refused(saved, model, digits[:5, :10])
-
-
-def test_a_renamed_class_keeps_its_name_in_files(saved, digits, monkeypatch, tmp_path):
-    renamed = type("NewName", (IMH,), {"__module__": "manihash.hashers.imh"})
-    monkeypatch.setattr("manihash.hashers.imh.NewName", renamed, raising=False)
-    monkeypatch.delattr("manihash.hashers.imh.IMH")
-    monkeypatch.setitem(registry.MODELS, "IMH", "manihash.hashers.imh:NewName")
-    assert type(load(saved)) is renamed
-    load(saved).fit(digits[:200, :10]).save(tmp_path / "renamed.mhash")
-    assert (tmp_path / "renamed.mhash").read_bytes() == saved.read_bytes()
+def test_the_old_name_of_a_class_can_be_kept_for_files(saved, digits, monkeypatch, tmp_path):
+    monkeypatch.setattr(registry, "_registered", {})
+    document, arrays = model_format.read_document(saved)
+    model_format.write_document(tmp_path / "old.mhash", document | {"class": "OldName"}, arrays)
+    with pytest.raises(ModelFileError, match="names the class 'OldName', which is not registered"):
+        load(tmp_path / "old.mhash")
+    registry.register_class("OldName", IMH)
+    assert type(load(tmp_path / "old.mhash")) is IMH
 
 
 class Subclass(LSH):

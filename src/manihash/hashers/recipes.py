@@ -37,8 +37,8 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     Parameters
     ----------
     name : str
-        Name of the recipe: ``recipe_names()`` lists all, the documentation and ``manihash info`` say what each
-        one is for, and ``register`` adds one.
+        Name of the recipe: ``recipe_names()`` lists all, the documentation and ``manihash info`` say what
+        each one is for, and ``register`` adds one.
     n_bits : int, default=64
         Length of the codes.
     random_state : int, Generator, RandomState or None, default=None
@@ -83,9 +83,9 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
 def register(name: str, cls: Any = None, *, title: str | None = None, about: str = "") -> Any:
     """Register a class of your own, so that recipes can build it and model files can hold it.
 
-    A file of a fitted model names its classes and contains no code. ``load`` finds the class of such a name if
-    the program has registered it before. A hasher becomes a recipe, too: ``recipe(name)``. A part of models,
-    such as an embedding or a base set, is registered for model files alone.
+    A file of a fitted model names its classes and contains no code. ``load`` finds the class of such a name
+    if the program has registered it before. A hasher becomes a recipe, too: ``recipe(name)``. A part of
+    models, such as an embedding or a base set, is registered for model files alone.
 
     Parameters
     ----------
