@@ -33,6 +33,6 @@ def change_often(address, log, seed, first):
                 store.add(codes_of(ids), ids)
                 held += ids
             else:
-                store.delete(ids)
+                store.remove(ids)
                 held = [i for i in held if i not in ids]
             file.write("end\n")

@@ -21,7 +21,7 @@ def change(rng, store, index, n_bits):
     """Delete some rows, or add some, in both."""
     if rng.random() < 0.5 and len(index) > 20:
         ids = rng.choice(index.ids, 10, replace=False)
-        store.delete(ids)
+        store.remove(ids)
         index.remove(ids)
     else:
         ids = rng.choice(10**6, 10, replace=False) + 10**7 * (1 + len(index))

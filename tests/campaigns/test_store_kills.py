@@ -82,7 +82,7 @@ def test_changes_that_were_acknowledged_survive_a_kill(database, tmp_path):
                 some = np.array(sorted(ids))
                 np.testing.assert_array_equal(store.get(some), tasks.codes_of(some))
             if len(ids) > 200:  # a store of moderate size
-                store.delete(some[:-50])
+                store.remove(some[:-50])
                 ids = set(some[-50:].tolist())
         before = ids
 
@@ -104,7 +104,7 @@ def test_threads_that_share_a_store_lose_no_row(database, tmp_path, seed):
             kept[thread].update(ids.tolist())
             gone = rng.permutation(sorted(kept[thread]))[: int(rng.integers(0, 3))]
             if len(gone):
-                store.delete(gone)
+                store.remove(gone)
                 kept[thread].difference_update(gone.tolist())
             some = rng.permutation(sorted(kept[thread]))[:3]
             if len(some):  # its own rows are there at once

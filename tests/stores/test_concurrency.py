@@ -24,7 +24,7 @@ def test_rows_added_by_two_handles_are_all_kept(address):
     with create_store(address, 16) as one, open_store(address) as other:
         one.add(codes[:20], np.arange(20))
         other.add(codes[20:], np.arange(20, N))
-        one.delete([5])
+        one.remove([5])
         assert one.count() == other.count() == N - 1
         ids = np.delete(np.arange(N), 5)
         np.testing.assert_array_equal(one.get(ids), codes[ids])

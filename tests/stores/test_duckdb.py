@@ -91,7 +91,7 @@ def test_a_failed_change_is_rolled_back(tmp_path, monkeypatch):
             patch.setattr(store._driver, "add", fails)
             with pytest.raises(KeyboardInterrupt):
                 store.add(repeated_codes(1, 16), [4])
-        assert store.has([1, 4]).tolist() == [True, False]
+        assert store.contains([1, 4]).tolist() == [True, False]
         store.add(repeated_codes(1, 16), [4])
 
 

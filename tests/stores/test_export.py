@@ -131,7 +131,7 @@ def test_deleted_rows_are_exported_again(address):
     codes = repeated_codes(N, 16)
     with create_store(address, 16) as store:
         export_codes(codes, store, batch=100)
-        store.delete([3, 150, 999])
+        store.remove([3, 150, 999])
         assert export_codes(codes, store, batch=100).added == 3
         assert contains(store, codes, np.arange(N))
 
@@ -142,7 +142,7 @@ def test_deleted_rows_are_exported_again_beside_rows_of_others(address):
         export_codes(codes, store, batch=100)
         store.add(codes[:600], np.arange(5000, 5600))
         gone = [3, *range(100, 350)]
-        store.delete(gone)
+        store.remove(gone)
         done = export_codes(codes, store, batch=100)
         assert (done.rows, done.added, done.count) == (N, len(gone), N + 600)
         np.testing.assert_array_equal(store.get(np.arange(N)), codes)
@@ -178,7 +178,7 @@ def test_a_concurrent_writer_does_not_disturb_an_export(batched_address, at_row)
 def test_rows_removed_during_an_export_are_an_error(batched_address, at_row):
     codes = repeated_codes(N, 16)
     with create_store(batched_address, 16) as store, open_store(batched_address) as other:
-        at_row(600, lambda: other.delete([3, 5]))
+        at_row(600, lambda: other.remove([3, 5]))
         with pytest.raises(StoreError, match=r"2 of 1,000 rows are not in .*: somebody else is removing"):
             export_codes(codes, store, batch=300)
         assert export_codes(codes, store, batch=300).added == 2

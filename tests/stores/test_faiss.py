@@ -115,7 +115,7 @@ def test_a_failed_change_leaves_the_file_unchanged(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="No space left"):
             store.add(codes[:1], [5_000])
         with pytest.raises(OSError, match="No space left"):
-            store.delete(ids[:1])
+            store.remove(ids[:1])
         monkeypatch.undo()
         assert store.count() == 40
     assert path.read_bytes() == content

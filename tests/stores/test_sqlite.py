@@ -26,7 +26,7 @@ def test_the_module_of_python_alone_finds_the_same_rows(plain, tmp_path):
     with create_store(str(tmp_path / "a.db"), 29) as store:
         assert "hamming(" in store._driver._distance("code", 29)
         store.add(codes, ids)
-        store.delete(ids[:50])
+        store.remove(ids[:50])
         for radius in (0, 1, 2, 9, 29):
             assert_within_matches_brute_force(store, codes[50:], ids[50:], codes[:5], radius)
         assert_search_matches_brute_force(store, codes[50:], ids[50:], codes[:5], 40)

@@ -51,7 +51,7 @@ def test_random_adds_and_deletes_agree_with_a_dictionary(address):
         for _ in range(25):
             if model and rng.random() < 0.4:
                 deleted = rng.choice(list(model), rng.integers(1, len(model) + 1), replace=False)
-                store.delete(deleted)
+                store.remove(deleted)
                 model = {i: code for i, code in model.items() if i not in deleted}
             else:
                 free = np.setdiff1d(np.arange(200), list(model))
@@ -68,7 +68,7 @@ def test_random_adds_and_deletes_agree_with_a_dictionary(address):
 def test_a_deleted_id_can_be_added_again_with_another_code(address):
     with create_store(address, 8) as store:
         store.add(np.array([[1], [2]], np.uint8), [10, 20])
-        store.delete([10])
+        store.remove([10])
         store.add(np.array([[7]], np.uint8), [10])
         np.testing.assert_array_equal(store.get([20, 10]), [[2], [7]])
 
@@ -80,9 +80,9 @@ def test_an_empty_store_returns_empty_results(address, caplog):
         assert distances.shape == ids.shape == (2, 0)
         lims, distances, ids = store.within(queries, 13)
         assert (lims.tolist(), len(distances), len(ids)) == ([0, 0, 0], 0, 0)
-        assert store.has([1]).tolist() == [False]
+        assert store.contains([1]).tolist() == [False]
         store.add(np.empty((0, 2), np.uint8), [])
-        store.delete([])
+        store.remove([])
         assert store.count() == 0
     assert "k=5 exceeds the 0 codes of the store" in caplog.text
 
@@ -106,24 +106,24 @@ def test_existing_ids_are_rejected_and_nothing_is_added(address):
     codes = repeated_codes(10, 16)
     with create_store(address, 16) as store:
         store.add(codes[:4], [1, 2, 3, 4])
-        with pytest.raises(StoreError, match=r"ids 2, 3, 4 are already in .*: delete these rows first"):
+        with pytest.raises(StoreError, match=r"ids 2, 3, 4 are already in .*: remove these rows first"):
             store.add(codes[4:], [9, 4, 3, 2, 8, 7])
-        with pytest.raises(StoreError, match=r"id 4 is already in .*: delete these rows first"):
+        with pytest.raises(StoreError, match=r"id 4 is already in .*: remove these rows first"):
             store.add(codes[:1], [4])
         with pytest.raises(ValueError, match="ids must be distinct, but 6 occurs 2 times"):
             store.add(codes[:3], [6, 5, 6])
         assert store.count() == 4
-        assert not store.has([9, 8, 7, 6, 5]).any()
+        assert not store.contains([9, 8, 7, 6, 5]).any()
 
 
 def test_unknown_ids_are_rejected_and_nothing_is_deleted(address):
     with create_store(address, 16) as store:
         store.add(repeated_codes(4, 16), [1, 2, 3, 4])
         with pytest.raises(StoreError, match=r"ids 5, 6, 7 and 1 more are not in"):
-            store.delete([4, 5, 6, 7, 8, 1])
+            store.remove([4, 5, 6, 7, 8, 1])
         with pytest.raises(StoreError, match="id 77 is not in"):
             store.get([1, 77])
-        assert store.has([4, 77, 1]).tolist() == [True, False, True]
+        assert store.contains([4, 77, 1]).tolist() == [True, False, True]
         assert store.count() == 4
 
 

@@ -43,8 +43,8 @@ def test_names_with_special_characters_are_kept_as_they_are(address):
         _, found = store.search(codes, 1)
         assert found[:, 0].tolist() == ODD
         for name in ODD:
-            store.delete([name])
-            assert not store.has([name])[0]
+            store.remove([name])
+            assert not store.contains([name])[0]
         assert store.count() == 0
 
 
@@ -59,11 +59,11 @@ def test_quotes_and_line_breaks_are_kept_or_refused_before_anything_is_written(a
             with pytest.raises(StoreError, match="Milvus cannot select the id"):
                 store.add(code, [name])
             with pytest.raises(StoreError, match="Milvus cannot select the id"):
-                store.delete([name])
+                store.remove([name])
         else:
             store.add(code, [name])
             assert store.search(code, 2)[1].tolist() == [sorted(["other", name])]
-            store.delete([name])
+            store.remove([name])
         assert store.count() == 1
 
 

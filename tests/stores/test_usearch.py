@@ -49,7 +49,7 @@ def test_the_one_id_that_usearch_has_no_key_for_is_refused(tmp_path):
         store.add(repeated_codes(2, 16), [-1, lowest + 1])
         with pytest.raises(StoreError, match=f"usearch has no key for the id {lowest}"):
             store.add(repeated_codes(2, 16), [3, lowest])
-        assert store.has([-1, lowest + 1, 3]).tolist() == [True, True, False]
+        assert store.contains([-1, lowest + 1, 3]).tolist() == [True, True, False]
         assert sorted(store.search(repeated_codes(1, 16), 2)[1][0].tolist()) == [lowest + 1, -1]
 
 
@@ -65,8 +65,8 @@ def test_a_failed_write_leaves_the_old_rows(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(usearch_file, "_write", fails)
             with pytest.raises(KeyboardInterrupt):
-                store.delete(["a"])
-        assert store.has(["a", "b"]).all()
+                store.remove(["a"])
+        assert store.contains(["a", "b"]).all()
 
 
 @pytest.mark.parametrize("cut", [3, 40, 200])

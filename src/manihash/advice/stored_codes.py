@@ -41,7 +41,7 @@ def check_store(store: Store, ids: Ids, X: Any, old: Hasher, new: Hasher) -> Non
             "give the store of this model"
         )
     rows = _some_rows(X.shape[0])
-    rows = rows[store.has(ids[rows])]
+    rows = rows[store.contains(ids[rows])]
     if not len(rows):
         raise ValueError(f"{store.url} has none of the ids of the old vectors: give their ids")
     _compare(store.get(ids[rows]), rows, X, old, new, store.url)
@@ -94,7 +94,7 @@ def update_store(store: Store, hasher: Hasher, X: Any, ids: Ids) -> int:
     start = changed = 0
     for block in hasher.encode_blocks(X):
         numbers = ids[start : start + len(block)]
-        present = store.has(numbers)
+        present = store.contains(numbers)
         different = ~present
         different[present] = (store.get(numbers[present]) != block[present]).any(axis=1)
         if different.any():

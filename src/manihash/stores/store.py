@@ -24,7 +24,7 @@ class Store:
     """Codes with their ids in a database.
 
     `open_store` and `create_store` return a store; do not create one yourself. All databases have the same
-    methods and return the same results: exact, nearest first, ties by id. `add` and `delete` change all of
+    methods and return the same results: exact, nearest first, ties by id. `add` and `remove` change all of
     their rows or none, and their changes are saved when they return. A store is a context manager that
     closes itself at the end of the block.
 
@@ -113,7 +113,7 @@ class Store:
             stored, _ = self._fetch(numbers)
             if len(stored):
                 raise StoreError(
-                    f"{listed_ids(stored)} already in {self.url}: delete these rows first, or use new ids"
+                    f"{listed_ids(stored)} already in {self.url}: remove these rows first, or use new ids"
                 )
             if len(rows):
                 self._driver.add(rows, numbers)
@@ -169,7 +169,7 @@ class Store:
         order = np.argsort(stored)
         return codes[order[np.searchsorted(stored, numbers, sorter=order)]]
 
-    def has(self, ids: ArrayLike) -> Mask:
+    def contains(self, ids: ArrayLike) -> Mask:
         """Tell which ids are in the store.
 
         Parameters
@@ -185,8 +185,8 @@ class Store:
         numbers = check_ids(ids, id_type=self.id_type)
         return is_in(numbers, self._fetch(numbers)[0])
 
-    def delete(self, ids: ArrayLike) -> None:
-        """Delete rows: all of them, or none if it fails.
+    def remove(self, ids: ArrayLike) -> None:
+        """Remove rows: all of them, or none if it fails.
 
         Parameters
         ----------
