@@ -160,6 +160,14 @@ def test_the_libraries_of_servers_are_imported_in_web_alone_and_web_only_inside_
             ]
 
 
+def test_the_server_imports_no_page_and_commands_draw_nothing():
+    for path in (SOURCE / "web" / "api").glob("*.py"):
+        assert not [name for name in imports(path) if name.startswith("manihash.web.explore")], path
+    for path in (SOURCE / "cli").glob("*.py"):
+        drawing = {"manihash.report.curves", "manihash.report.section", "manihash.report.pictures"}
+        assert not drawing & imports(path), path
+
+
 def test_triton_is_imported_in_two_files_that_are_imported_inside_functions():
     users = [path.name for path in FILES if "triton" in {name.split(".")[0] for name in imports(path)}]
     assert users == ["triton.py", "triton_float64.py"]

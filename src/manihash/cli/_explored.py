@@ -14,9 +14,9 @@ from manihash.cli._output import print_message
 if TYPE_CHECKING:
     from manihash import Hasher
     from manihash.cli._progress import ProgressBar
+    from manihash.report.thumbnails import Thumbnails
     from manihash.web.explore.exploration import Exploration
     from manihash.web.explore.rows import ExploredRows
-    from manihash.web.explore.thumbnails import Thumbnails
 
 _LEAST_BASE_SHARE = 4  # a smaller base set is used if there are fewer rows per base point
 
@@ -152,8 +152,8 @@ def _rows(subject: Subject) -> Iterator["ExploredRows"]:
 def _dataset_rows(name: str) -> "ExploredRows":
     """The database of a data set of the catalog; its gray images are drawn as ink on white."""
     from manihash import load_dataset
+    from manihash.report.thumbnails import ArrayImages
     from manihash.web.explore.rows import explored_rows
-    from manihash.web.explore.thumbnails import ArrayImages
 
     data = load_dataset(name)
     pictures = None
@@ -164,7 +164,7 @@ def _dataset_rows(name: str) -> "ExploredRows":
 
 def read_pictures(images: str | None, folder: Path | None) -> "Thumbnails | None":
     """Return the images of an array file or of a folder, or None if neither is given."""
-    from manihash.web.explore.thumbnails import ArrayImages, FolderImages
+    from manihash.report.thumbnails import ArrayImages, FolderImages
 
     if folder is not None:
         return FolderImages(folder)

@@ -148,22 +148,10 @@ def _shown(p: float) -> str:
 
 def _write(out: Path, result: dict[str, Any], found: "Drift") -> None:
     """Write the result and the plot of the distances."""
-    import numpy as np
-
-    from manihash.report.curves import draw
+    from manihash.report.drift import drift_plot
     from manihash.report.folder import replace_files
-    from manihash.report.section import Curve, Plot, Value
 
-    at = np.linspace(0, 1, found.quantiles.shape[1])
-    curves = tuple(
-        Curve(title, method, tuple(values.tolist()), tuple(Value(share) for share in at.tolist()))
-        for title, method, values in zip(
-            ("training rows", "new rows"), ("imh-tsne", "pcah"), found.quantiles, strict=True
-        )
-    )
-    drawn = draw(
-        Plot("drift", "", "distance to the nearest landmark", "share of rows at most this far", curves)
-    )
+    drawn = drift_plot(found)
     text = json.dumps(result, indent=1, allow_nan=False) + "\n"
     contents = dict(zip(_FILES, (text.encode(), drawn.svg, drawn.png), strict=True))
     replace_files(out, contents, "drift.json")

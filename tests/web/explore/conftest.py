@@ -10,9 +10,9 @@ from web.explore.pages import CHROMIUM, SOFTWARE
 from manihash import IMH
 from manihash.base import KMeansBase
 from manihash.hashers import LSH
+from manihash.report.thumbnails import ArrayImages
 from manihash.web.explore.exploration import Exploration, prepare
 from manihash.web.explore.rows import explored_rows
-from manihash.web.explore.thumbnails import ArrayImages
 
 ROWS = 400
 

@@ -5,12 +5,12 @@ import pytest
 
 from manihash import Hybrid, InductiveEmbedding, unpack
 from manihash.hashers import ITQ, LSH
+from manihash.report.thumbnails import ArrayImages, FolderImages, ValueStrips
 from manihash.search import HammingIndex
 from manihash.web.explore.coded import coded_rows
 from manihash.web.explore.exploration import COSINES, prepare
 from manihash.web.explore.measure import radius_counts
 from manihash.web.explore.rows import NO_LABEL, explored_rows
-from manihash.web.explore.thumbnails import ArrayImages, FolderImages, ValueStrips
 
 
 def test_nearest_rows_are_those_of_brute_force_without_the_row_itself(exploration, digits):

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from manihash import HammingIndex, Hasher, pack
 from manihash.errors import BadRowsError
 from manihash.report import pictures
+from manihash.report.thumbnails import Thumbnails
 from manihash.search import Rescore
 from manihash.search.string_ids import shown_id
 from manihash.types import Codes, Ids, Ints
 from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions, id_array, id_of_text
 from manihash.web.application import RequestError
-from manihash.web.explore.thumbnails import Thumbnails
 
 _FEW = 100  # answers per query whose search takes hardly longer than that of one
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from manihash.hashers._hasher import Hasher
 from manihash.report import pictures
 from manihash.report.pictures import Image
+from manihash.report.thumbnails import ArrayImages, is_pixels
 from manihash.types import Floats, Ids
 from manihash.web.explore.coded import ROWS_SHOWN, CodedRows, coded_rows
 from manihash.web.explore.plane import Plane, fit_plane
 from manihash.web.explore.rows import ExploredRows
-from manihash.web.explore.thumbnails import ArrayImages, is_pixels
 
 _MEAN_ROWS = 400  # pictures of which a mean is taken
 _GROUPS_SHOWN = 30

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.report.thumbnails import Thumbnails, ValueStrips
 from manihash.rows import Rows, rows_of
 from manihash.types import Floats, Ids
-from manihash.web.explore.thumbnails import Thumbnails, ValueStrips
 
 NO_LABEL = 2**16 - 1  # the number of the label of a row without a label
 _LEAST_ROWS = 10
