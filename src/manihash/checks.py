@@ -1,6 +1,7 @@
 """Checks of what users pass in, with error messages that say what was expected and what to do."""
 
 import importlib
+from collections.abc import Callable
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
@@ -9,6 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.errors import BadRowsError
+
+
+def passes(check: Callable[[], None]) -> bool:
+    """Whether a check raises no ValueError."""
+    try:
+        check()
+    except ValueError:
+        return False
+    return True
 
 
 def positive_int(value: Any, name: str, least: int = 1) -> int:

@@ -21,7 +21,7 @@ from manihash.files.model import save_model
 from manihash.rows import Rows, kind_of, rows_of, rows_to_fit
 from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable
-from manihash.rows.mapping import EmbeddedMap, Mapping, Result, RowMap, forget_map, kept_map, logged_repeats
+from manihash.rows.mapping import EmbeddedMap, Mapping, Result, RowMap, forget_map, kept_maps, logged_repeats
 from manihash.rows.raw import Preparation
 from manihash.rows.torch import TorchRows, is_on_gpu, without_torch
 from manihash.types import Floats
@@ -231,19 +231,23 @@ class RowEstimator(BaseEstimator):
     def _row_map(self, dtype: Any) -> RowMap:
         """The map of rows of a type, made once for the fitted model."""
 
-        def make() -> RowMap:
-            preparation = Preparation(np.dtype(dtype), self.normalize_, self.origin_)
-            # A subclass that defines ``_embed`` alone is computed by it.
-            owner = next(kind for kind in type(self).__mro__ if {"_embed", "_make_map"} & vars(kind).keys())
-            if "_make_map" in vars(owner) and "_embed" not in vars(self):
-                return self._make_map(preparation)
-            model = copy(self)
-            return EmbeddedMap(model._embed, model._bits_of, preparation)
-
-        return kept_map(self, dtype, make)
+        maps = kept_maps(self)
+        if dtype not in maps:
+            maps[dtype] = self._make_map(Preparation(np.dtype(dtype), self.normalize_, self.origin_))
+        return maps[dtype]
 
     def _make_map(self, preparation: Preparation) -> RowMap:
-        raise TypeError(f"{type(self).__name__} does not implement _make_map")
+        """The map that ``encode``, ``transform`` and ``embed`` apply: by ``_embed`` and ``_bits_of``.
+
+        A method whose bits are certain has another one, which agrees with ``_embed`` up to rounding.
+        """
+        model = copy(self)
+        return EmbeddedMap(model._embed, model._bits_of, preparation)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "_embed" in vars(cls) and "_make_map" not in vars(cls):
+            cls._make_map = RowEstimator._make_map  # type: ignore[method-assign]  # not that of the old values
 
     def _embed(self, X: Floats) -> Floats:
         """Real values (b, r) of a block of prepared rows (b, d)."""

@@ -184,3 +184,17 @@ def test_methods_that_need_the_covariance_refuse_too_many_columns():
         recipe("mahalanobis-lsh", n_bits=8).fit(X)
     with pytest.raises(ValueError, match="use at most 100,000 bits"):
         recipe("sign", n_bits=100_001).fit(X)
+
+
+def test_a_subclass_with_values_of_its_own_is_encoded_by_them():
+    class Opposite(LSH):
+        def _embed(self, X):
+            return -super()._embed(X)
+
+    class Again(Opposite):
+        """Values and map of its base class."""
+
+    X = np.random.default_rng(0).normal(size=(300, 6))
+    expected = 1 - LSH(16, random_state=0).fit(X).transform(X)
+    for kind in (Opposite, Again):
+        np.testing.assert_array_equal(kind(16, random_state=0).fit(X).transform(X), expected)

@@ -20,7 +20,6 @@ from manihash.embeddings import PCA, TSNE, ElasticEmbedding
 from manihash.embeddings._descent import Start
 from manihash.files.lineage import accepts_codes_of
 from manihash.hashers import AGH, ITQ, LSH
-from manihash.living.finders import inserted
 from manihash.living.update import _apart
 from manihash.rotation import ITQRotation
 
@@ -165,7 +164,7 @@ def test_a_finder_with_more_points_finds_the_same_as_all_comparisons():
     B, more, X = rng.normal(size=(200, 4)), rng.normal(size=(50, 4)), rng.normal(size=(100, 4))
     finder = CoarseNeighbors(probes=14, cells=14, random_state=0).fit(B)
     B = B[finder.order_]
-    larger, order = inserted(finder, len(B), more)
+    larger, order = finder.with_points(len(B), more)
     points = np.vstack([B, more])[order]
     np.testing.assert_array_equal(larger.k_nearest(X, points, 5)[1], nearest(X, points, 5)[1])
 

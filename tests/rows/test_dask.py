@@ -139,14 +139,13 @@ def kill_one(client):
 
 def test_a_worker_killed_while_encoding_changes_nothing(client):
     X = vectors()
-    hasher = LSH(64, random_state=0).fit(X)
-    embed = hasher._embed
 
-    def slowly(block):
-        time.sleep(0.05)
-        return embed(block)
+    class Slow(LSH):
+        def _embed(self, block):
+            time.sleep(0.05)
+            return super()._embed(block)
 
-    hasher._embed = slowly
+    hasher = Slow(64, random_state=0).fit(X)
     parts = hasher.encode_blocks(chunked(X, 3000))
     codes = [next(parts)]
     kill_one(client)

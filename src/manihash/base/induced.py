@@ -16,8 +16,7 @@ from manihash import codes
 from manihash.base.closest import AllPoints, Closest, Search
 from manihash.base.one_row import OneRow
 from manihash.compute.rounding import buffer, sum_error
-from manihash.rows.mapping import DecidedMap
-from manihash.rows.raw import Preparation, ScaledBlock
+from manihash.rows.raw import DecidedMap, Preparation, ScaledBlock
 from manihash.types import Codes, Floats, Ints, Mask
 
 # Rows times columns of a part that is mapped at once; more with cells, since more rows then share a cell.

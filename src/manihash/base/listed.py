@@ -135,6 +135,13 @@ class ListedNeighbors(CoarseNeighbors):
     def _search(self, B: Floats, k: int) -> Search:
         return ListedSearch(B, self.cells_, self.members_, self.ends_)
 
+    def check_growth(self) -> None:
+        """Raise a ValueError: the lists are those of the training rows."""
+        raise ValueError(
+            "a model with ListedNeighbors cannot be updated, because its lists were made for the training "
+            "rows: use hasher.refit(X), or fit with CoarseNeighbors()"
+        )
+
     def check_points(self, m: int, k: int) -> None:
         """Raise unless the lists hold indices of m base points, as they must in a model from a file.
 

@@ -7,7 +7,7 @@ A finder belongs to a base set. ``arrange`` returns the order in which the base 
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from manihash import checks
 from manihash.base.cell_search import CoarseSearch
@@ -98,6 +98,28 @@ class ExactNeighbors(BaseEstimator):
 
     def _search(self, B: Floats, k: int) -> Search:
         return AllPoints(B)
+
+    def check_growth(self) -> None:
+        """Accept more base points: nothing was learned."""
+
+    def with_points(self, m: int, B: Floats) -> tuple[Self, Ints]:
+        """Return a finder among m old base points and more.
+
+        Parameters
+        ----------
+        m : int
+            Number of old base points.
+        B : ndarray of shape (b, d)
+            New base points.
+
+        Returns
+        -------
+        finder : ExactNeighbors
+            The finder itself.
+        order : ndarray of shape (m + b,)
+            The order in which old and new points must be stored: unchanged.
+        """
+        return self, np.arange(m + len(B))
 
     def check_points(self, m: int, k: int) -> None:
         """Accept any base points: nothing was learned.
@@ -269,6 +291,34 @@ class CoarseNeighbors(BaseEstimator):
     def _search(self, B: Floats, k: int) -> Search:
         return CoarseSearch(B, self.cells_, self._probes(k), self.bounds_)
 
+    def check_growth(self) -> None:
+        """Raise a ValueError if ``with_points`` is not possible: it is."""
+
+    def with_points(self, m: int, B: Floats) -> tuple[Self, Ints]:
+        """Return a finder among m old base points and more.
+
+        A new point is added to the cell nearest to it: a row is compared with all old points that it was
+        compared with before.
+
+        Parameters
+        ----------
+        m : int
+            Number of old base points.
+        B : ndarray of shape (b, d)
+            New base points.
+
+        Returns
+        -------
+        finder : CoarseNeighbors
+            A finder with the same cells.
+        order : ndarray of shape (m + b,)
+            The order in which old and new points must be stored.
+        """
+        old = np.repeat(np.arange(len(self.cells_)), np.diff(self.bounds_))
+        cell = np.concatenate([old, nearest_cell(LocalRows(B), self.cells_)])
+        bounds = np.concatenate([[0], np.bincount(cell, minlength=len(self.cells_)).cumsum()])
+        return finder_like(self, bounds_=bounds), np.argsort(cell, kind="stable")
+
     def check_points(self, m: int, k: int) -> None:
         """Raise unless the cells divide m base points, as they must in a model from a file.
 
@@ -285,6 +335,15 @@ class CoarseNeighbors(BaseEstimator):
         """Return the number of cells to search: ``probes``, or enough for any of them to hold k points."""
         enough = int(np.searchsorted(np.sort(np.diff(self.bounds_)).cumsum(), k)) + 1
         return min(max(self.probes, enough), len(self.cells_))
+
+
+def finder_like(finder: Any, **changes: Any) -> Any:
+    """Return a finder with the same parameters and fitted values, except those that change."""
+    new = clone(finder)
+    values = {name: value for name, value in vars(finder).items() if name.endswith("_") and name[0] != "_"}
+    for name, value in (values | changes).items():
+        setattr(new, name, value)
+    return new
 
 
 def _points(part: BaseEstimator, X: Any) -> Floats:

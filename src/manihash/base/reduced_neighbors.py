@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from manihash import checks
 from manihash.base.cell_search import ReducedSearch
 from manihash.base.closest import Search, search_of
+from manihash.base.neighbors import finder_like
 from manihash.base.principal import principal_directions
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
@@ -104,6 +105,33 @@ class ReducedNeighbors(BaseEstimator):
         """
         if self.neighbors_ is not None:
             self.neighbors_.check_points(m, k)
+
+    def check_growth(self) -> None:
+        """Raise a ValueError if ``with_points`` is not possible."""
+        if self.neighbors_ is not None:
+            self.neighbors_.check_growth()
+
+    def with_points(self, m: int, B: Floats) -> tuple[Self, Ints]:
+        """Return a finder among m old base points and more.
+
+        Parameters
+        ----------
+        m : int
+            Number of old base points.
+        B : ndarray of shape (b, p)
+            New base points in principal components.
+
+        Returns
+        -------
+        finder : ReducedNeighbors
+            A finder with the same directions.
+        order : ndarray of shape (m + b,)
+            The order in which old and new points must be stored.
+        """
+        if self.neighbors_ is None:
+            return self, np.arange(m + len(B))
+        inner, order = self.neighbors_.with_points(m, B)
+        return finder_like(self, neighbors_=inner), order
 
     @property
     def takes_tensors(self) -> bool:

@@ -26,8 +26,7 @@ from manihash.compute.rounding import (
 )
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._codebooks import codes_of_fields
-from manihash.rows.mapping import DecidedMap
-from manihash.rows.raw import Preparation, ScaledBlock, as_block
+from manihash.rows.raw import DecidedMap, Preparation, ScaledBlock, as_block
 from manihash.types import Codes, Floats, Ints, Mask
 
 # Scores in memory at once: they fit into a cache.

@@ -13,8 +13,7 @@ from manihash import codes
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.rounding import paired_products, sum_error, underflow_error
 from manihash.compute.threads import single_blas_thread
-from manihash.rows.mapping import DecidedMap
-from manihash.rows.raw import Preparation, ScaledBlock
+from manihash.rows.raw import DecidedMap, Preparation, ScaledBlock
 from manihash.types import Codes, Floats, Ints, Mask
 
 # Values that are computed again at once.

@@ -26,7 +26,6 @@ from manihash.hashers._hybrid_parts import (
     weight_by_redundancy,
     weight_of_fields,
 )
-from manihash.hashers._living import passes
 from manihash.hashers.collapse import parts_not_checked
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
@@ -246,13 +245,13 @@ class Hybrid(Hasher):
         self.first_, self.second_ = first, second
 
     def _check_update(self) -> None:
-        if not any(passes(part._check_update) for part in (self.first_, self.second_)):
+        if not any(checks.passes(part._check_update) for part in (self.first_, self.second_)):
             self.first_._check_update()
 
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
         """Update the parts that can be updated: usually the first; ITQ gets new statistics only."""
         first, second = copy(self.first_), copy(self.second_)
-        parts = [part for part in (first, second) if passes(part._check_update)]
+        parts = [part for part in (first, second) if checks.passes(part._check_update)]
         share = max_changed / len(parts)
         results = [part.update(X, X_old, max_new_points=most, max_changed=share) for part in parts]
         changed = None if X_old is None else min(1.0, sum(result.changed or 0.0 for result in results))
@@ -264,7 +263,7 @@ class Hybrid(Hasher):
         return Update(results[0].n_rows, added, removed, changed)
 
     def _check_refit(self) -> None:
-        if not any(passes(part._check_refit) for part in (self.first_, self.second_)):
+        if not any(checks.passes(part._check_refit) for part in (self.first_, self.second_)):
             self.first_._check_refit()
 
     def _fit_near(self, old: "Hybrid", rows: Rows, rng: np.random.Generator) -> None:
@@ -330,7 +329,7 @@ def _fit_part(part: Hasher, name: str, X: Any, y: Any) -> None:
 def _refitted_part(part: Hasher, name: str, X: Any, seed: int | None) -> Hasher:
     """Return a part that was refitted to X, or a copy that knows X if its bits cannot be aligned."""
     with _errors_of(part, name):
-        if not passes(part._check_refit):
+        if not checks.passes(part._check_refit):
             return copy(part).record_statistics(X)
         new = clone(part) if seed is None else clone(part).set_params(random_state=seed)
         return part._refitted(new, X)

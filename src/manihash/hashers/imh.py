@@ -12,9 +12,7 @@ from manihash.base.affinity import MANY_GROUPS, number_of_groups
 from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
-from manihash.hashers._living import passes
 from manihash.induction import OnBaseGraph
-from manihash.living.finders import check_finder
 from manihash.living.refit import aligned, as_array, check_start, some_rows, warm_embedding
 from manihash.living.update import Update, check_embedding, extended
 from manihash.progress import note
@@ -160,7 +158,7 @@ class IMH(OnBaseGraph, Hasher):
         Without them, new clusters would start, and stay, among old ones.
         """
         new = copy(self)
-        if passes(self._check_update) and self.drift(X).drifted:
+        if checks.passes(self._check_update) and self.drift(X).drifted:
             new._update(X, None, None, 1.0)
         return new
 
@@ -189,7 +187,8 @@ class IMH(OnBaseGraph, Hasher):
 
     def _check_update(self) -> None:
         check_embedding(self.embedding, type(self).__name__)
-        check_finder(self.finder_)
+        if hasattr(self.finder_, "check_growth"):
+            self.finder_.check_growth()
 
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
         known = self._known_statistics()

@@ -23,7 +23,6 @@ from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._descent import START, Start
 from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings.tsne import TSNE
-from manihash.living.finders import inserted
 from manihash.living.statistics import Statistics
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
@@ -206,7 +205,9 @@ def _apart(P: "sp.csr_array", Y: Floats, among: Floats, rng: np.random.Generator
 
 def _with_points(graph: BaseGraph, B: Floats) -> tuple[BaseGraph, Ints]:
     """Return the graph with more base points, and the order in which it has the old and new ones."""
-    finder, order = inserted(graph.finder, len(graph.B), B)
+    finder, order = graph.finder, np.arange(len(graph.B) + len(B))
+    if hasattr(finder, "with_points"):  # without it, a finder learned nothing about the points
+        finder, order = finder.with_points(len(graph.B), B)
     return BaseGraph(np.vstack([graph.B, B])[order], graph.k, graph.sigma, finder), order
 
 

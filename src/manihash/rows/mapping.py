@@ -67,17 +67,6 @@ class EmbeddedMap:
         return codes.pack(self.bits(part, row_numbers))
 
 
-class DecidedMap:
-    """Base class of maps that decide bits by bounds; counts the rows that it computes again in float64."""
-
-    repeated = 0
-
-    def count(self, repeated: int, rows: int) -> None:
-        """Count the rows of a part that were computed again."""
-        self.repeated += repeated
-        _log.debug("%d of %d rows were computed again in float64", repeated, rows)
-
-
 class Mapping:
     """A function of raw blocks ``(part, row_numbers)``; in another process it makes a ``RowMap`` again."""
 
@@ -116,15 +105,13 @@ def repeated_rows(model: Any, X: Any) -> int | None:
     return None if count is None else int(count)
 
 
-def kept_map(model: Any, dtype: Any, make: Callable[[], RowMap]) -> RowMap:
-    """The map of a fitted model for rows of a type; made again if a value of the model was replaced."""
+def kept_maps(model: Any) -> dict[Any, RowMap]:
+    """The maps of a fitted model by the type of the rows; empty if a value of the model was replaced."""
     state = dict(vars(model))  # parameters as well: a kernel may be one
     held, maps = _maps.get(model, ({}, {}))
     if held.keys() != state.keys() or any(not _same(held[name], state[name]) for name in state):
         _maps[model] = state, (maps := {})
-    if dtype not in maps:
-        maps[dtype] = make()
-    return maps[dtype]
+    return maps
 
 
 def _same(a: Any, b: Any) -> bool:

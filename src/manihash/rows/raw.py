@@ -1,5 +1,6 @@
 """Rows as they were given, prepared twice: fast in their own type with an error bound, and in float64."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from manihash.compute import numpy as numpy_backend
 from manihash.compute.rounding import buffer, ordered_norms, sum_error
 from manihash.rows.rows import largest_square, overflow_error
 from manihash.types import Floats, Ints
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,17 @@ class Preparation:
         if self.origin is not None:
             Z -= self.origin
         return Z
+
+
+class DecidedMap:
+    """Base class of maps that decide bits by bounds; counts the rows that it computes again in float64."""
+
+    repeated = 0
+
+    def count(self, repeated: int, rows: int) -> None:
+        """Count the rows of a part that were computed again."""
+        self.repeated += repeated
+        _log.debug("%d of %d rows were computed again in float64", repeated, rows)
 
 
 def as_block(Z: Floats, dtype: Any, error: float = 0.0) -> ScaledBlock:
