@@ -47,5 +47,8 @@ def test_a_file_that_cannot_be_mapped_is_not_a_damaged_file(tmp_path: Path) -> N
 
 def test_a_model_that_does_not_fit_in_memory_is_not_a_damaged_file(tmp_path: Path) -> None:
     LSH(8, random_state=0).fit(X).save(tmp_path / "m.mhash")
-    with patch("numpy.fromfile", side_effect=MemoryError()), pytest.raises(MemoryError):
+    with (
+        patch("manihash.files.model_format.load_file", side_effect=MemoryError()),
+        pytest.raises(MemoryError),
+    ):
         load(tmp_path / "m.mhash")
