@@ -8,6 +8,7 @@ manihash`` stays cheap. Everything else has its place in a package: ``manihash.h
 
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -79,8 +80,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _moved(name: str) -> Any:
-    """A name that is in a package now; raise if there is none."""
-    for package in () if name.startswith("_") else _PACKAGES:
+    """A name that is in a package now; raise if there is none, or if it is a module that is being imported."""
+    for package in () if name.startswith("_") or find_spec(f"manihash.{name}") else _PACKAGES:
         if name in (module := import_module(f"manihash.{package}")).__all__:
             text = (
                 f"manihash.{name} is now manihash.{package}.{name}; the old name goes with the next version"

@@ -8,7 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from manihash import IMH, ITQ, PCA, KMeansBase
+from manihash.base import KMeansBase
+from manihash.embeddings import PCA
+from manihash.hashers import IMH, ITQ
 
 CASES = int(os.environ.get("MANIHASH_CASES", "40"))
 
