@@ -63,7 +63,7 @@ BENCHMARKS = {  # by the name of the file of results
     "h200": Benchmark("make bench-gpu", ("compute", "rows", "search/tensor_index.py")),
     "hybrid": Benchmark("make bench-hybrid", HYBRIDS),
     "large": Benchmark("make bench-quality", (*CODES, "hashers/hybrid.py")),
-    "living": Benchmark("make bench-living", (*CODES, "living", "hashers/_living.py")),
+    "living": Benchmark("make bench-living", (*CODES, "living")),
     "mnist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "onnx": Benchmark("make bench-onnx", ("export",)),
     "quantizers": Benchmark("make bench-quantizers", QUANTIZERS),

@@ -109,7 +109,7 @@ def test_an_export_with_names_resumes_and_can_be_rescored(address):
 def test_ids_of_the_other_type_are_refused(address):
     codes = repeated_codes(2, 16)
     with create_store(address, 16, id_type=str) as store:
-        for change in (store.has, store.get, store.delete):
+        for change in (store.contains, store.get, store.remove):
             with pytest.raises(ValueError, match="ids of the other rows are strings, got integers"):
                 change([1])
         with pytest.raises(ValueError, match="all integers or all strings, got int and str"):
