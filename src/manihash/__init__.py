@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _moved(name: str) -> Any:
-    """A name that is in a package now; raise if there is none, or if it is a module that is being imported."""
+    """A name that is in a package now; raise if there is none, or if it is a module of this package."""
     for package in () if name.startswith("_") or find_spec(f"manihash.{name}") else _PACKAGES:
         if name in (module := import_module(f"manihash.{package}")).__all__:
             text = (

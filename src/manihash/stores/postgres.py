@@ -6,6 +6,7 @@ the table has an HNSW index; ``index=hnsw`` in the address uses the index.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 from manihash.checks import extra
@@ -30,6 +31,7 @@ class PostgresTable(SqlTable):
     def __init__(self, connection: Any, table: str, *, hnsw: bool) -> None:
         self._sql = extra("psycopg", "postgres").sql
         self._connection = connection
+        self._in_use = RLock()  # threads share the connection, and their transactions must not interleave
         name = self._sql.Identifier(*table.split(".")).as_string(connection)
         super().__init__(name, _format_of(connection, table, name))
         self._hnsw = hnsw
@@ -67,7 +69,7 @@ class PostgresTable(SqlTable):
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Run a change in one transaction, in which other writers of the table wait; readers do not."""
-        with _translated_errors(), self._connection.transaction():
+        with self._in_use, _translated_errors(), self._connection.transaction():
             self._connection.execute(f"LOCK TABLE {self._table} IN SHARE ROW EXCLUSIVE MODE")
             yield
 
@@ -107,6 +109,7 @@ class PostgresTable(SqlTable):
         text = "".join("\t".join(line) + "\n" for line in lines)
         statement = f"COPY {self._table} ({', '.join(columns)}) FROM STDIN"
         with (
+            self._in_use,
             _translated_errors(),
             self._connection.transaction(),
             self._connection.cursor().copy(statement) as copy,
@@ -114,19 +117,19 @@ class PostgresTable(SqlTable):
             copy.write(text)
 
     def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             rows = self._connection.execute(statement, parameters or None).fetchall()
         return list(zip(*rows, strict=True))
 
     def _run(self, statement: str, parameters: Sequence[Any] = ()) -> None:
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             self._connection.execute(statement, parameters)
 
     def _search_index(self, query: str, k: int) -> Matches:
         """Return the k nearest, or fewer, by the HNSW index."""
         default, maximum = _EF_SEARCH
         near = f"code <~> %s::bit({self.n_bits})"
-        with self._connection.transaction():
+        with self._in_use, self._connection.transaction():
             ef = str(min(max(k, default), maximum))
             self._connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", [ef])
             return self._matches(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -24,6 +25,7 @@ from manihash.types import Codes, Ids
 
 _VALUES_PER_MESSAGE = 2**22  # a value takes up to 5 characters, and a server accepts 32 MB
 _shared_folders: dict[str, list[Any]] = {}  # the client of a folder, and the number of its users
+_IN_USE = RLock()  # the client of a folder refuses calls of two threads at a time
 
 
 class QdrantCollection:
@@ -37,6 +39,7 @@ class QdrantCollection:
 
     def __init__(self, client: Any, name: str, *, hnsw: bool, folder: str | None) -> None:
         self._client, self._name, self._folder = client, name, folder
+        self._in_use: AbstractContextManager[Any] = nullcontext() if folder is None else _IN_USE
         form = _format_of(name, client.get_collection(name).config)
         self.n_bits, self.id_type, self.look_up_bits = form.n_bits, form.id_type, form.look_up_bits
         models = extra("qdrant_client.models", "qdrant")
@@ -75,9 +78,9 @@ class QdrantCollection:
             client.create_collection(name, vectors_config=vectors, metadata=metadata)
             return cls(client, name, hnsw=hnsw, folder=address.get("path"))
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Do nothing: Qdrant has no locks."""
-        return nullcontext()
+    def writing(self) -> AbstractContextManager[Any]:
+        """Let other threads wait if this is a folder; a server has no locks."""
+        return self._in_use
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Insert rows, several messages if they are many."""
@@ -111,7 +114,7 @@ class QdrantCollection:
 
     def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return rows by id."""
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             points = self._client.retrieve(self._name, self._points(ids), with_vectors=["code"])
         if not points:
             return self._ids([]), np.empty((0, n_bytes(self.n_bits)), np.uint8)
@@ -119,13 +122,13 @@ class QdrantCollection:
 
     def delete(self, ids: Ids) -> None:
         """Delete rows in one message."""
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             selected = self._models.PointIdsList(points=self._points(ids))
             self._client.delete(self._name, selected, wait=True)
 
     def count(self) -> int:
         """Return the number of rows of the collection."""
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             return int(self._client.count(self._name, exact=True).count)
 
     def close(self) -> None:
@@ -140,7 +143,7 @@ class QdrantCollection:
             first = CodeLayout(self.n_bits, self.look_up_bits).first(codes)
             vectors["first"] = _vectors(first, self.look_up_bits)
         payloads = [{"id": name} for name in ids.tolist()] if self.id_type is str else None
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             batch = self._models.Batch(ids=self._points(ids), vectors=vectors, payloads=payloads)
             self._client.upsert(self._name, batch, wait=True)
 
@@ -150,7 +153,7 @@ class QdrantCollection:
     def _find(
         self, part: str, n_bits: int, query: list[float], limit: int, radius: int | None = None
     ) -> Matches:
-        with _translated_errors():
+        with self._in_use, _translated_errors():
             points = self._client.query_points(
                 self._name,
                 query=query,
@@ -209,9 +212,10 @@ def _connected(address: dict[str, Any]) -> Iterator[Any]:
 
 def _opened(address: dict[str, Any]) -> Any:
     library, folder = extra("qdrant_client", "qdrant"), address.get("path")
-    with _translated_errors():
-        if folder is None:
+    if folder is None:
+        with _translated_errors():
             return library.QdrantClient(**address, check_compatibility=False)
+    with _IN_USE, _translated_errors():
         key = str(Path(folder).resolve())
         if key not in _shared_folders:
             client = library.QdrantClient(path=folder, force_disable_check_same_thread=True)
@@ -222,14 +226,15 @@ def _opened(address: dict[str, Any]) -> Any:
 
 def _released(client: Any, folder: str | None) -> None:
     """Close a client, that of a folder with its last user."""
-    if folder is not None:
-        key = str(Path(folder).resolve())
-        users = _shared_folders[key]
-        users[1] -= 1
-        if users[1]:
-            return
-        del _shared_folders[key]
-    client.close()
+    with _IN_USE:
+        if folder is not None:
+            key = str(Path(folder).resolve())
+            users = _shared_folders[key]
+            users[1] -= 1
+            if users[1]:
+                return
+            del _shared_folders[key]
+        client.close()
 
 
 @contextmanager
