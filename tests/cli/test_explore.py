@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from command import run, stderr_line
 
+from manihash import HammingIndex
+
 pytest.importorskip("starlette")
 
 LSH = ["--recipe=lsh", "--bits=12", "--quiet"]
@@ -101,3 +103,74 @@ def test_a_report_does_not_overwrite_files_of_the_user():
     result = run("report", "X.npy", "-o", "out", *LSH, code=2)
     assert "index.html" in stderr_line(result)
     assert Path("out/index.html").read_text() == "mine"
+
+
+@pytest.fixture
+def built():
+    """The index file items.mhx of X.npy, with its model, and named.mhx with strings as ids."""
+    run("build", "X.npy", "-o", "items.mhx", *LSH)
+    names = [f"item {i:03d}" for i in range(300)][::-1]
+    Path("names.txt").write_text("".join(f"{name}\n" for name in names))
+    run("build", "X.npy", "--ids=names.txt", "-o", "named.mhx", *LSH)
+
+
+def test_an_index_file_needs_its_vectors_and_nothing_else(built):
+    result = run("explore", "items.mhx", "--vectors=X.npy", "--export=page.html", "--quiet")
+    assert result.stdout.startswith("page page.html (")
+    content = Path("page.html").read_text("utf-8")
+    assert '"name":"items.mhx"' in content
+    assert '"title":"X.npy"' in content
+    run("explore", "named.mhx", "--vectors=X.npy", "--ids=names.txt", "--export=named.html", "--quiet")
+    run("report", "items.mhx", "--vectors=X.npy", "-o", "out", "--quiet")
+    assert "items.mhx" in Path("out/index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["items.mhx"],
+            "items.mhx holds codes and their model, not the vectors: give their file with --vectors",
+        ),
+        (["X.npy", "--vectors=X.npy"], "--vectors belongs to an index file (*.mhx), got X.npy"),
+        (["X.npy", "--ids=names.txt"], "--ids has the ids of the rows of an index file"),
+        (["items.mhx", "--vectors=X.npy", "--model=m.mhash"], "items.mhx holds its model"),
+        (["items.mhx", "--vectors=other.npy"], "vectors of other.npy have other codes than items.mhx stores"),
+        (
+            ["items.mhx", "--vectors=few.npy"],
+            "items.mhx has 300 rows (ids 0 to 299), but few.npy has 100 rows",
+        ),
+        (
+            ["items.mhx", "--vectors=narrow.npy"],
+            "items.mhx was fitted to vectors of length 16, but narrow.npy",
+        ),
+        (["named.mhx", "--vectors=X.npy"], "the ids of named.mhx are strings: give --ids"),
+        (
+            ["named.mhx", "--vectors=few.npy", "--ids=names.txt"],
+            "got 300 ids in names.txt for the 100 vectors",
+        ),
+        (
+            ["named.mhx", "--vectors=X.npy", "--ids=sorted.txt"],
+            "X.npy have other codes than named.mhx stores",
+        ),
+        (["bare.mhx", "--vectors=X.npy"], "bare.mhx holds a HammingIndex, which makes no codes"),
+    ],
+)
+def test_vectors_that_do_not_belong_to_the_index_are_refused(built, arguments, message):
+    X = np.load("X.npy")
+    np.save("other.npy", np.random.default_rng(5).normal(size=X.shape))
+    np.save("few.npy", X[:100])
+    np.save("narrow.npy", X[:, :5])
+    Path("sorted.txt").write_text("".join(sorted(Path("names.txt").read_text().splitlines(keepends=True))))
+    HammingIndex(np.zeros((300, 2), np.uint8), 12).save("bare.mhx")
+    result = run("explore", *arguments, "--export=page.html", "--quiet", code=2)
+    assert message in stderr_line(result)
+    assert not Path("page.html").exists()
+
+
+def test_rows_that_changed_since_the_index_was_built_are_named(built):
+    X = np.load("X.npy")
+    X[:3] = -X[:3]
+    np.save("X.npy", X)
+    result = run("explore", "items.mhx", "--vectors=X.npy", "--export=page.html", "--quiet")
+    assert "3 of 300 rows of items.mhx have another code than their vector" in result.stderr

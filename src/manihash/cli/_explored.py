@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _labels, _options, _settings, _tables
+from manihash.cli._indexes import is_index, open_index_of
 from manihash.cli._output import print_message
 
 if TYPE_CHECKING:
     from manihash import Hasher
     from manihash.cli._progress import ProgressBar
     from manihash.report.thumbnails import Thumbnails
+    from manihash.types import Codes, Ids
     from manihash.web.explore.exploration import Exploration
     from manihash.web.explore.rows import ExploredRows
 
@@ -24,8 +26,27 @@ Vectors = Annotated[
     str | None,
     typer.Argument(
         metavar="VECTORS",
-        help=f"File of vectors, one per row: {_options.VECTOR_FILES}.",
+        help=f"File of vectors, one per row: {_options.VECTOR_FILES}. Or an index file "
+        f"(*{_options.INDEX_SUFFIX}) of [bold]manihash build[/], with --vectors.",
         show_default=False,
+    ),
+]
+IndexVectors = Annotated[
+    str | None,
+    typer.Option(
+        "--vectors",
+        metavar="FILE",
+        help="File of the vectors of an index file; row i is the vector of id i, or of the i-th of --ids.",
+        show_default=False,
+    ),
+]
+IndexIds = Annotated[
+    str | None,
+    typer.Option(
+        "--ids",
+        metavar="FILE",
+        help="File of the ids of --vectors, integers or strings, as given to [bold]manihash build[/].",
+        show_default="row numbers, from 0",
     ),
 ]
 Data = Annotated[
@@ -82,7 +103,9 @@ Texts = Annotated[
 class Subject:
     """The options that say what is explored."""
 
+    index: str | None  # an index file with its model, of the vectors
     vectors: str | None
+    ids: str | None  # of the vectors of the index
     data: str | None
     model: Path | None
     compare: Path | None
@@ -96,6 +119,7 @@ class Subject:
 
     def check(self) -> None:
         """Raise if options contradict each other or files do not exist, before anything is read."""
+        self._check_index()
         if (self.vectors is None) == (self.data is None):
             raise typer.BadParameter("give either a file of vectors or --data NAME: exactly one of the two")
         shown = {"--images": self.images, "--image-dir": self.image_dir, "--texts": self.texts}
@@ -104,11 +128,36 @@ class Subject:
             raise typer.BadParameter(f"got {' and '.join(given)}: give one of them")
         if self.data is not None and (given or self.labels is not None):
             raise typer.BadParameter(f"{(*given, '--labels')[0]} cannot be used with --data")
-        _inputs.check_inputs(self.vectors, self.labels, self.images)
+        _inputs.check_inputs(self.index, self.vectors, self.ids, self.labels, self.images)
         for model in (self.model, self.compare):
             _inputs.check_inputs(model=model)
         if self.texts is not None:
             _inputs.check_inputs(str(self.texts))
+
+    def _check_index(self) -> None:
+        if self.index is None:
+            if self.ids is not None:
+                raise typer.BadParameter(
+                    "--ids has the ids of the rows of an index file: give one, or omit it"
+                )
+            return
+        if self.data is not None or self.model is not None:
+            given = "--data" if self.data is not None else "--model"
+            raise typer.BadParameter(f"{self.index} holds its model and belongs to its vectors: omit {given}")
+        if self.vectors is None:
+            raise typer.BadParameter(
+                f"{self.index} holds codes and their model, not the vectors: give their file with --vectors"
+            )
+
+
+def subject_of(given: str | None, vectors: str | None, *others: Any) -> Subject:
+    """The subject of a command whose argument is a file of vectors, or an index file with --vectors."""
+    if given is not None and is_index(given):
+        return Subject(given, vectors, *others)
+    if vectors is not None:
+        text = f"--vectors belongs to an index file (*{_options.INDEX_SUFFIX}), got"
+        raise typer.BadParameter(f"{text} {given or 'none'}: give the vectors as the only file, or an index")
+    return Subject(None, given, *others)
 
 
 @contextmanager
@@ -118,11 +167,13 @@ def prepared(subject: Subject, bar: "ProgressBar") -> Iterator["Exploration"]:
 
     bar.start("reading vectors")
     with _rows(subject) as rows:
-        hashers = [(_model_name(subject.model, subject.recipe), _hasher(subject, rows, bar))]
+        models: list[Any] = [
+            _of_index(subject, rows) if subject.index is not None else _model(subject, rows, bar)
+        ]
         if subject.compare is not None:
-            hashers.append((subject.compare.name, _inputs.load_hasher(subject.compare)))
+            models.append((subject.compare.name, _inputs.load_hasher(subject.compare)))
         bar.start("encoding rows and drawing the map")
-        exploration = prepare(rows, hashers, seed=subject.seed)
+        exploration = prepare(rows, models, seed=subject.seed)
         for doubt in (doubt for model in exploration.models for doubt in model.doubts):
             print_message("warning", doubt, "yellow")
         yield exploration
@@ -171,8 +222,48 @@ def read_pictures(images: str | None, folder: Path | None) -> "Thumbnails | None
     return None if images is None else ArrayImages(_tables.read(images))
 
 
-def _model_name(model: Path | None, recipe: str) -> str:
-    return recipe if model is None else model.name
+def _of_index(subject: Subject, rows: "ExploredRows") -> "tuple[str, Hasher, Codes]":
+    """The model of an index file, and its codes in the order of the vectors, which must have its ids."""
+    import numpy as np
+
+    from manihash.search.ids import check_ids
+
+    path, vectors = Path(str(subject.index)), str(subject.vectors)
+    hasher = _inputs.load_hasher(path)
+    index = open_index_of(hasher, str(path), path)
+    if subject.ids is None and index.id_type is str:
+        raise ValueError(f"the ids of {path} are strings: give --ids, a file of the ids of {vectors}")
+    n = len(rows)
+    ids = (
+        np.arange(n)
+        if subject.ids is None
+        else check_ids(_inputs.read_ids(subject.ids), id_type=index.id_type)
+    )
+    if len(ids) != n:
+        raise ValueError(
+            f"got {len(ids):,} ids in {subject.ids} for the {n:,} vectors of {vectors}: give one per row"
+        )
+    order = np.argsort(ids)
+    if not np.array_equal(ids[order], index.ids):
+        raise ValueError(
+            f"{path} has {_described(index.ids)}, but {vectors} has {_described(ids[order])}: give the "
+            "vectors of exactly these rows, and their ids with --ids"
+        )
+    codes = np.empty_like(index.codes)
+    codes[order] = index.codes
+    return path.name, hasher, codes
+
+
+def _described(ids: "Ids") -> str:
+    """The number of ascending ids, and the first and last of them."""
+    from manihash.search.string_ids import shown_id
+
+    return f"{len(ids):,} rows" + (f" (ids {shown_id(ids[0])} to {shown_id(ids[-1])})" if len(ids) else "")
+
+
+def _model(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "tuple[str, Hasher]":
+    """The model of --model, or one that is fitted, with its name."""
+    return subject.recipe if subject.model is None else subject.model.name, _hasher(subject, rows, bar)
 
 
 def _hasher(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "Hasher":

@@ -12,7 +12,9 @@ from manihash.cli._progress import progress_shown
 
 
 def explore(
-    vectors: _explored.Vectors = None,
+    file: _explored.Vectors = None,
+    vectors: _explored.IndexVectors = None,
+    ids: _explored.IndexIds = None,
     data: _explored.Data = None,
     model: _explored.ModelFile = None,
     compare: Annotated[
@@ -49,23 +51,26 @@ def explore(
     """Open a page to explore vectors: a map of all rows, queries and their answers, and the codes.
 
     The page is served from this machine to this machine only, until Ctrl-C.
-    Without --model, a model is fitted first. With --export, everything is
+    Without --model, a model is fitted first; an index file holds its own. With --export, everything is
     written to one HTML file that works without a server.
 
     Examples:
 
       manihash explore --data digits
+      manihash explore items.mhx --vectors vectors.npy
       manihash explore vectors.npy --labels labels.npy --images images.npy
       manihash explore vectors.npy --model model.mhash --texts texts.txt
       manihash explore vectors.npy --model a.mhash --compare b.mhash
       manihash explore vectors.npy --export explore.html
     """
-    subject = _explored.Subject(
-        vectors, data, model, compare, labels, images, image_dir, texts, recipe, bits, seed
+    subject = _explored.subject_of(
+        file, vectors, ids, data, model, compare, labels, images, image_dir, texts, recipe, bits, seed
     )
     subject.check()
     if export is not None:
-        _inputs.check_output(export, vectors, labels, images, model, compare, texts)
+        _inputs.check_output(
+            export, subject.index, subject.vectors, ids, labels, images, model, compare, texts
+        )
     with progress_shown(quiet) as bar, _explored.prepared(subject, bar) as exploration:
         if export is None:
             from manihash.web.explore.application import explore_application

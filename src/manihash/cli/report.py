@@ -20,7 +20,9 @@ def report(
         Path,
         typer.Option("--out", "-o", metavar="FOLDER", help="Folder for index.html and explore.html."),
     ],
-    vectors: _explored.Vectors = None,
+    file: _explored.Vectors = None,
+    vectors: _explored.IndexVectors = None,
+    ids: _explored.IndexIds = None,
     data: _explored.Data = None,
     model: _explored.ModelFile = None,
     labels: _explored.LabelFile = None,
@@ -41,11 +43,12 @@ def report(
     Examples:
 
       manihash report --data digits -o report
+      manihash report items.mhx --vectors vectors.npy -o report
       manihash report vectors.npy --labels labels.npy --images images.npy -o report
       manihash report vectors.npy --model model.mhash --texts texts.txt -o report
     """
-    subject = _explored.Subject(
-        vectors, data, model, None, labels, images, image_dir, texts, recipe, bits, seed
+    subject = _explored.subject_of(
+        file, vectors, ids, data, model, None, labels, images, image_dir, texts, recipe, bits, seed
     )
     subject.check()
     from manihash.report.folder import check_folder, replace_files
@@ -59,8 +62,8 @@ def report(
 
         bar.start("writing the report")
         text = report_page(exploration, date.today(), _command())
-        file, notes = file_text(exploration)
-        replace_files(out, {_PAGE: text.encode(), _FILE: file.encode()}, _PAGE)
+        whole, notes = file_text(exploration)
+        replace_files(out, {_PAGE: text.encode(), _FILE: whole.encode()}, _PAGE)
     sizes = [f"{out / name} ({file_size((out / name).stat().st_size)})" for name in (_PAGE, _FILE)]
     print_result(Text.assemble(("report ", "bold"), "; ".join([*sizes, *notes])))
 

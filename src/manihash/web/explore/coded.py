@@ -19,6 +19,7 @@ from manihash.web.explore.rows import ExploredRows
 BUCKETS_SHOWN = 30
 ROWS_SHOWN = 24  # of a bucket, of a group, and on either side of a bit
 _SAMPLE = 20_000  # rows whose real values say what a bit separates
+_MOST_OTHER = 0.5  # share of rows whose vector may have another code than an index stores
 _DOUBTED, _TESTED = 0.2, 2000  # share of rows outside the training range, of a sample of so many
 
 
@@ -40,11 +41,19 @@ class BitSide:
 
 
 class CodedRows:
-    """The codes of all rows by one model."""
+    """The codes of all rows by one model; ``stored`` are those of an index of the rows, if there is one."""
 
-    def __init__(self, name: str, hasher: Hasher, rows: ExploredRows) -> None:
+    def __init__(self, name: str, hasher: Hasher, rows: ExploredRows, stored: Codes | None = None) -> None:
         self.name, self.hasher, self.rows = name, hasher, rows
-        self.codes = hasher.encode(rows.X)
+        encoded = hasher.encode(rows.X)
+        self.codes = encoded if stored is None else stored
+        self._n_other = int((self.codes != encoded).any(axis=1).sum())
+        if self._n_other > _MOST_OTHER * len(rows):
+            raise ValueError(
+                f"{self._n_other:,} of the {len(rows):,} vectors of {rows.name} have other codes than {name} "
+                "stores for them: they do not belong together. Give the vectors that the index was built from, "
+                "the order of its ids, or their ids with --ids"
+            )
         self.n_bits = int(hasher.n_bits_)
         self.layout = hasher.layout_
         self.index = HammingIndex(self.codes, self.n_bits, layout=self.layout, made_by=hasher)
@@ -69,6 +78,17 @@ class CodedRows:
     @cached_property
     def doubts(self) -> list[str]:
         """Why model and vectors may not belong together; empty if nothing speaks against it."""
+        return [*self._other_codes(), *self._outside()]
+
+    def _other_codes(self) -> list[str]:
+        if not self._n_other:
+            return []
+        return [
+            f"{self._n_other:,} of {len(self.rows):,} rows of {self.name} have another code than their vector: they "
+            "were changed in the index, or in the file of vectors, since it was built"
+        ]
+
+    def _outside(self) -> list[str]:
         n = len(self.rows)
         ids = np.unique(np.linspace(0, n - 1, min(n, _TESTED)).astype(np.int64))
         try:
@@ -148,7 +168,7 @@ class CodedRows:
         return self.hasher.encode(vector[None])[0]
 
 
-def coded_rows(name: str, hasher: Hasher, rows: ExploredRows) -> CodedRows:
+def coded_rows(name: str, hasher: Hasher, rows: ExploredRows, stored: Codes | None = None) -> CodedRows:
     """The rows with the codes of a model; raise if the model was fitted to other vectors."""
     width: Any = hasher.n_features_in_
     if width != rows.width:
@@ -156,4 +176,4 @@ def coded_rows(name: str, hasher: Hasher, rows: ExploredRows) -> CodedRows:
             f"{name} was fitted to vectors of length {width}, but {rows.name} holds vectors of length "
             f"{rows.width}: they do not belong together. Give the model of these vectors, or none to fit one"
         )
-    return CodedRows(name, hasher, rows)
+    return CodedRows(name, hasher, rows, stored)

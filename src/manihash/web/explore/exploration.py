@@ -12,7 +12,7 @@ from manihash.hashers._hasher import Hasher
 from manihash.report import pictures
 from manihash.report.pictures import Image
 from manihash.report.thumbnails import ArrayImages, is_pixels
-from manihash.types import Floats, Ids
+from manihash.types import Codes, Floats, Ids
 from manihash.web.explore.coded import ROWS_SHOWN, CodedRows, coded_rows
 from manihash.web.explore.plane import Plane, fit_plane
 from manihash.web.explore.rows import ExploredRows
@@ -167,9 +167,14 @@ class Exploration:
         return drawn.vector(image)
 
 
-def prepare(rows: ExploredRows, hashers: Sequence[tuple[str, Hasher]], *, seed: int) -> Exploration:
-    """Encode all rows with each model and draw the map."""
-    models = tuple(coded_rows(name, hasher, rows) for name, hasher in hashers)
+def prepare(
+    rows: ExploredRows,
+    hashers: Sequence[tuple[str, Hasher] | tuple[str, Hasher, Codes]],
+    *,
+    seed: int,
+) -> Exploration:
+    """Encode all rows with each model and draw the map; codes that an index stores are checked and shown."""
+    models = tuple(coded_rows(name, hasher, rows, *stored) for name, hasher, *stored in hashers)
     normalize = bool(getattr(models[0].hasher, "normalize", False))
     plane, steps = fit_plane(rows.X, normalize=normalize, seed=seed)
     exploration = Exploration(rows, models, plane, steps)
