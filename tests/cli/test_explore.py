@@ -173,4 +173,4 @@ def test_rows_that_changed_since_the_index_was_built_are_named(built):
     X[:3] = -X[:3]
     np.save("X.npy", X)
     result = run("explore", "items.mhx", "--vectors=X.npy", "--export=page.html", "--quiet")
-    assert "3 of 300 rows of items.mhx have another code than their vector" in result.stderr
+    assert "3 of 300 rows of items.mhx have other codes than their vectors" in result.stderr

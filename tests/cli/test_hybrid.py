@@ -27,9 +27,10 @@ def codes(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "ranked_by"),
     [
-        (["-k", "3"], "weighted hamming"),
-        (["--radius", "2"], "weighted hamming"),
-        (["-k", "3", "--asymmetric"], "asymmetric"),
+        (["-k", "3"], "asymmetric"),
+        (["-k", "3", "--symmetric"], "weighted hamming"),
+        (["--radius", "2"], "asymmetric"),
+        (["--radius", "2", "--symmetric"], "weighted hamming"),
     ],
 )
 def test_search_names_the_distance_of_hybrid_codes(options, ranked_by, codes):

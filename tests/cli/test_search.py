@@ -138,7 +138,7 @@ def test_verify_finds_damage_that_opening_does_not() -> None:
 @pytest.mark.parametrize("codes", ["codes.npy", "codes.mhx"])
 def test_searches_in_codes_and_in_an_index_agree_with_brute_force(codes: str) -> None:
     truth, rows = distances(), np.arange(200)
-    assert found(codes, "Q.npy", "-k", "7") == nearest(truth, rows, 7)
+    assert found(codes, "Q.npy", "-k", "7", "--symmetric") == nearest(truth, rows, 7)
     assert found(codes, "Q.npy", "--radius", "3") == nearest(truth, rows, radius=3)
 
 
@@ -146,7 +146,8 @@ def test_an_index_returns_its_own_ids() -> None:
     for name in ("ids.npy", "ids.csv"):
         np.savetxt("ids.csv", np.load("ids.npy"), fmt="%d")
         run("index", "codes.npy", "--bits=12", "--ids", name, "-o", "named.mhx")
-        assert found("named.mhx", "Q.npy", "-k", "7") == nearest(distances(), np.load("ids.npy"), 7)
+        answers = found("named.mhx", "Q.npy", "-k", "7", "--symmetric")
+        assert answers == nearest(distances(), np.load("ids.npy"), 7)
 
 
 @pytest.mark.parametrize("as_mask", [False, True])
@@ -154,7 +155,7 @@ def test_a_filter_selects_rows(as_mask: bool) -> None:
     kept = np.arange(0, 200, 3)
     np.save("kept.npy", np.isin(np.arange(200), kept) if as_mask else kept)
     few = ["codes.mhx", "Q.npy", "--filter=kept.npy"]
-    assert found(*few, "-k", "5") == nearest(distances()[:, kept], kept, 5)
+    assert found(*few, "-k", "5", "--symmetric") == nearest(distances()[:, kept], kept, 5)
     assert found(*few, "--radius=4") == nearest(distances()[:, kept], kept, radius=4)
 
 
@@ -170,7 +171,7 @@ def test_rerank_sorts_by_euclidean_distance() -> None:
 
 
 def test_shortlist_sets_how_many_rows_are_reranked() -> None:
-    rerank = ["codes.mhx", "Q.npy", "-k", "3", "--rerank", "X.npy", "--shortlist"]
+    rerank = ["codes.mhx", "Q.npy", "-k", "3", "--rerank", "X.npy", "--symmetric", "--shortlist"]
     index, X, Q = HammingIndex.load("codes.mhx"), np.load("X.npy"), np.load("Q.npy")
     queries = load("model.mhash").encode(Q)
     for size in (3, 50):
@@ -178,10 +179,11 @@ def test_shortlist_sets_how_many_rows_are_reranked() -> None:
         assert [ids for ids, _ in found(*rerank, str(size))] == expected.tolist()
 
 
-def test_asymmetric_ranks_by_the_real_values_of_the_queries() -> None:
+def test_the_real_values_of_the_queries_rank_by_default() -> None:
     bits = unpack(np.load("codes.npy"), BITS)
     Y = load("model.mhash").embed(np.load("Q.npy"))
-    result = document("search", "model.mhash", "codes.mhx", "Q.npy", "-k", "6", "--asymmetric")
+    result = document("search", "model.mhash", "codes.mhx", "Q.npy", "-k", "6")
+    assert result == document("search", "model.mhash", "codes.mhx", "Q.npy", "-k", "6", "--asymmetric")
     assert result["ranked_by"] == "asymmetric"
     for answer, y in zip(result["answers"], Y, strict=True):
         far = (np.abs(y) * (bits != (y > 0))).sum(axis=1)
@@ -192,7 +194,8 @@ def test_asymmetric_ranks_by_the_real_values_of_the_queries() -> None:
 def test_a_store_returns_the_same_results_as_an_index() -> None:
     run("export", "codes.npy", "--bits=12", "--to=codes.faiss")
     for options in (["-k", "7"], ["--radius", "3"], ["-k", "7", "--rerank", "X.npy"]):
-        assert found("Q.npy", "--store", "codes.faiss", *options) == found("codes.mhx", "Q.npy", *options)
+        answers = found("codes.mhx", "Q.npy", "--symmetric", *options)
+        assert found("Q.npy", "--store", "codes.faiss", *options) == answers
 
 
 def test_a_k_above_the_number_of_rows_returns_all_rows_with_a_warning() -> None:

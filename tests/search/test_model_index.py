@@ -1,12 +1,11 @@
 """An index that knows its hasher: the same answers from vectors, codes, a file, the command and a server."""
 
 import json
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from command import run, stderr_line
 from sklearn.datasets import load_digits
 
 import manihash as mh
@@ -120,64 +119,118 @@ def test_vectors_of_bytes_are_vectors_unless_only_codes_have_their_width(digits)
         index.search(X[:2, :3], 1)
 
 
-def parsed(lines):
-    return [
-        (answer["ids"], np.float32(answer["distances"]).tolist()) for answer in json.loads(lines)["answers"]
-    ]
+QUESTIONS = {
+    "nearest": (["-k", "5"], {"k": 5}),
+    "nearest by code": (["-k", "5", "--symmetric"], {"k": 5, "symmetric": True}),
+    "within a radius": (["--radius", "2"], {"radius": 2}),
+    "within a radius, by code": (["--radius", "2", "--symmetric"], {"radius": 2, "symmetric": True}),
+    "reranked": (["-k", "5", "--rerank", "vectors.npy"], {"k": 5, "rescore": True}),
+    "reranked by code": (
+        ["-k", "5", "--rerank", "vectors.npy", "--symmetric"],
+        {"k": 5, "rescore": True, "symmetric": True},
+    ),
+}
 
 
-def command(*words, folder):
-    done = subprocess.run(
-        [sys.executable, "-m", "manihash", *words], cwd=folder, capture_output=True, text=True, check=False
+def answers_of(index, Q, X, question):
+    """The answers of Python, a list of ids and distances per query."""
+    _, options = QUESTIONS[question]
+    symmetric = options.get("symmetric", False)
+    if "radius" in options:
+        lims, distances, ids = index.within(Q, options["radius"], symmetric=symmetric)
+    else:
+        rerank = X if "rescore" in options else None
+        distances, ids = index.search(Q, options["k"], symmetric=symmetric, rerank=rerank)
+        lims = np.arange(len(Q) + 1) * ids.shape[1]
+        distances, ids = distances.ravel(), ids.ravel()
+    return [(ids[a:b].tolist(), distances[a:b].tolist()) for a, b in pairwise(lims)]
+
+
+def answers_of_command(*options):
+    result = json.loads(run("search", "items.mhx", "queries.npy", *options, "--json", "--quiet").stdout)
+    return [(answer["ids"], answer["distances"]) for answer in result["answers"]], result["ranked_by"]
+
+
+@pytest.fixture(scope="module", params=["imh-hybrid", "imh-hybrid-hamming", "itq"])
+def built(request, digits, tmp_path_factory):
+    """The folder of items.mhx of a recipe, as the command builds it, with vectors.npy and queries.npy."""
+    folder, (X, Q) = tmp_path_factory.mktemp(request.param), digits
+    np.save(folder / "vectors.npy", X)
+    np.save(folder / "queries.npy", Q)
+    run(
+        "build",
+        str(folder / "vectors.npy"),
+        f"--recipe={request.param}",
+        "--bits=32",
+        f"--out={folder / 'items.mhx'}",
+        "--quiet",
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return folder
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_python_and_command_answer_the_same_questions_alike(built, digits, question, monkeypatch):
+    X, Q = digits
+    monkeypatch.chdir(built)
+    found, ranked_by = answers_of_command(*QUESTIONS[question][0])
+    index = mh.load("items.mhx")
+    assert found == answers_of(index, Q, X, question)
+    if "rescore" in QUESTIONS[question][1]:
+        assert ranked_by == "euclidean"
+    elif "symmetric" in QUESTIONS[question][1]:
+        kind = "code" if index.layout.has_fields else "weighted hamming"
+        assert ranked_by == ("hamming" if index.layout.is_hamming else kind)
+    else:
+        one_part = "radius" in QUESTIONS[question][1] and index.layout.is_hamming
+        assert ranked_by == ("hamming" if one_part else "asymmetric")
 
 
 @pytest.mark.extra
-@pytest.mark.parametrize("name", ["imh-hybrid", "imh-hybrid-hamming"])
-def test_python_command_and_server_answer_the_same_questions_alike(name, digits, tmp_path):
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_python_and_server_answer_the_same_questions_alike(built, digits, question):
     from starlette.testclient import TestClient
 
     from manihash.web.api.application import search_application
     from manihash.web.api.messages import Limits
-    from manihash.web.api.service import Service
+    from manihash.web.api.service import Attachments, Service
 
     X, Q = digits
-    np.save(tmp_path / "vectors.npy", X)
-    np.save(tmp_path / "queries.npy", Q)
-    command(
-        "build",
-        "vectors.npy",
-        "--recipe",
-        name,
-        "--bits",
-        "32",
-        "-o",
-        "items.mhx",
-        "--quiet",
-        folder=tmp_path,
-    )
-    index = mh.load(tmp_path / "items.mhx")
-    symmetric = not index.layout.has_fields
-    distances, ids = index.search(Q, 5, symmetric=symmetric)
-    expected = list(zip(ids.tolist(), distances.astype(np.float32).tolist(), strict=True))
-    lims, near, found = index.within(Q, 2, symmetric=symmetric)
-    looked_up = [(found[a:b].tolist(), near[a:b].astype(np.float32).tolist()) for a, b in pairwise(lims)]
-    assert (
-        parsed(command("search", "items.mhx", "queries.npy", "-k", "5", "--json", folder=tmp_path))
-        == expected
-    )
-    asked = ("search", "items.mhx", "queries.npy", "--radius", "2", "--json")
-    assert parsed(command(*asked, folder=tmp_path)) == looked_up
-    client = TestClient(
-        search_application(Service(index.hasher, index, Limits())), base_url="http://localhost"
-    )
-    for options, answers in (({"k": 5}, expected), ({"radius": 2}, looked_up)):
-        answer = client.post("/v1/search", json={"vectors": Q.tolist(), **options})
-        assert answer.status_code == 200, answer.text
-        given = answer.json()
-        for own, distances, (ids, near) in zip(given["ids"], given["distances"], answers, strict=True):
-            assert own == ids
-            # The server reads vectors as float32: real values differ in their last digits.
-            np.testing.assert_allclose(distances, near, rtol=1e-5)
+    index = mh.load(built / "items.mhx")
+    service = Service(index.hasher, index, Limits(), Attachments(X))
+    client = TestClient(search_application(service), base_url="http://localhost")
+    body = {"vectors": Q.tolist(), "dtype": "float64", **QUESTIONS[question][1]}
+    answer = client.post("/v1/search", json=body)
+    assert answer.status_code == 200, answer.text
+    given = answer.json()
+    assert list(zip(given["ids"], given["distances"], strict=True)) == answers_of(index, Q, X, question)
+
+
+@pytest.mark.parametrize("address", ["codes.duckdb", "codes.db"])
+def test_a_store_answers_like_python_or_says_what_it_cannot_do(built, digits, address, monkeypatch):
+    if address == "codes.duckdb":
+        pytest.importorskip("duckdb")
+    X, Q = digits
+    monkeypatch.chdir(built)
+    exported = run("export", "items.mhx", "--to", address, "--quiet")
+    index = mh.load("items.mhx")
+    two_parts = index.layout.has_two_parts
+    assert ("ranks codes of two parts by all bits alike" in stderr_line(exported)) == two_parts
+
+    asked = ("search", "items.mhx", "queries.npy", "--store", address, "--json", "--quiet")
+    looked_up = json.loads(run(*asked, "--radius", "2").stdout)
+    assert looked_up["ranked_by"] == ("first-part hamming" if two_parts else "hamming")
+    expected = answers_of(index, Q, X, "within a radius")
+    found = [sorted(answer["ids"]) for answer in looked_up["answers"]]
+    assert found == [sorted(ids) for ids, _ in expected]
+    if index.layout.has_fields:
+        refused = run(*asked, "-k", "5", code=2)
+        assert "cannot rank these codes, whose second part is a product quantizer" in stderr_line(refused)
+    else:
+        nearest = json.loads(run(*asked, "-k", "5").stdout)
+        bare = mh.HammingIndex(index.codes, 32)
+        expected = bare.search(index.hasher.encode(Q), 5)
+        assert nearest["ranked_by"] == "hamming"
+        assert [answer["ids"] for answer in nearest["answers"]] == expected[1].tolist()
+        assert [answer["distances"] for answer in nearest["answers"]] == expected[0].tolist()
+    refused = run(*asked, "-k", "5", "--asymmetric", code=2)
+    assert "--asymmetric and --filter do not work with --store" in stderr_line(refused)

@@ -77,47 +77,55 @@ def test_raw_numbers_give_raw_codes(client, hasher, rows):
 
 
 def test_nearest_rows_are_those_of_the_library(client, hasher, rows):
-    distances, ids = client.service.index.search(hasher.encode(rows[:5]), 7)
-    answer = search(client, rows[:5], k=7)
+    index, codes, values = client.service.index, hasher.encode(rows[:5]), hasher.embed(rows[:5])
+    distances, ids = index.search(codes, 7)
+    answer = search(client, rows[:5], k=7, symmetric=True)
     assert answer["ids"] == ids.tolist()
     assert answer["distances"] == distances.tolist()
     two_parts = hasher.layout_.has_two_parts
     assert answer["ranked_by"] == ("weighted hamming" if two_parts else "hamming")
-    assert (
-        search(client, rows[:5])["ids"]
-        == client.service.index.search(hasher.encode(rows[:5]), 10)[1].tolist()
-    )
+    assert search(client, rows[:5])["ids"] == index.search(codes, 10, asymmetric=values)[1].tolist()
 
 
 def test_rows_within_a_radius_are_those_of_the_library(client, hasher, rows):
     two_parts = hasher.layout_.has_two_parts
-    lims, distances, ids = client.service.index.within(hasher.encode(rows[:5]), 2)
-    answer = search(client, rows[:5], radius=2)
-    assert answer["ids"] == lists(lims, ids)
-    assert answer["distances"] == lists(lims, distances)
-    assert answer["ranked_by"] == ("weighted hamming" if two_parts else "hamming")
+    for symmetric in (False, True):
+        values = hasher.embed(rows[:5]) if two_parts and not symmetric else None
+        lims, distances, ids = client.service.index.within(hasher.encode(rows[:5]), 2, asymmetric=values)
+        answer = search(client, rows[:5], radius=2, symmetric=symmetric)
+        assert answer["ids"] == lists(lims, ids)
+        assert answer["distances"] == lists(lims, distances)
+        by_code = "weighted hamming" if two_parts else "hamming"
+        assert answer["ranked_by"] == ("asymmetric" if values is not None else by_code)
 
 
 def test_a_filter_restricts_the_search(client, hasher, rows):
     kept = [3, 5, 8, 13, 21, 3]
-    expected = client.service.index.search(hasher.encode(rows[:5]), 3, filter=kept)[1]
+    index, values = client.service.index, hasher.embed(rows[:5])
+    expected = index.search(hasher.encode(rows[:5]), 3, filter=kept, asymmetric=values)[1]
     assert search(client, rows[:5], k=3, filter=kept)["ids"] == expected.tolist()
     assert search(client, rows[:5], k=10, filter=[7])["ids"] == [[7]] * 5
     assert search(client, rows[:5], k=10, filter=[])["ids"] == [[]] * 5
 
 
-def test_asymmetric_search_ranks_by_real_values(client, hasher, rows):
+def test_vectors_are_ranked_by_real_values_unless_the_search_is_symmetric(client, hasher, rows):
     codes, values = hasher.encode(rows[:5]), hasher.embed(rows[:5])
     distances, ids = client.service.index.search(codes, 4, asymmetric=values)
-    answer = search(client, rows[:5], k=4, asymmetric=True)
+    answer = search(client, rows[:5], k=4)
     assert answer["ids"] == ids.tolist()
     np.testing.assert_allclose(answer["distances"], distances, rtol=1e-6)
     assert answer["ranked_by"] == "asymmetric"
+    answer = search(client, rows[:5], k=4, symmetric=True)
+    distances, ids = client.service.index.search(codes, 4)
+    assert answer["ids"] == ids.tolist()
+    assert answer["distances"] == distances.tolist()
+    assert "hamming" in answer["ranked_by"]
 
 
 def test_rescored_search_ranks_by_euclidean_distance(client, hasher, rows):
     rescore = Rescore(rows[:5], rows, 30)
-    distances, ids = client.service.index.search(hasher.encode(rows[:5]), 4, rescore=rescore)
+    index, values = client.service.index, hasher.embed(rows[:5])
+    distances, ids = index.search(hasher.encode(rows[:5]), 4, rescore=rescore, asymmetric=values)
     answer = search(client, rows[:5], k=4, rescore=True, shortlist=30)
     assert answer["ids"] == ids.tolist()
     np.testing.assert_allclose(answer["distances"], distances)
@@ -132,7 +140,7 @@ def test_codes_can_be_searched_without_vectors(client, hasher, rows):
     assert answer["ids"] == client.service.index.search(codes, 3)[1].tolist()
 
 
-@pytest.mark.parametrize("options", ["k=3", "radius=2", "k=2&filter=1,2,3", "k=3&asymmetric=true"])
+@pytest.mark.parametrize("options", ["k=3", "radius=2", "k=2&filter=1,2,3", "k=3&symmetric=true"])
 @pytest.mark.parametrize("accept", [NPY, RAW])
 def test_binary_answers_have_one_record_per_row_found(client, rows, options, accept):
     kind = [("query", "<u4"), ("id", "<i8"), ("distance", "<f4")]
@@ -178,7 +186,8 @@ def test_k_may_exceed_the_number_of_rows(client, rows):
 
 
 def test_concurrent_requests_get_their_own_answers_and_share_batches(client, hasher, rows):
-    expected = client.service.index.search(hasher.encode(rows), 5)[1].tolist()
+    values = hasher.embed(rows)
+    expected = client.service.index.search(hasher.encode(rows), 5, asymmetric=values)[1].tolist()
     wrong = []
 
     def ask(first):
@@ -229,10 +238,9 @@ BAD_SEARCHES = {
     "unknown field": ({"vectors": [ROW], "K": 3}, "unknown field `K`"),
     "hex": ({"codes": ["zz" * 3], "k": 3}, ""),
     "code length": ({"codes": ["00"]}, "digits"),
-    "asymmetric codes": ({"codes": ["000000"], "asymmetric": True}, ""),
-    "asymmetric radius": ({"vectors": [ROW], "radius": 1, "asymmetric": True}, "Hamming distance"),
+    "rescored codes": ({"codes": ["000000"], "rescore": True}, ""),
+    "rescored radius": ({"vectors": [ROW], "radius": 1, "rescore": True}, "Hamming distance"),
     "shortlist": ({"vectors": [ROW], "shortlist": 3}, "give rescore"),
-    "two rankings": ({"vectors": [ROW], "rescore": True, "asymmetric": True}, "one of the two"),
     "large id": ({"vectors": [ROW], "filter": [2**63]}, ""),
     "type": ({"vectors": [ROW], "dtype": "float16"}, "Invalid enum value"),
 }
@@ -313,7 +321,7 @@ def test_pickled_objects_are_never_loaded(client):
     assert "expected real numbers" in error(post(client, "/v1/encode", file.getvalue(), NPY), 400)
 
 
-@pytest.mark.parametrize("options", ["k=x", "nonsense=1", "k=1&radius=1", "filter=a", "asymmetric=perhaps"])
+@pytest.mark.parametrize("options", ["k=x", "nonsense=1", "k=1&radius=1", "filter=a", "symmetric=perhaps"])
 def test_bad_query_parameters_are_refused(client, rows, options):
     error(post(client, f"/v1/search?{options}", rows[:1].tobytes(), RAW), 400)
 
@@ -526,9 +534,9 @@ def test_batches_are_computed_on_one_thread_of_blas(connect, rows):
         return [library["num_threads"] for library in threadpool_info() if "numpy" in library["filepath"]]
 
     with connect() as client:
-        encode, threads = client.service.hasher.encode, []
+        embed, threads = client.service.hasher.embed, []
         client.service.hasher = copy(client.service.hasher)
-        client.service.hasher.encode = lambda X: threads.extend(numpy_threads()) or encode(X)
+        client.service.hasher.embed = lambda X: threads.extend(numpy_threads()) or embed(X)
         assert post(client, "/v1/search", {"vectors": rows[:2].tolist()}).status_code == 200
     assert threads == [1]
 

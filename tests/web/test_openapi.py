@@ -97,7 +97,7 @@ bodies = st.one_of(
         lambda inner: (
             st.lists(inner, max_size=7)
             | st.dictionaries(
-                st.sampled_from(["vectors", "codes", "ids", "k", "radius", "filter", "asymmetric"]), inner
+                st.sampled_from(["vectors", "codes", "ids", "k", "radius", "filter", "symmetric"]), inner
             )
         ),
         max_leaves=20,

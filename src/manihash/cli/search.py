@@ -19,7 +19,7 @@ from manihash.cli._progress import progress_shown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manihash import HammingIndex, Hasher
+    from manihash import CodeLayout, HammingIndex, Hasher
     from manihash.stores import Store
 
 _QUERIES_SHOWN = _RESULTS_SHOWN = _DEFAULT_K = 10
@@ -37,10 +37,9 @@ class _Request:
     filter: str | None
     ids: str | None
 
-    @property
-    def ranked_by(self) -> str:
-        """Return the kind of the distances in the result."""
-        return "euclidean" if self.rerank is not None else "asymmetric" if self.asymmetric else "hamming"
+    def by_values(self, layout: "CodeLayout") -> bool:
+        """Return whether real values of queries rank; rows within a radius of one part are ranked by it."""
+        return self.asymmetric is not False and (self.radius is None or layout.has_two_parts)
 
 
 def search(
@@ -101,8 +100,8 @@ def search(
         bool | None,
         typer.Option(
             "--asymmetric/--symmetric",
-            help="Rank by the real values of the query, or by its code.",
-            show_default="asymmetric for codes with a product quantizer",
+            help="Rank by the real values of the query, or by its code (Hamming distance of signs).",
+            show_default="asymmetric; symmetric with --store",
         ),
     ] = None,
     keep: Annotated[
@@ -128,9 +127,11 @@ def search(
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
-    """Find the nearest codes of queries by Hamming distance.
+    """Find the rows nearest to queries by their codes.
 
-    The search is exact; ties are sorted by id. The id of a row is its row
+    Rows are ranked by the distance of the real values of the query to their
+    codes, which is more exact than Hamming distance; --symmetric ranks by the
+    code of the query. The search is exact; ties are sorted by id. The id of a row is its row
     number in CODES, from 0, unless the index or the store has other ids.
 
     The table shows the first queries; --json and -o give all of them. The .npz
@@ -140,6 +141,7 @@ def search(
     Examples:
 
       manihash search items.mhx queries.npy -k 10
+      manihash search items.mhx queries.npy -k 10 --symmetric
       manihash search model.mhash codes.npy queries.npy -k 10
       manihash search model.mhash codes.mhx queries.npy --radius 2 --json
       manihash search model.mhash codes.mhx queries.npy --rerank vectors.npy
@@ -162,7 +164,7 @@ def search(
             "bits": hasher.n_bits_,
             "codes": len(opened),
             **({"k": k or _DEFAULT_K} if radius is None else {"radius": radius}),
-            "ranked_by": (ranked_by := _ranked_by(request, hasher, opened)),
+            "ranked_by": (ranked_by := _ranked_by(request, opened)),
         }
     answers = list(_by_query(lims, distances, found))
     if as_json:
@@ -171,16 +173,17 @@ def search(
         print_result(_table(answers, ranked_by))
 
 
-def _ranked_by(request: _Request, hasher: Any, opened: "HammingIndex | Store") -> str:
-    """Return the kind of the distances in the result; an index ranks codes of two parts by a weighted sum."""
-    layout = getattr(opened, "layout", None)
-    if layout is None and request.radius is not None and getattr(opened, "look_up_bits", None) is not None:
-        return "first-part hamming"
-    if request.ranked_by != "hamming" or layout is None:
-        return request.ranked_by
-    if layout.has_fields:
-        return "code" if request.asymmetric is False else "asymmetric"
-    return "hamming" if layout.is_hamming else "weighted hamming"
+def _ranked_by(request: _Request, opened: "HammingIndex | Store") -> str:
+    """Return the kind of the distances in the result."""
+    if request.rerank is not None:
+        return "euclidean"
+    layout: CodeLayout | None = getattr(opened, "layout", None)
+    if layout is None:  # a store
+        looked_up = request.radius is not None and getattr(opened, "look_up_bits", None) is not None
+        return "first-part hamming" if looked_up else "hamming"
+    if request.by_values(layout):
+        return "asymmetric"
+    return "code" if layout.has_fields else "hamming" if layout.is_hamming else "weighted hamming"
 
 
 def _sources(model: Path, files: list[str], store: str | None) -> tuple[str | None, str]:
@@ -206,7 +209,7 @@ def _check_options(request: _Request, store: str | None) -> None:
         positive_int(request.shortlist, "--shortlist")
         if request.rerank is None:
             raise typer.BadParameter("--shortlist sets how many rows --rerank ranks: give --rerank VECTORS")
-    if request.radius is not None and request.ranked_by != "hamming":
+    if request.radius is not None and (request.rerank is not None or request.asymmetric):
         raise typer.BadParameter("--radius is a Hamming distance: omit --rerank and --asymmetric, or use -k")
     if store is not None and (request.asymmetric or request.filter is not None):
         raise typer.BadParameter(
@@ -248,25 +251,23 @@ def _search(
         )
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
+        values = hasher.embed(queries) if request.by_values(opened.layout) else None
         if request.radius is not None:
-            by_values = opened.layout.has_two_parts and _by_values(request, opened)
-            values = hasher.embed(queries) if by_values else None
             return opened.within(codes, request.radius, filter=kept, asymmetric=values)
-        values = hasher.embed(queries) if _by_values(request, opened) else None
         distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
     elif request.radius is not None:
         return opened.within(codes, request.radius, part=None if opened.look_up_bits is None else "first")
+    elif hasher.layout_.has_fields:
+        raise ValueError(
+            f"{opened.url} cannot rank these codes, whose second part is a product quantizer: look up rows "
+            "by the first part with --radius, or search an index file"
+        )
     elif rescore is not None:
         distances, ids = search_rescored(opened, codes, k, rescore)
     else:
         distances, ids = opened.search(codes, k)
     q, columns = ids.shape
     return np.arange(q + 1) * columns, distances.ravel(), ids.ravel()
-
-
-def _by_values(request: _Request, index: "HammingIndex") -> bool:
-    """Return whether the real values of queries rank: if asked for, or by default if codes have fields."""
-    return index.layout.has_fields if request.asymmetric is None else request.asymmetric
 
 
 def _read_filter(path: str, index: "HammingIndex") -> "NDArray[Any]":

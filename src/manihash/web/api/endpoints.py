@@ -131,10 +131,11 @@ class Api:
             if self.service.index.id_type is str:
                 raise RequestError(400, f"the ids of this index are strings: accept {bodies.JSON}")
             return bodies.array_answer(answers.table(), wanted)
+        ranked_by = self.service.ranked_by(options, by_code=job.vectors is None)
         found = answers.lists()
         if self.service.attachments.labels is not None:
             found["labels"] = self.service.labels_of(found["ids"])
-        return json_answer({**found, "ranked_by": self.service.ranked_by(options)})
+        return json_answer({**found, "ranked_by": ranked_by})
 
     async def image(self, request: Request) -> Response:
         """Answer ``GET /v1/images/ID``."""

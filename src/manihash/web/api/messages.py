@@ -53,11 +53,24 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         | UnsetType
     ) = UNSET
     radius: (
-        Annotated[int, Meta(ge=0, description="Return all rows within this Hamming distance.")] | UnsetType
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                description="Return all rows whose codes differ from that of the query in at most so many "
+                "bits; for codes of two parts, the bits of the first part. 0 finds rows with the same code.",
+            ),
+        ]
+        | UnsetType
     ) = UNSET
     filter: Annotated[list[Id], Meta(description="Search only the rows with these ids.")] | UnsetType = UNSET
-    asymmetric: Annotated[
-        bool, Meta(description="Rank by the real values of the query and the bits of the codes.")
+    symmetric: Annotated[
+        bool,
+        Meta(
+            description="Round vectors to codes first, and rank by the distance of codes: Hamming, if they "
+            "are signs. By default the real values of a vector are compared with the codes. A query given as "
+            "a code has no real values."
+        ),
     ] = False
     rescore: Annotated[
         bool, Meta(description="Rank a longer list by the Euclidean distance of the original vectors.")
@@ -71,12 +84,10 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         """Raise unless the options can be combined and are within the limits."""
         if self.k is not UNSET and self.radius is not UNSET:
             raise RequestError(400, "got both k and radius: give one of the two")
-        if self.radius is not UNSET and (self.rescore or self.asymmetric):
-            raise RequestError(400, "radius is a Hamming distance: omit asymmetric and rescore, or give k")
-        if self.rescore and self.asymmetric:
-            raise RequestError(400, "got both rescore and asymmetric: give one of the two")
-        if by_code and (self.rescore or self.asymmetric):
-            raise RequestError(400, "asymmetric and rescore need the vectors of the queries: give vectors")
+        if self.radius is not UNSET and self.rescore:
+            raise RequestError(400, "radius is a Hamming distance: omit rescore, or give k")
+        if by_code and self.rescore:
+            raise RequestError(400, "rescore needs the vectors of the queries: give vectors")
         if self.shortlist is not UNSET and not self.rescore:
             raise RequestError(400, "shortlist is the number of rows to rescore: give rescore, too")
         for name, largest in (("k", limits.k), ("radius", limits.radius), ("shortlist", 10 * limits.k)):

@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from manihash import HammingIndex, Hasher, pack
+from manihash import HammingIndex, Hasher
+from manihash.codes import n_bytes
 from manihash.errors import BadRowsError
 from manihash.report import pictures
 from manihash.report.thumbnails import Thumbnails
@@ -72,7 +73,7 @@ class Job:
     vectors: NDArray[Any] | None = None
     codes: Codes | None = None
     options: SearchOptions | None = None
-    values: NDArray[Any] | None = field(default=None, repr=False)  # real values, for asymmetric ranking
+    values: NDArray[Any] | None = field(default=None, repr=False)  # real values, which rank
     n: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,14 +142,18 @@ class Service:
             raise RequestError(404, f"id {shown_id(ids[0])} is not in the index")
         return pictures.png(images.pixels(self.attachments.place(ids.tolist()[0])))
 
-    def ranked_by(self, options: SearchOptions) -> str:
+    def ranked_by(self, options: SearchOptions, *, by_code: bool) -> str:
         """The kind of the distances in the answers."""
         if options.rescore:
             return "euclidean"
         layout = self.index.layout
-        if options.asymmetric or layout.has_fields:
+        if self._by_values(options) and not by_code:
             return "asymmetric"
-        return "hamming" if layout.is_hamming else "weighted hamming"
+        return "code" if layout.has_fields else "hamming" if layout.is_hamming else "weighted hamming"
+
+    def _by_values(self, options: SearchOptions) -> bool:
+        """Whether the real values of vectors rank; the rows within a radius of one part are ranked by it."""
+        return not options.symmetric and (options.radius is UNSET or self.index.layout.has_two_parts)
 
     def compute(self, jobs: list[Job]) -> list[Codes | Answers | Exception]:
         """The results of jobs; one with invalid rows gets an exception and does not disturb the others."""
@@ -162,17 +167,21 @@ class Service:
             return [RequestError(400, str(error)) if isinstance(error, BadRowsError) else error]
 
     def _encode(self, jobs: list[Job]) -> None:
-        """Set the codes of all jobs that have vectors, together where their types agree."""
+        """Set what the search needs of all jobs that have vectors, together where that agrees."""
         groups: dict[Any, list[Job]] = {}
         for job in jobs:
             if job.codes is None and job.vectors is not None:
-                real = job.options is not None and (job.options.asymmetric or self.index.layout.has_fields)
-                groups.setdefault((job.vectors.dtype.char, real), []).append(job)
-        for (_, real), some in groups.items():
+                options = job.options
+                real = options is not None and self._by_values(options)
+                ranked = options is not None and options.radius is UNSET
+                groups.setdefault((job.vectors.dtype.char, real, ranked), []).append(job)
+        for (_, real, ranked), some in groups.items():
             rows = _stacked([job.vectors for job in some])
-            values = self.hasher.embed(rows) if real else None
-            by_sign = values is not None and not self.index.layout.has_fields
-            codes = pack(np.asarray(values) > 0) if by_sign else self.hasher.encode(rows)
+            values = np.asarray(self.hasher.embed(rows)) if real else None
+            if real and ranked:  # by tables of the values: nothing looks at the codes of the queries
+                codes = np.zeros((len(rows), n_bytes(self.hasher.n_bits_)), np.uint8)
+            else:
+                codes = self.hasher.encode(rows)
             first = 0
             for job in some:
                 last = first + job.n
@@ -187,42 +196,38 @@ class Service:
         for i, job in enumerate(jobs):
             if (options := job.options) is None:
                 continue
-            if options.filter is not UNSET or options.rescore or job.values is not None:
-                results[i] = self._found(job.codes, options, index, job)
-            else:
-                groups.setdefault((options.k, options.radius), []).append(i)
+            alone = i if options.filter is not UNSET or options.rescore else None
+            groups.setdefault((options.k, options.radius, job.values is None, alone), []).append(i)
         for numbers in groups.values():
-            codes = _stacked([jobs[i].codes for i in numbers])
-            found = self._found(codes, jobs[numbers[0]].options, index, None)
+            found = self._found([jobs[i] for i in numbers], index)
             for i, part in zip(numbers, found.split([jobs[i].n for i in numbers]), strict=True):
                 results[i] = part
         return results
 
-    def _found(self, codes: Any, options: Any, index: HammingIndex, job: Job | None) -> Answers:
-        """The rows near queries with these codes; the job is needed for its vectors and values."""
+    def _found(self, jobs: list[Job], index: HammingIndex) -> Answers:
+        """The rows near the queries of jobs with the same options, all or none with real values."""
+        codes, options = _stacked([job.codes for job in jobs]), jobs[0].options
+        assert options is not None
+        values = None if jobs[0].values is None else _stacked([job.values for job in jobs])
         kept = None if options.filter is UNSET else _known(options.filter, index)
         if options.radius is not UNSET:
-            return self._within(codes, options.radius, index, kept, None if job is None else job.values)
+            return self._within(codes, options.radius, index, kept, values)
         n = len(index) if kept is None else len(kept)
         k = min(DEFAULT_K if options.k is UNSET else options.k, n)
         if not k:
             return Answers(np.empty((len(codes), 0)), np.empty((len(codes), 0), np.int64))
-        rescore = None
-        if options.rescore and job is not None:
-            if self.attachments.vectors is None:
-                raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
-            shortlist = None if options.shortlist is UNSET else options.shortlist
-            rescore = Rescore(
-                self.hasher._as_stored(job.vectors),
-                self.attachments.vectors,
-                shortlist,
-                self.attachments.places,
-            )
-        values = None if job is None else job.values
+        rescore = self._rescore(options, jobs[0].vectors) if options.rescore else None
         return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
 
+    def _rescore(self, options: SearchOptions, vectors: Any) -> Rescore:
+        if self.attachments.vectors is None:
+            raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
+        shortlist = None if options.shortlist is UNSET else options.shortlist
+        stored, places = self.attachments.vectors, self.attachments.places
+        return Rescore(self.hasher._as_stored(vectors), stored, shortlist, places)
+
     def _within(
-        self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None, values: Any = None
+        self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None, values: Any
     ) -> Answers:
         if len(codes) * len(index) > self.limits.answers:
             n = int(index.count(codes, radius, filter=kept).sum())

@@ -51,8 +51,8 @@ class CodedRows:
         if self._n_other > _MOST_OTHER * len(rows):
             raise ValueError(
                 f"{self._n_other:,} of the {len(rows):,} vectors of {rows.name} have other codes than {name} "
-                "stores for them: they do not belong together. Give the vectors that the index was built from, "
-                "the order of its ids, or their ids with --ids"
+                "stores for them: they do not belong together. Give the vectors that the index was built "
+                "from, in the order of its ids, or their ids with --ids"
             )
         self.n_bits = int(hasher.n_bits_)
         self.layout = hasher.layout_
@@ -84,8 +84,8 @@ class CodedRows:
         if not self._n_other:
             return []
         return [
-            f"{self._n_other:,} of {len(self.rows):,} rows of {self.name} have another code than their vector: they "
-            "were changed in the index, or in the file of vectors, since it was built"
+            f"{self._n_other:,} of {len(self.rows):,} rows of {self.name} have other codes than their "
+            "vectors: they were changed in the index, or in the file of vectors, since it was built"
         ]
 
     def _outside(self) -> list[str]:
