@@ -176,7 +176,7 @@ def malformed_test(folder: Path, queries: np.ndarray) -> dict[str, Any]:
     from manihash import load
 
     index, hasher = HammingIndex.load(folder / "codes.mhx"), load(folder / "model.mhash")
-    expected = index.search(hasher.encode(queries), K)[1].tolist()
+    expected = index.search(hasher.encode(queries), K, asymmetric=hasher.embed(queries))[1].tolist()
     good = searches(queries, 1)
     rng = random.Random(0)
     wrong: list[int] = []

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -224,22 +225,37 @@ def test_a_journal_whose_creation_was_interrupted_is_empty(path, ids):
         assert not journal_of(path).exists()
 
 
-@pytest.mark.parametrize("is_old", [False, True])
-def test_a_journal_of_the_first_format_is_read_and_replaced(path, is_old):
-    journaled(path, [add(2)], [remove([0])])
+def as_written_before(content, number):
+    """A journal of integer ids and changes of one kind as format 1 or 3 has it: without fields."""
+    head = content[: len(b"manihash-journal 5\n") + 65]
+    old, start = head.replace(b"journal 5", b"journal %d" % number), len(head)
+    while start < len(content):
+        size = int.from_bytes(content[start : start + 4], "little")
+        inside = content[start + 8 : start + 8 + size - 4]
+        old += len(inside).to_bytes(4, "little") + zlib.crc32(inside).to_bytes(4, "little") + inside
+        start += 8 + size
+    return old
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_journal_of_an_earlier_format_is_read_and_replaced(path, number):
+    _, states = journaled(path, [add(2)], [remove([0])])
     content = journal_of(path).read_bytes()
-    number = b"1" if is_old else b"9"
-    journal_of(path).write_bytes(content.replace(b"journal 3", b"journal " + number))
-    if not is_old:
-        with pytest.raises(ValueError, match="upgrade manihash"):
-            DurableIndex(path)
-        return
-    assert len(HammingIndex.load(path)) == 11
+    journal_of(path).write_bytes(as_written_before(content, number))
+    assert state(HammingIndex.load(path)) == states[-1]
     again = DurableIndex(path)
     again.commit([add(1), remove([1])])
     again.close()
-    assert journal_of(path).read_bytes().startswith(b"manihash-journal 3")
+    assert journal_of(path).read_bytes().startswith(b"manihash-journal 5")
     assert len(HammingIndex.load(path)) == 11
+
+
+def test_a_journal_of_a_later_format_is_refused(path):
+    journaled(path, [add(2)])
+    content = journal_of(path).read_bytes()
+    journal_of(path).write_bytes(content.replace(b"journal 5", b"journal 9"))
+    with pytest.raises(ValueError, match="upgrade manihash"):
+        DurableIndex(path)
 
 
 def test_a_journal_of_codes_of_another_length_is_an_error(path):
@@ -287,7 +303,7 @@ def test_nothing_is_acknowledged_after_a_change_that_could_not_be_made(path, mon
 
 
 def test_a_change_that_is_too_large_for_a_record_is_refused(path, monkeypatch):
-    monkeypatch.setattr("manihash.search.journal._MOST_BYTES", 100)
+    monkeypatch.setattr("manihash.search.journal.MOST_BYTES", 100)
     with_changes = DurableIndex(path)
     with pytest.raises(ValueError, match="change fewer rows at once"):
         with_changes.commit([add(20)])

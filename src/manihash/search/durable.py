@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from manihash.codes import check_codes
@@ -11,11 +11,12 @@ from manihash.files.atomic import identity_of
 from manihash.search.buckets import MAX_ROWS
 from manihash.search.ids import check_ids, next_id_after, next_ids
 from manihash.search.index import HammingIndex
-from manihash.search.journal import ADD, REMOVE, Change, Journal, journal_of, read_journal
-from manihash.search.string_ids import shown_id
+from manihash.search.journal import ADD, MOST_BYTES, REMOVE, Change, Journal, journal_of, read_journal
+from manihash.search.string_ids import MAX_BYTES, shown_id
 from manihash.types import Ids
 
 _log = logging.getLogger(__name__)
+_AT_ONCE = 2**28  # bytes of changes that are written together
 
 
 class DurableIndex:
@@ -33,6 +34,8 @@ class DurableIndex:
     ----------
     index : HammingIndex
         The rows, for queries; ``compact`` replaces it.
+    attached : AttachedRows
+        The fields of rows: those beside the index file, and those of the changes since then.
     """
 
     def __init__(self, path: str | os.PathLike[str], load: Callable[[], HammingIndex] | None = None) -> None:
@@ -41,6 +44,7 @@ class DurableIndex:
         self.journal = Journal(journal_of(path))
         try:
             self.index, self._file = self._load(), identity_of(self.path)
+            self.attached = self.index.attached()
             self._resume()
         except BaseException:
             self.journal.close()
@@ -77,7 +81,7 @@ class DurableIndex:
             For each change the ids of its rows, or why it was not made. The others are made nevertheless.
         """
         results: list[Ids | Exception] = []
-        valid: list[Change] = []
+        valid: list[tuple[int, Change]] = []
         present: dict[int | str, bool] = {}  # of ids that earlier changes concern
         next_id, n_rows = self.index.next_id, len(self.index)
         for change in changes:
@@ -94,28 +98,46 @@ class DurableIndex:
             n_rows += len(ids) if change.kind == ADD else 0
             results.append(ids)
             if len(ids):
-                valid.append(checked)
-        if valid:
-            self.journal.append(valid)
-            self._apply(valid)
+                valid.append((len(results) - 1, checked))
+        made = 0
+        for some in _parts(valid):
+            try:
+                self.journal.append([change for _, change in some])
+            except OSError as error:
+                if not made:
+                    raise
+                for i, _ in some:
+                    results[i] = error
+                continue
+            self._apply([change for _, change in some])
+            made += len(some)
         return results
 
     def _apply(self, changes: list[Change]) -> None:
         """Make changes that are in the journal. If that fails, no further ones are acknowledged."""
         try:
             for change in changes:
+                self.attached.apply(change)  # first: a search that finds a row finds its vector
                 self.index._apply(change)
+            self.index._removed.clear()  # they are in the journal
         except BaseException:
             self.journal.failed = True
             raise
 
     def _checked(self, change: Change, present: dict[int | str, bool], next_id: int) -> Change:
-        """The change with ids and checked codes; raise unless it can be made after the earlier ones."""
+        """The change with ids, checked codes and fields; raise unless it can be made after earlier ones."""
+        if change.fields is not None:
+            change.fields.check(len(change))
+            if (size := _size(change)) > MOST_BYTES:
+                raise ValueError(
+                    f"the change has {size:,} bytes, at most {MOST_BYTES:,}: change fewer rows at once"
+                )
         codes = None if change.codes is None else check_codes(change.codes, self.index.n_bits)
         if change.ids is None and self.index.id_type is str:
             raise ValueError("the ids of this index are strings: give one id per row")
         if change.ids is None:
-            return Change(change.kind, next_ids(next_id, 0 if codes is None else len(codes)), codes)
+            ids = next_ids(next_id, 0 if codes is None else len(codes))
+            return Change(change.kind, ids, codes, change.fields)
         ids = check_ids(change.ids, id_type=self.index.id_type)
         known = self.index.contains(ids)
         for i, identity in enumerate(ids.tolist()):
@@ -127,7 +149,7 @@ class DurableIndex:
                 raise UnknownIdError(f"id {shown_id(identity)} is not in the index. Nothing was changed")
         if codes is not None and len(codes) != len(ids):
             raise ValueError(f"got {len(codes)} rows and {len(ids)} ids: give one id per row")
-        return Change(change.kind, ids, codes)
+        return Change(change.kind, ids, codes, change.fields)
 
     def compact(self) -> bool:
         """Write all changes into the index file, and empty the journal; return whether there were any.
@@ -145,7 +167,29 @@ class DurableIndex:
         """Write the index in place of the file, and empty the journal."""
         self.index._write(self.path, self.journal)
         self.index, self._file = self._load(), identity_of(self.path)
+        self.attached.forget()
+        self.index._attached = self.attached  # the same as in the file, which is not read again
 
     def close(self) -> None:
         """Close the journal; call ``compact`` before, so that the index file has all changes."""
         self.journal.close()
+
+
+def _size(change: Change) -> int:
+    """About the bytes of a change in a journal, at least as many."""
+    fields = 0 if change.fields is None else len(change.fields.to_bytes())
+    return fields + (0 if change.codes is None else change.codes.size) + len(change) * (MAX_BYTES + 8)
+
+
+def _parts(changes: list[tuple[int, Change]]) -> Iterator[list[tuple[int, Change]]]:
+    """The changes in parts that a journal stores at once."""
+    part: list[tuple[int, Change]] = []
+    size = 0
+    for numbered in changes:
+        size += _size(numbered[1])
+        if part and size > _AT_ONCE:
+            yield part
+            part, size = [], _size(numbered[1])
+        part.append(numbered)
+    if part:
+        yield part

@@ -3,9 +3,10 @@
 A journal is a file beside an index file, ``codes.mhx.journal``. Its first line names the format. Its second
 line is the checksum of the index file to which the changes belong. Records follow: the length and the CRC-32
 of the content, then the content. A record holds the changes that were written together, each with a kind, a
-number of rows, their ids and their codes. Formats 1 and 3 have ids of eight bytes; formats 2 and 4 have
-strings: their lengths, two bytes each, and their bytes in UTF-8. Formats 1 and 2, of earlier versions, have
-one change per record.
+number of rows, their ids, their codes, and their fields (vectors, labels, images, texts) after the length of
+these in bytes. Formats 1, 3 and 5 have ids of eight bytes; formats 2, 4 and 6 have strings: their lengths,
+two bytes each, and their bytes in UTF-8. Formats 1 to 4, of earlier versions, have no fields, and formats 1
+and 2 have one change per record.
 
 Records are only appended, each after the one before it is on the disk. So the last record alone can be
 incomplete: it was never acknowledged, and reading stops there. A record that cannot be read but has others
@@ -33,19 +34,21 @@ from manihash.codes import n_bytes
 from manihash.errors import DamagedIndexError
 from manihash.files.atomic import is_stream, sync_folder
 from manihash.files.locks import lock_at_once
+from manihash.search.row_fields import RowFields
 from manihash.search.string_ids import are_strings, string_array
 from manihash.types import Codes, Ids, Ints
 
 ADD, UPDATE, REMOVE, COMPACTED = 1, 2, 3, 4
-_FORMATS = [f"manihash-journal {i}\n".encode() for i in range(1, 5)]
-_FORMAT, _FORMAT_OF_STRINGS = _FORMATS[2:]  # of new journals
+_FORMATS = [f"manihash-journal {i}\n".encode() for i in range(1, 7)]
+_FORMAT, _FORMAT_OF_STRINGS = _FORMATS[4:]  # of new journals
 _CHECKSUM = 64  # hexadecimal digits
 _HEAD = len(_FORMAT) + _CHECKSUM + 1
 _FRAME = struct.Struct("<II")  # length and CRC-32 of the content
 _CONTENT = struct.Struct("<BI")  # kind and number of rows
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SCANNED = 2**20  # places that are looked at together, in the search for a record behind a damaged one
-_MOST_BYTES = 2**31  # of a record
+_SIZE = struct.Struct("<I")  # bytes of the fields of a change
+MOST_BYTES = 2**31  # of a record
 
 # Returns the n ids at a position of a record, and the position behind them.
 _ReadIds = Callable[[bytes, int, int], tuple[Ids, int]]
@@ -58,6 +61,7 @@ class Change:
     kind: int
     ids: Ids | None = None
     codes: Codes | None = None
+    fields: RowFields | None = None  # what else belongs to the rows
 
     def __len__(self) -> int:
         return len(self.codes if self.ids is None else self.ids)  # type: ignore[arg-type]
@@ -105,7 +109,8 @@ def read_journal(path: Path, n_bits: int) -> JournalContent | None:
         raise ValueError(f"{path} is not a journal of an index: move it away, or upgrade manihash")
     if len(content) < _HEAD:
         return None
-    records = _Records(content, n_bytes(n_bits), has_strings=_FORMATS.index(first_line) % 2 == 1)
+    number = _FORMATS.index(first_line)
+    records = Records(content, n_bytes(n_bits), has_strings=number % 2 == 1, has_fields=number >= 4)
     base = content[len(_FORMAT) : _HEAD - 1].decode("ascii", "replace")
     changes: list[Change] = []
     compacted: list[tuple[str, int]] = []
@@ -133,11 +138,11 @@ def read_journal(path: Path, n_bits: int) -> JournalContent | None:
     return JournalContent(base, changes, compacted, start, first_line in (_FORMAT, _FORMAT_OF_STRINGS))
 
 
-class _Records:
-    """The records in the bytes of a journal with codes of ``width`` bytes."""
+class Records:
+    """The records in the bytes of a journal with codes of ``width`` bytes; 0 for changes without codes."""
 
-    def __init__(self, content: bytes, width: int, *, has_strings: bool) -> None:
-        self._content, self._width = content, width
+    def __init__(self, content: bytes, width: int, *, has_strings: bool, has_fields: bool = True) -> None:
+        self._content, self._width, self._has_fields = content, width, has_fields
         self._read_ids: _ReadIds = _strings_at if has_strings else _integers_at
         self._least_bytes = 3 if has_strings else 8  # of an id
 
@@ -188,12 +193,23 @@ class _Records:
             if kind not in (ADD, UPDATE, REMOVE):
                 raise ValueError("not a change")
             ids, start = self._read_ids(inside, start + _CONTENT.size, n)
-            codes = None
-            if kind != REMOVE:
+            codes = fields = None
+            if kind != REMOVE and self._width:
                 flat = np.frombuffer(inside, np.uint8, n * self._width, start)
                 codes, start = flat.reshape(n, self._width), start + flat.size
-            changes.append(Change(kind, ids, codes))
+            if self._has_fields:
+                fields, start = _fields_at(inside, start, n)
+            changes.append(Change(kind, ids, codes, fields))
         return changes
+
+
+def _fields_at(inside: bytes, start: int, n: int) -> tuple[RowFields | None, int]:
+    """The fields of n rows at a position of a record, if there are any, and the position behind them."""
+    (size,) = _SIZE.unpack_from(inside, start)
+    start += _SIZE.size
+    if start + size > len(inside):
+        raise ValueError("the fields are longer than the record")
+    return RowFields.of_bytes(inside[start : start + size], n) if size else None, start + size
 
 
 def _integers_at(inside: bytes, start: int, n: int) -> tuple[Ids, int]:
@@ -226,11 +242,13 @@ def merged(changes: list[Change]) -> Iterator[Change]:
         yield Change(kind, ids, codes)
 
 
-def _framed(content: bytes) -> bytes:
+def framed(content: bytes) -> bytes:
+    """A record with this content."""
     return _FRAME.pack(len(content), zlib.crc32(content)) + content
 
 
-def _content_of(change: Change) -> bytes:
+def content_of(change: Change) -> bytes:
+    """A change that has ids, as the content of a record."""
     ids: Ids = change.ids  # type: ignore[assignment]
     codes = b"" if change.codes is None else np.ascontiguousarray(change.codes, np.uint8).tobytes()
     if are_strings(ids):
@@ -238,7 +256,13 @@ def _content_of(change: Change) -> bytes:
         values = np.array([len(value) for value in encoded], "<u2").tobytes() + b"".join(encoded)
     else:
         values = ids.astype("<i8").tobytes()
-    return _CONTENT.pack(change.kind, len(ids)) + values + codes
+    fields = b"" if change.fields is None else change.fields.to_bytes()
+    return _CONTENT.pack(change.kind, len(ids)) + values + codes + _SIZE.pack(len(fields)) + fields
+
+
+def compacted(checksum: str) -> bytes:
+    """The content of a record which says that the changes before it are in an index file."""
+    return _CONTENT.pack(COMPACTED, 0) + checksum.encode()
 
 
 def _open(path: Path) -> int:
@@ -320,17 +344,17 @@ class Journal:
 
     def append(self, changes: list[Change]) -> None:
         """Append changes; they are durable when this returns. After an error, none of them is there."""
-        content = b"".join(map(_content_of, changes))
-        if len(content) > _MOST_BYTES:
+        content = b"".join(map(content_of, changes))
+        if len(content) > MOST_BYTES:
             raise ValueError(
                 f"the changes have {len(content):,} bytes, more than a journal stores at once "
-                f"({_MOST_BYTES:,}): change fewer rows at once"
+                f"({MOST_BYTES:,}): change fewer rows at once"
             )
-        self._write(_framed(content))
+        self._write(framed(content))
 
     def append_compacted(self, checksum: str) -> None:
         """Append that the changes so far are in the index file with this checksum."""
-        self._write(_framed(_CONTENT.pack(COMPACTED, 0) + checksum.encode()))
+        self._write(framed(compacted(checksum)))
 
     def close(self) -> None:
         """Close the file, which ends the lock; remove it if there are no changes in it."""

@@ -149,7 +149,7 @@ class Rescore:
     @cached_property
     def _row_of_id(self) -> dict[Any, int]:
         """The row of the vector of each id."""
-        if isinstance(self.ids, dict):
+        if hasattr(self.ids, "get"):
             return self.ids
         return {
             identity: row for row, identity in enumerate(check_ids(self.ids, len(self._vectors)).tolist())

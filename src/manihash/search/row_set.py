@@ -5,6 +5,7 @@ a single assignment. A query takes the snapshot once and is therefore not distur
 """
 
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +32,7 @@ class RowSet:
         self.n_bits = n_bits
         self._snapshot = Snapshot(buckets, n_bits, default_scanner(), next_id)
         self._writing = ForkSafeLock()
+        self._removed: set[Any] = set()  # ids of rows that were removed, which is in no journal
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -121,6 +123,7 @@ class RowSet:
             self._check_presence(given, expected=True)
             recent = self._log().rows
             self._append(self._base_without(given), [(i, None) for i in recent.keys() & given.tolist()])
+            self._removed.update(given.tolist())
 
     def update(self, codes: ArrayLike, ids: ArrayLike) -> None:
         """Replace the codes of rows; if an id is not in the index, nothing is changed.

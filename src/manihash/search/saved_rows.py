@@ -1,12 +1,16 @@
 """The rows of an index that can be saved to a file, with the layout of their codes."""
 
 import os
+from dataclasses import replace
 from typing import Any, Self
+
+import numpy as np
 
 from manihash.code_layout import CodeLayout
 from manihash.errors import DamagedIndexError
 from manihash.files.atomic import identity_of, sync_folder
 from manihash.search import files
+from manihash.search.attached import AttachedRows, append_attached, attached_path, read_attached
 from manihash.search.buckets import Buckets
 from manihash.search.journal import (
     REMOVE,
@@ -20,6 +24,8 @@ from manihash.search.journal import (
 )
 from manihash.search.parts import IndexParts
 from manihash.search.row_set import RowSet
+from manihash.search.string_ids import string_array
+from manihash.types import Ids
 
 _ATTEMPTS = 5
 
@@ -43,6 +49,8 @@ class SavedRows(RowSet):
         self._file: files.IndexFile | None = None
         self._model: bytes | None = None  # the model file of the hasher, if the index file has it
         self._n_journaled = 0  # changes of the journal of the file that were made
+        self._journaled: list[Change] = []  # those of them that concern fields of rows, without codes
+        self._attached: AttachedRows | None = None  # fields of rows, if they were asked for
         self.set_layout(layout)
 
     @property
@@ -93,6 +101,15 @@ class SavedRows(RowSet):
         """
         snapshot = self._snapshot
         changed = journal is not None and not journal.empty
+        fields = self._field_changes(path, journal if changed else None)
+
+        def announce(checksum: str) -> None:
+            if fields is not None and self._file is not None:
+                checksums = (self._file.sha256, checksum)
+                append_attached(path, self.attached(), checksums, fields, self.id_type)
+            if journal is not None and changed:
+                journal.append_compacted(checksum)
+
         checksum = files.write(
             path,
             snapshot.merged(),
@@ -101,11 +118,34 @@ class SavedRows(RowSet):
             self.made_by,
             self.layout,
             self._model_bytes(),
-            journal.append_compacted if journal is not None and changed else None,
+            announce,
         )
         if journal is not None and changed:
             sync_folder(journal.path.parent)
             journal.start(checksum, self.id_type)
+
+    def attached(self) -> AttachedRows:
+        """The fields of the rows beside the file of this index, with those in its journal, read once."""
+        if self._attached is None:
+            self._attached = AttachedRows()
+            if self._file is not None:
+                self._attached = read_attached(self._file.path, self._file.sha256)
+                for change in self._journaled:
+                    self._attached.apply(change)
+                self._attached.forget(at_once=True)
+        return self._attached
+
+    def _field_changes(self, path: str | os.PathLike[str], journal: Journal | None) -> list[Change] | None:
+        """The changes of fields to write beside the file that is replaced; None if it has no fields."""
+        if self._file is None or os.path.realpath(self._file.path) != os.path.realpath(path):
+            return None  # another index: fields that are there do not belong to it
+        content = None if journal is None else read_journal(journal.path, self.n_bits)
+        changes = [] if content is None else content.since(self._file.sha256) or []
+        if not attached_path(path).exists() and all(change.fields is None for change in changes):
+            return None
+        removed = list(self._removed)
+        ids: Ids = string_array(removed) if self.id_type is str else np.array(removed, np.int64)
+        return [*changes, Change(REMOVE, ids)] if removed else changes
 
     def _model_bytes(self) -> bytes | None:
         """The model file to store in the index file; None if the index has no model."""
@@ -169,8 +209,11 @@ class SavedRows(RowSet):
         SavedRows.__init__(index, file.buckets, file.n_bits, file.next_id, layout=file.layout)
         index.made_by, index._file, index._n_journaled = file.made_by, file, len(changes)
         index._model = file.model
+        if attached_path(file.path).exists() or any(change.fields is not None for change in changes):
+            index._journaled = [replace(change, codes=None) for change in changes]
         for change in merged(changes):
             index._apply(change)
+        index._removed.clear()
         return index
 
     def _apply(self, change: Change) -> None:

@@ -1,0 +1,192 @@
+"""Vectors, labels, images and texts of the rows of an index, in a file beside it.
+
+The file ``codes.mhx.rows`` has the records of a journal, with changes that have fields and no codes. When a
+journal is written into its index file, the fields of its changes are appended here first, and then a record
+with the checksum of the new index file. So the records up to the last one with the checksum of an index file
+are those of its rows; what follows was interrupted, and is still in the journal. Fields are replaced as a
+whole, so that a change that is read twice does no harm.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manihash.files.atomic import atomic_write, sync_folder
+from manihash.errors import DamagedIndexError
+from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Records, compacted, content_of, framed
+from manihash.search.row_fields import NAMES, VECTORS, RowFields
+from manihash.search.string_ids import string_array
+from manihash.types import Ids
+
+_FORMATS = (b"manihash-rows 1\n", b"manihash-rows 2\n")  # ids are integers, or strings
+_HEAD = len(_FORMATS[0])
+_FRAME = 8  # bytes of a record besides its content
+_PER_RECORD = 1000  # rows of a record of a file that is written again
+_FEW = 1000  # rows that were replaced before a file is written again
+
+
+def attached_path(index: str | os.PathLike[str]) -> Path:
+    """The path of the file beside an index file."""
+    path = Path(os.path.realpath(index))
+    return path.with_name(f"{path.name}.rows")
+
+
+class AttachedRows:
+    """Fields of rows by id. Another thread may read while one makes changes.
+
+    A row that was added has all fields, None for those that were not given. A row that was only updated has
+    those that were given; the others are where they were before, such as in a file of labels.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, dict[str, Any]] = {}
+        # Rows that were removed, which a search that has begun may still find.
+        self._gone: tuple[dict[Any, dict[str, Any]], ...] = ({}, {})
+        self._given: set[str] = set()
+        self.end = 0  # bytes of the file up to the last record of its index file
+        self.n_stored = 0  # rows in the records of the file, of which later ones may replace earlier ones
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def knows(self, identity: Any, name: str) -> bool:
+        """Whether a field of a row is here, be it None."""
+        return name in self._of(identity)
+
+    def value(self, identity: Any, name: str) -> Any:
+        """A field of a row that ``knows`` it."""
+        return self._of(identity)[name]
+
+    def has(self, name: str) -> bool:
+        """Whether a field was given for any row."""
+        return name in self._given
+
+    def _of(self, identity: Any) -> dict[str, Any]:
+        places = (self._rows, *self._gone)
+        return next((rows[identity] for rows in places if identity in rows), {})
+
+    def apply(self, change: Change) -> None:
+        """Make a change that has ids."""
+        if change.fields is None and not self._rows:
+            return
+        fields = {} if change.fields is None else change.fields.given()
+        self._given |= {name for name, values in fields.items() if any(value is not None for value in values)}
+        for i, identity in enumerate(change.ids.tolist()):  # type: ignore[union-attr]
+            if change.kind == REMOVE:
+                if identity in self._rows:
+                    self._gone[0][identity] = self._rows[identity]
+                    del self._rows[identity]
+                continue
+            # The vector of a row that is updated without storing it is not known any more.
+            old = (
+                dict.fromkeys(NAMES)
+                if change.kind == ADD
+                else {**self._rows.get(identity, {}), VECTORS: None}
+            )
+            self._rows[identity] = {**old, **{name: values[i] for name, values in fields.items()}}
+
+    def forget(self, *, at_once: bool = False) -> None:
+        """Forget the rows that were removed before the last call: no search that has begun can find them."""
+        self._gone = ({}, {} if at_once else self._gone[0])
+
+    def changes(self, id_type: type) -> Iterator[list[Change]]:
+        """Changes that give these fields to rows, in parts."""
+        rows = list(self._rows.items())
+        for start in range(0, len(rows), _PER_RECORD):
+            yield [_change_of(identity, row, id_type) for identity, row in rows[start : start + _PER_RECORD]]
+
+
+def _change_of(identity: Any, row: dict[str, Any], id_type: type) -> Change:
+    given = {name: [value] for name, value in row.items() if name != VECTORS}
+    vector = row.get(VECTORS)
+    fields = RowFields(None if vector is None else vector[None], **given)
+    ids: Ids = string_array([identity]) if id_type is str else np.array([identity], np.int64)
+    return Change(ADD if len(row) == len(NAMES) else UPDATE, ids, None, fields)
+
+
+def read_attached(index: str | os.PathLike[str], checksum: str) -> AttachedRows:
+    """The fields of the rows of an index file with this checksum, without those in its journal.
+
+    Raises
+    ------
+    ValueError
+        If the file beside the index file belongs to another one.
+    DamagedIndexError
+        If it is damaged.
+    """
+    path = attached_path(index)
+    rows = AttachedRows()
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return rows
+    if content[:_HEAD] not in _FORMATS:
+        if any(known.startswith(content) for known in _FORMATS):
+            return rows
+        raise ValueError(f"{path} does not hold fields of rows: move it away, or upgrade manihash")
+    records = Records(content, 0, has_strings=content[:_HEAD] == _FORMATS[1])
+    waiting: list[Change] = []
+    start = _HEAD
+    while (inside := records.at(start)) is not None:
+        start += _FRAME + len(inside)
+        try:
+            found = records.parsed(inside)
+        except (ValueError, TypeError, KeyError, struct.error) as error:
+            raise DamagedIndexError(f"{path} has a record that cannot be read: restore it") from error
+        if not isinstance(found, str):
+            waiting += found
+        elif found == checksum:
+            rows.end = start
+            for change in waiting:
+                rows.apply(change)
+                rows.n_stored += len(change)
+            waiting = []
+    if framed(compacted(checksum)) in content[start:]:
+        raise DamagedIndexError(f"{path} is damaged at byte {start:,}: restore it from a copy")
+    if not rows.end:
+        raise ValueError(
+            f"{path} holds vectors, labels, images or texts of rows of another index file than {index}: put "
+            "that file back or, if they are not needed any more, move it away"
+        )
+    return rows
+
+
+def append_attached(
+    index: str | os.PathLike[str],
+    rows: AttachedRows,
+    checksums: tuple[str, str],
+    changes: list[Change],
+    id_type: type,
+) -> None:
+    """Write the fields of changes beside an index file, before it is replaced by one with another checksum.
+
+    ``rows`` are those of the old one, and may have the changes already. ``checksums`` are those of the old
+    and the new index file: until the new one is in place, the file belongs to both.
+    """
+    path = attached_path(index)
+    old, new = checksums
+    added = b"".join(content_of(replace(change, codes=None)) for change in changes)
+    ending = (framed(added) if added else b"") + framed(compacted(new))
+    if rows.end and rows.n_stored <= 2 * len(rows) + _FEW:
+        with open(path, "r+b") as file:
+            file.truncate(rows.end)
+            file.seek(rows.end)
+            file.write(ending)
+            file.flush()
+            os.fsync(file.fileno())
+        rows.end += len(ending)
+        rows.n_stored += sum(map(len, changes))
+        return
+    with atomic_write(path) as part, open(part, "wb") as file:
+        file.write(_FORMATS[id_type is str])
+        for some in rows.changes(id_type):
+            file.write(framed(b"".join(map(content_of, some))))
+        file.write(framed(compacted(old)) + ending)
+        end = file.tell()
+    rows.end, rows.n_stored = end, len(rows) + sum(map(len, changes))
+    sync_folder(path.parent)
