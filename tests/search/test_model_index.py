@@ -191,8 +191,9 @@ def test_python_and_server_answer_the_same_questions_alike(built, digits, questi
     from starlette.testclient import TestClient
 
     from manihash.web.api.application import search_application
+    from manihash.web.api.attachments import Attachments
     from manihash.web.api.messages import Limits
-    from manihash.web.api.service import Attachments, Service
+    from manihash.web.api.service import Service
 
     X, Q = digits
     index = mh.load(built / "items.mhx")

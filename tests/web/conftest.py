@@ -41,14 +41,18 @@ def connect(hasher, rows):
 
     from manihash.search.durable import DurableIndex
     from manihash.web.api.application import search_application
+    from manihash.web.api.attachments import Attachments
     from manihash.web.api.messages import Limits
-    from manihash.web.api.service import Attachments, Service
+    from manihash.web.api.service import Service
 
     @contextmanager
-    def connect(*, keys=None, vectors=None, labels=None, images=None, file=None, **limits):
+    def connect(*, keys=None, vectors=None, labels=None, images=None, texts=None, file=None, **limits):
         durable = None if file is None else DurableIndex(file)
         index = index_of(hasher, rows) if durable is None else durable.index
-        service = Service(hasher, index, Limits(**limits), Attachments(vectors, labels, images))
+        attached = Attachments(vectors, labels, images, texts=texts)
+        if durable is not None:
+            attached.rows = durable.attached
+        service = Service(hasher, index, Limits(**limits), attached)
         app = search_application(service, keys=keys, durable=durable)
         with TestClient(app, raise_server_exceptions=False) as client:
             client.service = service

@@ -41,12 +41,47 @@ def test_the_page_shows_every_address_and_asks_no_other_host(client):
     assert client.get("/", follow_redirects=False).headers["location"] == "/docs"
     answer = client.get("/docs")
     assert answer.headers["content-type"].startswith("text/html")
-    assert "script-src" not in answer.headers["content-security-policy"]
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
     for path in client.get("/openapi.json").json()["paths"]:
         assert path in answer.text
-    assert re.findall(r'(?:src|href)="(?!/)[^"]*"', answer.text) == []
+    assert re.findall(r'(?:src|href)="(?![/#])[^"]*"', answer.text) == []
     assert "://" not in answer.text
-    assert "<script" not in answer.text
+    assert re.findall("<script[^>]*>", answer.text) == ['<script src="/docs/page.js">']
+    assert client.get("/docs/page.js").headers["content-type"].startswith("text/javascript")
+
+
+def test_the_examples_of_the_document_are_answered(connect, rows, hasher, tmp_path):
+    path = tmp_path / "codes.mhx"
+    HammingIndex(hasher.encode(rows), hasher.n_bits_, layout=hasher.layout_).save(path)
+    with connect(file=path, vectors=rows) as client:
+        paths = client.get("/openapi.json").json()["paths"]
+        n = 0
+        for address, operations in paths.items():
+            for method, operation in operations.items():
+                content = operation.get("requestBody", {"content": {}})["content"]
+                for name, example in content.get("application/json", {}).get("examples", {}).items():
+                    answer = client.request(method.upper(), address, json=example["value"])
+                    assert answer.status_code == 200, (address, name, answer.text)
+                    n += 1
+        assert n >= 9
+        page = client.get("/docs").text
+        assert "radius asks for all rows whose codes differ" in page
+
+
+def test_the_documentation_of_a_server_with_keys_tells_no_ids(connect, tmp_path):
+    from manihash.web.api.openapi import document, documentation_page
+    from manihash.web.api.service import Service
+
+    with connect() as client:
+        service = client.service
+        service.index = HammingIndex(service.index.codes, service.index.n_bits, np.arange(400) + 123456)
+        service = Service(service.hasher, service.index, service.limits)
+        for needs_key in (False, True):
+            described = document(service, needs_key=needs_key)
+            texts = json.dumps(described) + documentation_page(described, service)
+            assert ("123456" in texts) != needs_key
 
 
 @pytest.fixture(params=[None, [f"name {i}" for i in range(400)]], ids=["integers", "strings"])

@@ -1,5 +1,7 @@
 """Rows are changed over the API, durable before they are acknowledged, and new index files are picked up."""
 
+import base64
+import itertools
 import os
 import random
 import signal
@@ -7,6 +9,7 @@ import socket
 import threading
 import time
 
+import numpy as np
 import pytest
 
 httpx = pytest.importorskip("httpx2")
@@ -17,6 +20,8 @@ from web.serving import serving  # noqa: E402
 
 from manihash import HammingIndex  # noqa: E402
 from manihash.hashers import LSH  # noqa: E402
+from manihash.report import pictures  # noqa: E402
+from manihash.report.thumbnails import ArrayImages  # noqa: E402
 
 N_KILLS = int(os.environ.get("MANIHASH_KILLS", "3"))
 
@@ -137,6 +142,79 @@ def test_concurrent_clients_add_rows_and_all_are_kept(writable, file, rows):
     assert len(HammingIndex.load(file)) == 220
 
 
+def png(shade, shape=(8, 8)):
+    return pictures.png(np.full(shape, shade, np.uint8))
+
+
+def in_base64(content):
+    return base64.b64encode(content).decode()
+
+
+def test_new_rows_are_ranked_by_their_vectors_and_shown_with_what_belongs_to_them(connect, file, rows):
+    images = ArrayImages(np.arange(100, dtype=np.uint8)[:, None, None] + np.zeros((1, 4, 4), np.uint8))
+    options = {"vectors": rows[:100], "labels": [f"old {i}" for i in range(100)], "texts": ["old"] * 100}
+    new = rows[200:202] * 3
+    with connect(file=file, images=images, **options) as client:
+        body = {"vectors": new.tolist(), "labels": ["cat", 7], "texts": [None, "seven"]}
+        answer = client.post("/v1/rows", json=body | {"images": [in_base64(png(9)), None]})
+        assert answer.json() == {"ids": [100, 101], "rows": 102}, answer.text
+        client.put("/v1/rows", json={"vectors": (new[:1] * 2).tolist(), "ids": [5], "labels": ["changed"]})
+        client.post("/v1/rows/delete", json={"ids": [6]})
+        client.post("/v1/rows", json={"vectors": (-new[:1]).tolist(), "ids": [6]})
+
+        def asked():
+            found = client.post(
+                "/v1/search",
+                json={"vectors": [*new.tolist(), *(new[:1] * 2).tolist(), *(-new[:1]).tolist()]}
+                | {"k": 1, "rescore": True, "shortlist": 102},
+            ).json()
+            picture = client.get("/v1/images/100").content
+            missing = [client.get(f"/v1/images/{i}").status_code for i in (101, 6, 5)]
+            return found, picture, missing
+
+        found, picture, missing = asked()
+        assert found["ids"] == [[100], [101], [5], [6]]
+        assert found["distances"] == [[0], [0], [0], [0]]
+        assert found["labels"] == [["cat"], [7], ["changed"], [None]], "an old label is not that of a new row"
+        assert found["texts"] == [[None], ["seven"], ["old"], [None]]
+        assert picture == png(9)
+        assert missing == [404, 404, 200]
+        info = client.get("/v1/info").json()
+        assert [info[name] for name in ("rescore", "labels", "images", "texts")] == [True] * 4
+    with connect(file=file, images=images, **options) as client:  # after the end, from the files
+        expected = found, picture, missing
+        assert asked() == expected
+
+
+def test_rows_without_anything_else_make_no_file_beside_the_index(connect, file, rows):
+    with connect(file=file) as client:
+        client.post("/v1/rows", json={"vectors": rows[:1].tolist()})
+        client.post("/v1/rows/delete", json={"ids": [3]})
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"labels": []}, "got 1 rows and 0 labels"),
+        ({"texts": ["a", "b"]}, "got 1 rows and 2 texts"),
+        ({"labels": [["a"]]}, "Expected `str | int | float | null`"),
+        ({"texts": [7]}, "Expected `str | null`"),
+        ({"images": ["%%%"]}, "image 0 cannot be read: it is not base64"),
+        ({"images": [in_base64(b"no image")]}, "image 0 cannot be read: the file is not an image"),
+        ({"images": [None, None]}, "got 1 rows and 2 images"),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_what_belongs_to_rows_is_checked_before_the_journal(writable, file, rows, method, body, message):
+    ids = [500] if method == "POST" else [5]
+    answer = writable.request(method, "/v1/rows", json={"vectors": rows[:1].tolist(), "ids": ids} | body)
+    assert answer.status_code == 400, answer.text
+    assert message in answer.json()["error"]
+    assert len(HammingIndex.load(file)) == 100
+    assert not HammingIndex.load(file).attached().knows(5, "labels")
+
+
 @pytest.fixture
 def files(tmp_path, rows):
     """A model file and an index file."""
@@ -147,6 +225,52 @@ def files(tmp_path, rows):
     index.made_by = hasher.lineage_["id"]
     index.save(path)
     return model, path
+
+
+def keep_adding_labels(url, rows, acknowledged, ended, names):
+    """Add rows whose labels, texts and vectors say which ones they are."""
+    with httpx.Client(base_url=url) as client:
+        for number in names:
+            if ended.is_set():
+                return
+            vectors = [[float(number)] * len(rows[0])] * 2
+            body = {"vectors": vectors, "labels": [number] * 2, "texts": [f"text {number}"] * 2}
+            try:
+                answer = client.post("/v1/rows", json=body)
+            except httpx.TransportError:
+                return
+            assert answer.status_code == 200, answer.text
+            acknowledged.update(dict.fromkeys(answer.json()["ids"], number))
+
+
+def test_what_belongs_to_acknowledged_rows_survives_kill_9(files, rows, tmp_path):
+    np.save(tmp_path / "vectors.npy", rows)
+    acknowledged, names = {}, itertools.count(1)
+    for _ in range(N_KILLS):
+        with serving(*files, "--writable", "--vectors", tmp_path / "vectors.npy") as server:
+            ended = threading.Event()
+            args = (server.url, rows[:2].tolist(), acknowledged, ended, names)
+            threads = [threading.Thread(target=keep_adding_labels, args=args) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            before = len(acknowledged)
+            wait_for(lambda: len(acknowledged) > before)  # noqa: B023
+            time.sleep(random.Random(before).uniform(0, 0.5))
+            assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+            ended.set()
+            for thread in threads:
+                thread.join()
+        attached = HammingIndex.load(files[1]).attached()
+        for identity, number in acknowledged.items():
+            assert attached.value(identity, "labels") == number
+            assert attached.value(identity, "texts") == f"text {number}"
+            assert attached.value(identity, "vectors").tolist() == [number] * rows.shape[1]
+    with serving(*files, "--vectors", tmp_path / "vectors.npy") as server:
+        identity, number = list(acknowledged.items())[-1]
+        body = {"vectors": [[float(number)] * rows.shape[1]], "k": 1, "rescore": True, "shortlist": 1000}
+        found = httpx.post(f"{server.url}/v1/search", json=body).json()
+        assert found["distances"] == [[0.0]]
+        assert found["labels"] == [[number]]
 
 
 def keep_adding(url, rows, acknowledged, ended):

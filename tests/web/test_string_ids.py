@@ -20,8 +20,9 @@ from manihash.report.thumbnails import ArrayImages  # noqa: E402
 from manihash.search import Rescore  # noqa: E402
 from manihash.search.durable import DurableIndex  # noqa: E402
 from manihash.web.api.application import search_application  # noqa: E402
+from manihash.web.api.attachments import Attachments  # noqa: E402
 from manihash.web.api.messages import Limits  # noqa: E402
-from manihash.web.api.service import Attachments, Service  # noqa: E402
+from manihash.web.api.service import Service  # noqa: E402
 
 NAMES = np.array([f"folder/{i * 7 % 400:03} é.jpg" for i in range(400)], object)
 LABELS = [f"label {i}" for i in range(400)]

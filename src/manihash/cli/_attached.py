@@ -1,4 +1,4 @@
-"""Files whose entries belong to the rows of an index: vectors, labels and images."""
+"""Files whose entries belong to the rows of an index: vectors, labels, images and texts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash import HammingIndex, Hasher
-    from manihash.web.api.service import Attachments
+    from manihash.types import Ids
+    from manihash.web.api.attachments import Attachments
 
 
 @dataclass(frozen=True)
@@ -25,21 +26,19 @@ class AttachedFiles:
     labels: str | None
     images: str | None
     image_dir: Path | None
+    texts: Path | None
 
-    def check(self, *, writable: bool) -> None:
+    def check(self) -> None:
         """Raise if options contradict each other."""
-        options: dict[str, Any] = {"--vectors": self.vectors, "--labels": self.labels}
-        options |= {"--images": self.images, "--image-dir": self.image_dir}
-        given = [name for name, value in options.items() if value is not None]
-        if writable and given:
-            what = given[0].removeprefix("--").replace("image-dir", "images")
-            raise typer.BadParameter(f"{given[0]} has no {what} of new rows: omit {given[0]} or --writable")
-        if {"--images", "--image-dir"} <= set(given):
+        if self.images is not None and self.image_dir is not None:
             raise typer.BadParameter("got --images and --image-dir: give one of them")
+        if self.texts is not None:
+            _inputs.check_inputs(str(self.texts))
 
     def read(self, hasher: "Hasher", opened: "Callable[[], HammingIndex]") -> "Attachments":
         """Return what the files hold; ``opened`` returns the index that it belongs to."""
-        from manihash.web.api.service import Attachments
+        from manihash.files.lines import read_lines
+        from manihash.web.api.attachments import Attachments
 
         places = _places(self.ids)
         return Attachments(
@@ -47,23 +46,29 @@ class AttachedFiles:
             None if self.labels is None else _label_list(self.labels, _n_entries(places, opened)),
             _explored.read_pictures(self.images, self.image_dir),
             places,
+            None if self.texts is None else read_lines(self.texts),
         )
 
 
-def check(attached: "Attachments", index: "HammingIndex", path: str) -> None:
-    """Raise unless each id of the index of a file has one entry in each of the attached files."""
-    for name in ("vectors", "labels", "images"):
+def attach(attached: "Attachments", index: "HammingIndex", path: str) -> None:
+    """Use the fields of rows beside an index file; raise unless each other id has an entry in each file."""
+    rows = index.attached()
+    for name in ("vectors", "labels", "images", "texts"):
         if (entries := getattr(attached, name)) is not None:
-            _check_entries(name, len(entries), attached.places, index, path)
+            _check_entries(name, len(entries), attached.places, _ids_without(name, index), path)
+    attached.rows = rows
 
 
-def _check_entries(
-    name: str, n: int, places: "dict[int | str, int] | None", index: "HammingIndex", path: str
-) -> None:
-    """Raise unless each id of the index has one of n entries of a file."""
-    from manihash.search.string_ids import shown_id
+def _ids_without(name: str, index: "HammingIndex") -> "Ids":
+    """Return the ids of an index whose field of this name is not beside its file."""
+    rows, ids = index.attached(), index.ids
+    return ids[[not rows.knows(identity, name) for identity in ids.tolist()]] if len(rows) else ids
 
-    found = index.ids
+
+def _check_entries(name: str, n: int, places: "dict[int | str, int] | None", found: "Ids", path: str) -> None:
+    """Raise unless each of the ids of an index has one of n entries of a file."""
+    from manihash.search.string_ids import are_strings, shown_id
+
     if places is not None:
         if n != len(places):
             raise ValueError(f"got {n:,} {name} and {len(places):,} ids in --ids: give one id per entry")
@@ -71,7 +76,7 @@ def _check_entries(
         if missing is not None:
             raise ValueError(f"id {shown_id(missing)} of {path} is not in --ids: give the ids of the {name}")
         return
-    if index.id_type is str:
+    if are_strings(found):
         raise ValueError(f"the ids of {path} are strings: give --ids, a file of the ids of the {name}")
     if len(found) and not 0 <= found[0] <= found[-1] < n:
         raise ValueError(
@@ -94,12 +99,13 @@ def _n_entries(places: "dict[Any, int] | None", opened: "Callable[[], HammingInd
     if places is not None:
         return len(places)
     index = opened()
-    return 1 + int(index.ids[-1]) if len(index) and index.id_type is int else len(index)
+    ids = _ids_without("labels", index)
+    return 1 + int(ids[-1]) if len(ids) and index.id_type is int else len(ids)
 
 
 def _label_list(path: str, n: int) -> list[Any]:
-    """Return n labels, None for rows without a label."""
-    labels = _labels.read_labels(path, n)
+    """Return at least n labels, as rows may have been deleted; None for rows without a label."""
+    labels = _labels.read_labels(path, n, at_least=True)
     known = _labels.known(labels).tolist()
     return [label if is_known else None for label, is_known in zip(labels.tolist(), known, strict=True)]
 

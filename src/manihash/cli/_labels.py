@@ -14,18 +14,22 @@ _HEADER_NAMES = {"label", "labels", "class", "classes", "category", "target", "y
 _NO_LABEL = ("", "-1", "None")
 
 
-def read_labels(path: str, n_rows: int) -> "NDArray[Any]":
-    """Return labels (n_rows,) as integers with -1, or as strings with None, for rows without a label."""
+def read_labels(path: str, n_rows: int, *, at_least: bool = False) -> "NDArray[Any]":
+    """Return labels (n_rows,) as integers with -1, or as strings with None, for rows without a label.
+
+    With ``at_least``, the file may have more labels, and a first line that looks like a header is one.
+    """
     import numpy as np
 
     if path.lower().endswith((".csv", ".txt")) and Path(path).is_file():
-        labels = _as_array(_without_header(path, _text_fields(path, n_rows), n_rows))
+        labels = _as_array(_without_header(path, _text_fields(path, n_rows), n_rows, at_least))
     elif path.lower().endswith(".npy") and Path(path).is_file() and _holds_text(path):
         labels = np.load(path, mmap_mode="r", allow_pickle=False)
         labels = _as_array(np.char.strip(labels.astype(str)).tolist()) if labels.ndim == 1 else labels
     else:
         labels = _tables.read(path)
-    if labels.size != n_rows or len(labels) != n_rows:
+    enough = at_least and labels.ndim == 1 and len(labels) > n_rows
+    if not enough and (labels.size != n_rows or len(labels) != n_rows):
         raise ValueError(
             f"{path} holds an array of shape {labels.shape}: expected one label for each of {n_rows:,} rows"
         )
@@ -79,9 +83,9 @@ def _is_index(path: str, column: Sequence[str]) -> bool:
     return found if wanted is None else wanted
 
 
-def _without_header(path: str, fields: list[str], n_rows: int) -> list[str]:
+def _without_header(path: str, fields: list[str], n_rows: int, at_least: bool) -> list[str]:
     """Return the labels; raise if there is one too many and the first line may be a label."""
-    if len(fields) != n_rows + 1:
+    if len(fields) <= n_rows or (len(fields) > n_rows + 1 and not at_least):
         return fields
     first, rest = fields[0], fields[1:]
     numbers = _numbers(rest) is not None
@@ -89,6 +93,8 @@ def _without_header(path: str, fields: list[str], n_rows: int) -> list[str]:
     wanted = _tables.options().header
     if header if wanted is None else wanted:
         return rest
+    if at_least:
+        return fields
     raise ValueError(
         f"{path} holds {len(fields):,} labels for {n_rows:,} rows, and its first line {first!r} may be a "
         "label: remove the line that is too many, or give --header if the first line is a header"

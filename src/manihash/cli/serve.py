@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from manihash import HammingIndex, Hasher
     from manihash.search.durable import DurableIndex
     from manihash.web.api.keys import ApiKeys
-    from manihash.web.api.service import Attachments
 
 
 def serve(
@@ -42,7 +41,7 @@ def serve(
             "--ids",
             metavar="FILE",
             help="File of the ids of CODES, unless it is an index file, and of the entries of --vectors, "
-            "--labels and --images: integers or strings.",
+            "--labels, --images and --texts: integers or strings.",
             show_default="row numbers, from 0",
         ),
     ] = None,
@@ -83,8 +82,22 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            "--texts",
+            metavar="FILE",
+            help="Text file, one line per id, in UTF-8, which searches return.",
+            show_default=False,
+        ),
+    ] = None,
     writable: Annotated[
-        bool, typer.Option("--writable", help="Let requests add, update and delete rows of the index file.")
+        bool,
+        typer.Option(
+            "--writable",
+            help="Let requests add, update and delete rows of the index file. Their vectors are stored, too, "
+            "with --vectors; labels, images and texts if requests have them.",
+        ),
     ] = False,
     key_file: Annotated[
         Path | None,
@@ -121,7 +134,8 @@ def serve(
     /docs describes the API. A new index file put in place of the old one is used
     without a restart. With --writable, changes are stored in a journal beside the
     index file before they are acknowledged, and are written into the file at the
-    end. Ctrl-C and SIGTERM end the server after open requests are answered.
+    end; vectors, labels, images and texts of rows into a file beside it. Ctrl-C
+    and SIGTERM end the server after open requests are answered.
 
     Examples:
 
@@ -129,7 +143,7 @@ def serve(
       manihash serve model.mhash codes.mhx
       manihash serve model.mhash codes.mhx --port 8080 --vectors vectors.npy
       manihash serve model.mhash codes.mhx --labels labels.npy --images images.npy
-      manihash serve model.mhash codes.mhx --writable
+      manihash serve items.mhx --writable --vectors vectors.npy
       manihash serve model.mhash codes.mhx --host 0.0.0.0 --api-key-file keys.txt
       curl localhost:8080/v1/info
     """
@@ -151,20 +165,27 @@ def serve(
     )
     codes = _codes(model, codes)
     _inputs.check_inputs(codes, ids, vectors, labels, images, model=model)
-    files = _attached.AttachedFiles(ids, vectors, labels, images, image_dir)
-    files.check(writable=writable)
+    files = _attached.AttachedFiles(ids, vectors, labels, images, image_dir, texts)
+    files.check()
     if writable:
         _check_writable(codes, key_file, host)
     keys = _keys(key_file, host)
     hasher = _inputs.load_hasher(model)
     seen = identity_of(codes)
     attached = files.read(hasher, partial(open_index_of, hasher, codes, model))
-    load = partial(_opened, codes, ids, hasher, model, attached)
+    load = partial(_opened, codes, ids, hasher, model)
+
+    def attached_index() -> "HammingIndex":
+        index = load()
+        _attached.attach(attached, index, codes)
+        return index
+
     durable = DurableIndex(codes, load) if writable else None
     if durable is not None:
+        _attached.attach(attached, durable.index, codes)
         _record_model(durable, hasher)
-    service = Service(hasher, load() if durable is None else durable.index, limits, attached)
-    watcher = None if writable else Watcher(service, codes, load, seen)
+    service = Service(hasher, attached_index() if durable is None else durable.index, limits, attached)
+    watcher = None if writable else Watcher(service, codes, attached_index, seen)
     app = search_application(
         service, keys=keys, durable=durable, watcher=watcher, host=host, allowed_hosts=allow_host or ()
     )
@@ -218,17 +239,14 @@ def _keys(path: Path | None, host: str) -> "ApiKeys | None":
     return keys
 
 
-def _opened(
-    path: str, ids: str | None, hasher: "Hasher", model: Path, attached: "Attachments"
-) -> "HammingIndex":
-    """Return the index of a file, read into memory and checked; raise if model or attachments do not fit.
+def _opened(path: str, ids: str | None, hasher: "Hasher", model: Path) -> "HammingIndex":
+    """Return the index of a file, read into memory and checked; raise if it belongs to another model.
 
     A memory map would crash the server if the file were overwritten in place.
     """
     index = open_index_of(hasher, path, model, mmap=False, ids=ids)
     if is_index(path):
         index.verify()
-    _attached.check(attached, index, path)
     return index
 
 

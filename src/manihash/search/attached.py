@@ -19,11 +19,12 @@ import numpy as np
 from manihash.files.atomic import atomic_write, sync_folder
 from manihash.errors import DamagedIndexError
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Records, compacted, content_of, framed
-from manihash.search.row_fields import NAMES, VECTORS, RowFields
+from manihash.search.row_fields import IMAGES, LABELS, TEXTS, VECTORS, RowFields
 from manihash.search.string_ids import string_array
 from manihash.types import Ids
 
 _FORMATS = (b"manihash-rows 1\n", b"manihash-rows 2\n")  # ids are integers, or strings
+_OWN = {LABELS, IMAGES, TEXTS}  # fields that a row has since it was added, be they None
 _HEAD = len(_FORMATS[0])
 _FRAME = 8  # bytes of a record besides its content
 _PER_RECORD = 1000  # rows of a record of a file that is written again
@@ -39,8 +40,9 @@ def attached_path(index: str | os.PathLike[str]) -> Path:
 class AttachedRows:
     """Fields of rows by id. Another thread may read while one makes changes.
 
-    A row that was added has all fields, None for those that were not given. A row that was only updated has
-    those that were given; the others are where they were before, such as in a file of labels.
+    A row that was added has its label, image and text, None for those that were not given. A row that was
+    only updated has those that were given; the others are where they were before, such as in a file of
+    labels. A vector is here if it was given.
     """
 
     def __init__(self) -> None:
@@ -82,12 +84,8 @@ class AttachedRows:
                     self._gone[0][identity] = self._rows[identity]
                     del self._rows[identity]
                 continue
-            # The vector of a row that is updated without storing it is not known any more.
-            old = (
-                dict.fromkeys(NAMES)
-                if change.kind == ADD
-                else {**self._rows.get(identity, {}), VECTORS: None}
-            )
+            old = self._rows.get(identity, {}) if change.kind == UPDATE else dict.fromkeys(_OWN)
+            old = {name: value for name, value in old.items() if name != VECTORS}  # that of another code
             self._rows[identity] = {**old, **{name: values[i] for name, values in fields.items()}}
 
     def forget(self, *, at_once: bool = False) -> None:
@@ -106,7 +104,7 @@ def _change_of(identity: Any, row: dict[str, Any], id_type: type) -> Change:
     vector = row.get(VECTORS)
     fields = RowFields(None if vector is None else vector[None], **given)
     ids: Ids = string_array([identity]) if id_type is str else np.array([identity], np.int64)
-    return Change(ADD if len(row) == len(NAMES) else UPDATE, ids, None, fields)
+    return Change(ADD if row.keys() >= _OWN else UPDATE, ids, None, fields)
 
 
 def read_attached(index: str | os.PathLike[str], checksum: str) -> AttachedRows:

@@ -78,7 +78,7 @@ def search_application(
 def _documentation(service: Service, *, needs_key: bool) -> list[Route]:
     """The addresses of the documentation, which need no key: they tell nothing about the rows."""
     document = openapi.document(service, needs_key=needs_key)
-    html = openapi.documentation_page(document)
+    html, script = openapi.documentation_page(document, service), openapi.page_script()
 
     async def schema(request: Request) -> Response:
         return json_answer(document)
@@ -86,7 +86,15 @@ def _documentation(service: Service, *, needs_key: bool) -> list[Route]:
     async def page(request: Request) -> Response:
         return HTMLResponse(html, headers={"content-security-policy": openapi.PAGE_POLICY})
 
+    async def page_script(request: Request) -> Response:
+        return Response(script, media_type="text/javascript")
+
     async def root(request: Request) -> Response:
         return RedirectResponse("/docs")
 
-    return [Route("/openapi.json", schema), Route("/docs", page), Route("/", root)]
+    return [
+        Route("/openapi.json", schema),
+        Route("/docs", page),
+        Route("/docs/page.js", page_script),
+        Route("/", root),
+    ]

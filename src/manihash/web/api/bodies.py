@@ -72,7 +72,8 @@ def _rows_of_npy(body: bytes, width: int) -> NDArray[Any]:
         raise RequestError(400, str(error)) from error
     if rows.ndim != 2 or len(rows) < 1 or rows.shape[1] != width or rows.dtype.itemsize > 8:
         text = f"the array has shape {rows.shape} and type {rows.dtype}"
-        raise RequestError(400, f"{text}: expected real numbers of shape (n, {width})")
+        flat = " One vector is an array of shape (1, d): reshape it" if rows.shape == (width,) else ""
+        raise RequestError(400, f"{text}: expected real numbers of shape (n, {width}).{flat}")
     return rows
 
 

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from manihash import __version__
 from manihash.codes import n_bytes
+from manihash.search.row_fields import IMAGES, LABELS, TEXTS
 from manihash.web.api import bodies, metrics
 from manihash.web.api.batching import Batcher
 from manihash.web.api.keys import ApiKeys
@@ -133,9 +134,7 @@ class Api:
             return bodies.array_answer(answers.table(), wanted)
         ranked_by = self.service.ranked_by(options, by_code=job.vectors is None)
         found = answers.lists()
-        if self.service.attachments.labels is not None:
-            found["labels"] = self.service.labels_of(found["ids"])
-        return json_answer({**found, "ranked_by": ranked_by})
+        return json_answer({**found, **self.service.fields_of(found["ids"]), "ranked_by": ranked_by})
 
     async def image(self, request: Request) -> Response:
         """Answer ``GET /v1/images/ID``."""
@@ -163,8 +162,9 @@ class Api:
                     "bits_per_field": index.layout.bits_per_field or None,
                 },
                 "rescore": service.attachments.vectors is not None,
-                "labels": service.attachments.labels is not None,
-                "images": service.attachments.images is not None,
+                "labels": service.attachments.has(LABELS),
+                "images": service.attachments.has(IMAGES),
+                "texts": service.attachments.has(TEXTS),
                 "writable": self.writable,
                 "limits": {name: getattr(limits, name) for name in limits.__dataclass_fields__},
             }

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ HexCodes = Annotated[
     list[str], Meta(min_length=1, description="Packed codes, each as a string of hexadecimal digits.")
 ]
 Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Annotated[str, Meta(min_length=1)]
+Label = str | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float
 NumberType = Annotated[
     Literal["float32", "float64"],
     Meta(description="Type that the numbers of a JSON body are converted to before they are encoded."),
@@ -104,16 +106,32 @@ class SearchRequest(SearchOptions, forbid_unknown_fields=True, kw_only=True):
     dtype: NumberType = "float32"
 
 
-class AddRequest(EncodeRequest, forbid_unknown_fields=True, kw_only=True):
-    """Vectors of new rows."""
+class RowsRequest(EncodeRequest, forbid_unknown_fields=True, kw_only=True):
+    """Vectors of rows, and what else belongs to the rows."""
+
+    labels: Annotated[list[Label | None], Meta(description="A label per row; null for none.")] | UnsetType = (
+        UNSET
+    )
+    images: (
+        Annotated[
+            list[str | None],
+            Meta(description="A PNG or JPEG file per row, in base64, stored as a thumbnail; null for none."),
+        ]
+        | UnsetType
+    ) = UNSET
+    texts: Annotated[list[str | None], Meta(description="A text per row; null for none.")] | UnsetType = UNSET
+
+
+class AddRequest(RowsRequest, forbid_unknown_fields=True, kw_only=True):
+    """New rows."""
 
     ids: (
         Annotated[list[Id], Meta(description="Ids of the rows; the next free ids by default.")] | UnsetType
     ) = UNSET
 
 
-class UpdateRequest(EncodeRequest, forbid_unknown_fields=True, kw_only=True):
-    """New vectors of rows."""
+class UpdateRequest(RowsRequest, forbid_unknown_fields=True, kw_only=True):
+    """New vectors of rows; labels, images and texts that are not given stay as they are."""
 
     ids: Annotated[list[Id], Meta(description="Ids of rows of the index, one per vector.")]
 
@@ -127,6 +145,8 @@ class DeleteRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 T = TypeVar("T", bound=msgspec.Struct)
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_FLAT = re.compile(r"Expected `array`, got `(?:float|int)` - at `\$\.vectors\[")
+_UNKNOWN = re.compile(r"unknown field `(.{1,40})`")
 _NOT_FINITE = re.compile(rb"[\[,:\s]-?(NaN|Infinity)\s*[\],}]")  # as Python's json module writes them
 
 
@@ -135,7 +155,7 @@ def parsed(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = _reason(error)
+        reason = _reason(error, decoder.type)
         if _NOT_FINITE.search(body):
             reason = "NaN and Infinity are not JSON, and vectors must have finite numbers"
         raise RequestError(400, f"the body is not a valid JSON request: {reason}") from error
@@ -149,7 +169,7 @@ def from_query(parameters: dict[str, str], kind: type[T], id_type: type) -> T:
     try:
         return msgspec.convert(given, kind, strict=False)
     except (msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise RequestError(400, f"the query parameters are not valid: {_reason(error)}") from error
+        raise RequestError(400, f"the query parameters are not valid: {_reason(error, kind)}") from error
 
 
 def id_of_text(text: str, id_type: type) -> int | str:
@@ -174,9 +194,17 @@ def id_array(ids: list[int | str], id_type: type) -> Ids:
     return string_array(names)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, kind: type) -> str:
+    """What is wrong with a request of a kind, and how to correct the usual mistakes."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    return str(error)
+    reason = str(error)
+    if _FLAT.search(reason):
+        return f'{reason}. A vector is one row of a list: nest it, as in {{"vectors": [[0.1, 0.2]]}}'
+    if (unknown := _UNKNOWN.search(reason)) is None:
+        return reason
+    names = [field.name for field in msgspec.structs.fields(kind)]
+    near = get_close_matches(unknown[1].lower(), names, 1)
+    return f"{reason}: " + (f"did you mean `{near[0]}`?" if near else f"expected {', '.join(names)}")

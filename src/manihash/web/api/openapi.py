@@ -1,5 +1,6 @@
 """The description of the search API: an OpenAPI document, and the page that shows it."""
 
+from importlib import resources
 from typing import Any
 
 import msgspec
@@ -19,12 +20,15 @@ from manihash.web.api.messages import (
 )
 from manihash.web.api.service import Service
 
-PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+PAGE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src blob:; "
+    "frame-ancestors 'none'"
+)
 _REQUESTS = [EncodeRequest, SearchRequest, AddRequest, UpdateRequest, DeleteRequest]
 _REFERENCE = "#/components/schemas/{name}"
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 
-_FACTS = ["version", "model", "index", "rescore", "labels", "images", "writable", "limits"]
+_FACTS = ["version", "model", "index", "rescore", "labels", "images", "texts", "writable", "limits"]
 _STATUSES = {
     400: "The request is not valid.",
     401: "The key is missing or wrong.",
@@ -70,6 +74,11 @@ def _answers(ids: dict[str, Any]) -> dict[str, Any]:
                     "items": {"type": "array", "items": {"type": ["string", "number", "null"]}},
                     "description": "Labels of the rows if the server has any; null for none.",
                 },
+                "texts": {
+                    "type": "array",
+                    "items": {"type": "array", "items": {"type": ["string", "null"]}},
+                    "description": "Texts of the rows if the server has any; null for none.",
+                },
             },
         },
         "Changed": {
@@ -91,6 +100,7 @@ def document(service: Service, *, needs_key: bool) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(_REQUESTS, ref_template=_REFERENCE)
     for schema in schemas.values():
         _add_limits(schema["properties"], service)
+    examples = _examples(service, needs_key=needs_key)
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "manihash", "version": __version__, "description": _summary(service)},
@@ -109,15 +119,80 @@ def document(service: Service, *, needs_key: bool) -> dict[str, Any]:
         },
         "components": {"schemas": {**schemas, **_answers(ids)}},
     }
+    for path, named in examples.items():
+        method, _, address = path.partition(" ")
+        content = found["paths"][address][method]["requestBody"]["content"]
+        content[JSON]["examples"] = {name: {"value": value} for name, value in named.items()}
     if needs_key:
         found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"key": []}]
     return found
 
 
-def documentation_page(document: dict[str, Any]) -> str:
+def documentation_page(document: dict[str, Any], service: Service) -> str:
     """The document as an HTML page that needs nothing from other hosts."""
-    return page.render("manihash.web.api", "api.html", document=document, ref=_referenced(document))
+    return page.render(
+        "manihash.web.api",
+        "api.html",
+        document=document,
+        ref=_referenced(document),
+        radius=_radius(service),
+        first_id=_some_ids(service, needs_key="security" in document)[0],
+    )
+
+
+def page_script() -> str:
+    """The script of the page."""
+    return resources.files("manihash.web.api").joinpath("templates/page.js").read_text("utf-8")
+
+
+def _radius(service: Service) -> str:
+    """What a radius means for the codes of this server."""
+    layout = service.index.layout
+    if not layout.first_bits:
+        return "These codes are numbers of centers of a product quantizer: they have no radius."
+    text = "radius asks for all rows whose codes differ from that of the query in at most so many of their"
+    if layout.has_two_parts:
+        text += (
+            f" first {layout.first_bits} bits, the part of the {layout.n_bits} bits that is made for look-up; "
+            "the rows are in the order of the whole code"
+        )
+    else:
+        text += f" {layout.n_bits} bits"
+    return f"{text}. 0 finds rows with the same bits; each step finds more rows, also less similar ones."
+
+
+def _some_ids(service: Service, *, needs_key: bool) -> list[Any]:
+    """Two ids of the index; made-up ones if a key is needed, as the documentation is shown without one."""
+    ids = [] if needs_key else service.index.ids[:2].tolist()
+    return ids if len(ids) == 2 else ["a", "b"] if service.index.id_type is str else [0, 1]
+
+
+def _examples(service: Service, *, needs_key: bool) -> dict[str, dict[str, Any]]:
+    """Bodies of requests by method and path, and by name; vectors have the length that the model expects."""
+    row = [round((i * 7 % 10) / 10, 1) for i in range(service.width)]
+    vectors, ids = {"vectors": [row]}, _some_ids(service, needs_key=needs_key)
+    searches = {
+        "nearest rows": vectors | {"k": 3},
+        "within a radius": vectors | {"radius": 2},
+        "by code": vectors | {"k": 3, "symmetric": True},
+        "among some rows": vectors | {"k": 2, "filter": ids},
+    }
+    if not service.index.layout.first_bits:
+        del searches["within a radius"]
+    if service.attachments.vectors is not None:
+        searches["re-ranked by vectors"] = vectors | {"k": 3, "rescore": True}
+    new = {"ids": ["new row"]} if service.index.id_type is str else {}
+    return {
+        "post /v1/encode": {"one vector": vectors},
+        "post /v1/search": searches,
+        "post /v1/rows": {
+            "one row": vectors | new,
+            "with label and text": vectors | new | {"labels": ["cat"], "texts": ["a cat on a mat"]},
+        },
+        "put /v1/rows": {"one row": vectors | {"ids": ids[:1]}},
+        "post /v1/rows/delete": {"one row": {"ids": ids[:1]}},
+    }
 
 
 def _referenced(document: dict[str, Any]) -> Any:

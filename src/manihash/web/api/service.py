@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from manihash import HammingIndex, Hasher
 from manihash.codes import n_bytes
 from manihash.errors import BadRowsError
-from manihash.report import pictures
-from manihash.report.thumbnails import Thumbnails
 from manihash.search import Rescore
+from manihash.search.row_fields import IMAGES, LABELS, TEXTS
 from manihash.search.string_ids import shown_id
 from manihash.types import Codes, Ids, Ints
+from manihash.web.api.attachments import Attachments
 from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions, id_array, id_of_text
 from manihash.web.application import RequestError
 
@@ -93,23 +93,6 @@ class Job:
         return self.n
 
 
-@dataclass(frozen=True, eq=False)
-class Attachments:
-    """What belongs to the rows besides their codes, if it is known.
-
-    Entry i belongs to the row with id i or, if there are ``places``, to the row whose id has the place i.
-    """
-
-    vectors: NDArray[Any] | None = None  # for rescoring
-    labels: Sequence[Any] | None = None  # None for a row without a label
-    images: Thumbnails | None = None
-    places: dict[int | str, int] | None = None
-
-    def place(self, identity: Any) -> int:
-        """The number of the entry of an id."""
-        return int(identity if self.places is None else self.places[identity])
-
-
 class Service:
     """A model, an index of its codes, and what else belongs to the rows.
 
@@ -127,20 +110,27 @@ class Service:
         self.attachments = attachments or Attachments()
         self.width: int = hasher.n_features_in_
 
-    def labels_of(self, ids: list[Any]) -> list[Any]:
-        """The labels of ids in nested lists."""
-        labels, place = self.attachments.labels or (), self.attachments.place
-        return [self.labels_of(each) if isinstance(each, list) else labels[place(each)] for each in ids]
+    def fields_of(self, ids: list[Any]) -> dict[str, Any]:
+        """The labels and the texts of ids in a list per query, if there are any."""
+        attached = self.attachments
+        found: dict[str, Any] = {}
+        if attached.has(LABELS):
+            found[LABELS] = [[attached.label(identity) for identity in each] for each in ids]
+        if attached.has(TEXTS):
+            found[TEXTS] = [[attached.text(identity) for identity in each] for each in ids]
+        return found
 
     def picture(self, given: str) -> bytes:
         """The picture of the row with an id as a PNG file."""
-        images = self.attachments.images
-        if images is None:
+        if not self.attachments.has(IMAGES):
             raise RequestError(404, "this server has no images: start it with --images or --image-dir")
         ids = id_array([id_of_text(given, self.index.id_type)], self.index.id_type)
         if not self.index.contains(ids)[0]:
             raise RequestError(404, f"id {shown_id(ids[0])} is not in the index")
-        return pictures.png(images.pixels(self.attachments.place(ids.tolist()[0])))
+        picture = self.attachments.picture(ids.tolist()[0])
+        if picture is None:
+            raise RequestError(404, f"the row with id {shown_id(ids[0])} has no image")
+        return picture
 
     def ranked_by(self, options: SearchOptions, *, by_code: bool) -> str:
         """The kind of the distances in the answers."""
@@ -223,7 +213,7 @@ class Service:
         if self.attachments.vectors is None:
             raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
         shortlist = None if options.shortlist is UNSET else options.shortlist
-        stored, places = self.attachments.vectors, self.attachments.places
+        stored, places = self.attachments.for_rescoring()
         return Rescore(self.hasher._as_stored(vectors), stored, shortlist, places)
 
     def _within(
