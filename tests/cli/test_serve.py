@@ -88,7 +88,11 @@ def test_a_file_of_codes_is_served_without_an_index_file(folder):
         ),
         (["model12.mhash", "codes.mhx", "--labels", "codes.npy"], "one label for each of 50 rows"),
         (["model12.mhash", "codes.mhx", "--images", "images.npy"], "entry i must belong to id i"),
-        (["model12.mhash", "codes.mhx", "--images", "images.npy", "--writable"], "no images of new rows"),
+        (
+            ["model12.mhash", "codes.mhx", "--images", "images.npy", "--writable"],
+            "entry i must belong to id i",
+        ),
+        (["model12.mhash", "codes.mhx", "--texts", "missing.txt"], "no file at missing.txt"),
         (["model12.mhash", "codes.mhx", "--images", "images.npy", "--image-dir", "."], "give one of them"),
         (["model12.mhash", "codes.mhx", "--max-k", "0"], "--max-k must be a whole number of at least 1"),
         (["model12.mhash", "codes.mhx", "--timeout", "nan"], "--timeout must be a finite number"),

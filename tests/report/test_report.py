@@ -77,7 +77,7 @@ def test_a_page_refers_to_nothing_outside_itself(html: str) -> None:
 def test_every_section_has_an_id_and_is_linked_to(html: str) -> None:
     elements = Elements(html)
     ids = [attributes["id"] for tag, attributes in elements.found if tag == "section"]
-    assert ids == ["results", "curves", "base-set", "plane", "answers", "codes", "own", "facts"]
+    assert ids == ["answers", "codes", "plane", "base-set", "curves", "results", "own", "facts"]
     assert [a["href"] for tag, a in elements.found if tag == "a"] == [f"#{id}" for id in ids]
     assert elements.open == []
 
@@ -189,7 +189,29 @@ def test_a_quantizer_of_faiss_is_a_row_without_a_look_up(result: Demo) -> None:
     assert all(score.f1 is None and score.reason is None and score.map is not None for score in found)
     page_with = demo_page(replace(result, scores=(*result.scores, *found)), date(2026, 1, 2))
     tables = re.findall(r"<table>.*?</table>", page_with, re.DOTALL)
-    assert ["faiss-pq" in table for table in tables[:4]] == [True, False, True, True]
+    assert ["faiss-pq" in table for table in tables[-4:]] == [True, False, True, True]
+
+
+def test_tables_are_folded_and_pictures_come_first(html: str) -> None:
+    assert html.index('id="answers"') < html.index('id="codes"') < html.index('id="results"')
+    start, end = html.index("<details>"), html.index("</details>")
+    assert "MAP, by code length in bits" in html[start:end]
+    assert html.count("<table>") - html[start:end].count("<table>") == 1  # of the answers
+
+
+def test_the_base_points_shown_are_those_of_the_headline(result: Demo) -> None:
+    hasher = recipe("imh-hybrid", result.shown.n_bits, 0).fit(result.setup.data.X_train)
+    np.testing.assert_array_equal(result.base, hasher.first_.base_points_.astype(np.float32))
+    assert len(result.base_plane) == len(result.base_classes) == len(result.base)
+
+
+@pytest.mark.parametrize("method", ["itq", "pq", "imh-graph"])
+def test_methods_without_the_shared_base_set_are_measured(result: Demo, method: str) -> None:
+    assert method in measure.METHODS
+    found = measure.score(result.setup, method, 8)
+    assert found.reason is None
+    assert found.map is not None
+    assert (found.f1 is None) == (method == "pq")
 
 
 def test_without_faiss_the_demo_has_no_rows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

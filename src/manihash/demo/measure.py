@@ -28,6 +28,9 @@ from manihash.types import Codes, Floats, Ids
 
 METHODS = (
     "imh-hybrid",
+    "imh-graph",
+    "itq",
+    "pq",
     "imh-tsne",
     "imh-tsne-rotated",
     "imh-large",
@@ -41,7 +44,8 @@ METHODS = (
     "imh-pca",
 )
 SHOWN_METHOD, SHOWN_BITS = "imh-hybrid", 64  # the default recipe: its answers and codes are shown
-OWN_BASE = ("imh-hybrid", "imh-large")  # recipes that choose a base set of their own
+OWN_BASE = ("imh-hybrid", "imh-graph", "imh-large")  # recipes that choose a base set of their own
+NO_BASE = ("itq", "pq")
 BASE_SIZE, RADIUS = 400, 2
 DEPTHS = (10, 50, 100, 1000)  # numbers of answers that precision is measured at, up to the size of a class
 
@@ -69,7 +73,7 @@ class Score:
     method: str
     n_bits: int
     map: float | None = None
-    f1: float | None = None  # of the first part, if codes have two; none for a quantizer of FAISS
+    f1: float | None = None  # of the first part, if codes have two; none for product quantizers
     precision_at_10: float | None = None
     recall_at_10: float | None = None
     seconds: float | None = None  # to fit with the given base set, and to encode all rows
@@ -109,6 +113,7 @@ class Demo:
     lengths: tuple[int, ...]
     scan: Scan
     scores: tuple[Score, ...]
+    base: Floats  # (m, d), the base set of the codes behind by_code
     base_classes: NDArray[Any]  # (m,), the most frequent class of the rows nearest to each base point
     base_plane: Floats  # (m, 2)
     query_plane: Floats  # (q, 2)
@@ -175,7 +180,8 @@ def _score(setup: Setup, method: str, n_bits: int) -> Score:
     found = measure(hasher, data.X_train, data.X_test, setup.truth, metric=metric)
     quality, seconds = found.result, found.fit_seconds + found.encode_seconds
     first = quality.precision_at_10, quality.recall_at_10
-    return Score(method, n_bits, quality.map, quality.f1, *first, seconds)
+    f1 = quality.f1 if hasher.layout_.first_bits else None  # a product quantizer has no radius
+    return Score(method, n_bits, quality.map, f1, *first, seconds)
 
 
 def _peer_score(setup: Setup, method: str, n_bits: int) -> Score:
@@ -188,9 +194,10 @@ def _peer_score(setup: Setup, method: str, n_bits: int) -> Score:
 def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence[Score]) -> Demo:
     """The demo with what its pictures need: classes and plane of the base set, answers and codes."""
     data = setup.data
-    plane = InductiveEmbedding(2, base=setup.base, random_state=setup.seed).fit(setup.U)
     shown = _shown(scores)
     hasher = _hasher(setup, shown.method, shown.n_bits).fit(data.X_train)
+    base = _base_of(hasher, setup)
+    plane = InductiveEmbedding(2, base=base, random_state=setup.seed).fit(setup.U)
     held, asked = hasher.encode(data.X_train), hasher.encode(data.X_test)
     index = Index(hasher, held)
     depth = min(max(DEPTHS), setup.truth.counts.min())
@@ -199,7 +206,8 @@ def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence
         tuple(lengths),
         scanned,
         tuple(scores),
-        _base_classes(setup),
+        base,
+        _base_classes(setup, base),
         plane.base_embedding_,
         plane.transform(normalize(data.X_test.astype(np.float32))),
         _answers(setup, nearest_euclidean(data.X_test, data.X_train, depth)),
@@ -220,17 +228,25 @@ def _shown(scores: Sequence[Score]) -> Score:
 
 def _hasher(setup: Setup, method: str, n_bits: int) -> Hasher:
     hasher: Hasher = recipe(method, n_bits=n_bits, random_state=setup.seed)
-    if method not in OWN_BASE:
+    if method not in (*OWN_BASE, *NO_BASE):
         hasher.set_params(base=setup.base)
     return hasher
 
 
-def _base_classes(setup: Setup) -> NDArray[Any]:
+def _base_of(hasher: Any, setup: Setup) -> Floats:
+    """The base points (m, d) of a fitted hasher, or of its first part; those of the setup if it has none."""
+    first = getattr(hasher, "first_", hasher)
+    points = getattr(first, "base_points_", None)
+    fits = points is not None and points.shape[1] == setup.U.shape[1]
+    return np.asarray(points, np.float32) if fits else setup.base
+
+
+def _base_classes(setup: Setup, base: Floats) -> NDArray[Any]:
     """The most frequent class of the rows nearest to each base point (m,), used only to color it."""
     rows = LocalRows(setup.U)
-    nearest = rows.stack(lambda block: k_nearest(block, setup.base, 1)[1], 1, np.int64)[:, 0]
+    nearest = rows.stack(lambda block: k_nearest(block, base, 1)[1], 1, np.int64)[:, 0]
     classes, number = np.unique(setup.y_train, return_inverse=True)
-    counts = np.zeros((len(setup.base), len(classes)), np.int64)
+    counts = np.zeros((len(base), len(classes)), np.int64)
     np.add.at(counts, (nearest, number), 1)
     return classes[counts.argmax(axis=1)]
 

@@ -17,15 +17,16 @@ from manihash.report.section import Curve, Plot, Value
 from manihash.types import Floats, Ints
 
 SECTIONS = {
-    "results": "Results",
-    "curves": "Curves",
-    "base-set": "Base set",
-    "plane": "Two dimensions",
     "answers": "Answers",
     "codes": "Codes",
+    "plane": "Two dimensions",
+    "base-set": "Base set",
+    "curves": "Curves",
+    "results": "Tables",
     "own": "Your own vectors",
     "facts": "Protocol",
 }
+_POINTS_SHOWN = 40  # base points of a class
 
 Metric = Callable[[Score], float | None]
 
@@ -55,7 +56,9 @@ def demo_page(demo: Demo, made: date) -> str:
         curves=_curves(demo),
         absent=[m for m in _methods(demo) if _has_no_score(demo, m)],
         peers=[m for m in _methods(demo) if m not in RECIPES],
-        n_base=len(demo.setup.base),
+        n_base=len(demo.base),
+        shared_base=len(demo.setup.base),
+        shown_method=demo.shown.method,
         base_rows=_base_rows(demo),
         plane=_plane(demo),
         search_titles=titles,
@@ -209,14 +212,15 @@ def _method_curves(demo: Demo, metric: Metric) -> tuple[Curve, ...]:
     return tuple(found)
 
 
-def _base_rows(demo: Demo) -> list[tuple[str, list[pictures.Image]]]:
-    """The centers of each class as pictures."""
-    setup = demo.setup
+def _base_rows(demo: Demo) -> list[tuple[str, int, list[pictures.Image]]]:
+    """The base points of each class: their number, and pictures of some of them."""
     rows = []
     for name in np.unique(demo.base_classes):
-        members = setup.base[demo.base_classes == name]
-        drawn = [pictures.ink(point, setup.shape) for point in members[_along_main_axis(members)]]
-        rows.append((str(name), drawn))
+        members = demo.base[demo.base_classes == name]
+        ordered = members[_along_main_axis(members)]
+        some = np.unique(np.linspace(0, len(ordered) - 1, min(_POINTS_SHOWN, len(ordered))).astype(np.int64))
+        drawn = [pictures.ink(point, demo.setup.shape) for point in ordered[some]]
+        rows.append((str(name), len(members), drawn))
     return rows
 
 
@@ -233,9 +237,10 @@ def _plane(demo: Demo) -> dict[str, Any]:
         "svg": plots.plane(demo.base_plane, list(base_names), demo.query_plane, list(query_names), "t-SNE"),
         "alt": "Scatter plot of the base set in two dimensions by t-SNE, with queries placed by induction",
         "caption": (
-            f"The {len(demo.base_plane)} centers, each drawn as the most frequent class of its images. "
+            f"The {len(demo.base_plane):,} base points of {demo.shown.method}, each drawn as the most "
+            "frequent class of the images nearest to it. "
             f"The dots are the {len(demo.query_plane):,} queries in the color of their class. t-SNE saw none "
-            "of them: each was placed by induction from its five nearest centers."
+            "of them: each was placed by induction from its five nearest base points."
         ),
     }
 
@@ -286,8 +291,8 @@ def _facts(demo: Demo, made: date) -> dict[str, str]:
         "Methods": "the names in tables and plots are those of the recipes: recipe('imh-tsne') in Python, "
         "manihash fit --recipe imh-tsne on the command line",
         "Settings": f"the recipes' defaults: rows of unit length, {len(setup.base)} k-means centers and 5 "
-        "neighbors as in the paper. The hybrid (graph + ITQ), the rotated and the large variant are not in "
-        "the paper",
+        "neighbors as in the paper. The hybrid (bits of the graph and a product quantizer), the graph, the "
+        "rotated and the large variant are not in the paper; itq and pq need no base set",
         "Seed": f"{setup.seed}; one run, so differences of two or three points may be random",
         "Made": f"by manihash {__version__} on {made.isoformat()} with: manihash demo --data "
         f"{setup.data.name} --bits {','.join(map(str, demo.lengths))} --seed {setup.seed}",

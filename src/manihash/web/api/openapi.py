@@ -154,8 +154,8 @@ def _radius(service: Service) -> str:
     text = "radius asks for all rows whose codes differ from that of the query in at most so many of their"
     if layout.has_two_parts:
         text += (
-            f" first {layout.first_bits} bits, the part of the {layout.n_bits} bits that is made for look-up; "
-            "the rows are in the order of the whole code"
+            f" first {layout.first_bits} bits, the part of the {layout.n_bits} bits for look-up, in the "
+            "order of the whole code"
         )
     else:
         text += f" {layout.n_bits} bits"

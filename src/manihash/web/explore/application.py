@@ -47,6 +47,7 @@ def explore_application(exploration: Exploration, host: str | None = None) -> AS
         Route("/api/models/{model}/bits/{bit}/{side}.png", ask.bit_mean),
         Route("/api/models/{model}/duplicates", ask.duplicates),
         Route("/api/nearest", ask.nearest),
+        Route("/api/tables", ask.tables),
         Route("/api/query", ask.query, methods=["POST"]),
     ]
     return application(routes, host=host, policy=POLICY)
@@ -136,6 +137,15 @@ class _Answers:
             rows = self.exploration.rows
             ids, distances = rows.nearest(rows.vectors([row])[0], k, without=row)
             return {"ids": ids.tolist(), "distances": distances.tolist()}
+
+        return json_answer(await run_in_threadpool(found))
+
+    async def tables(self, request: Request) -> Response:
+        """What ranks the codes of each model for the vector of a row: ``?row=17``."""
+        row = self._row(request.query_params.get("row", ""))
+
+        def found() -> list[list[float] | None]:
+            return self.exploration.tables(self.exploration.rows.vectors([row])[0])
 
         return json_answer(await run_in_threadpool(found))
 

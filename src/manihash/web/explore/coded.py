@@ -152,7 +152,7 @@ class CodedRows:
     def sides(self, bit: int) -> tuple[BitSide, BitSide]:
         """The two sides of a bit: rows whose bit is 0, and rows whose bit is 1."""
         ids, values = self._sampled
-        column = values[:, bit]
+        column = values[:, bit] if bit < self.layout.first_bits else self._bit_signs(ids, bit)
         one = column > 0
         high = np.argsort(-column, kind="stable")
         count = int(self.ones[bit])
@@ -162,6 +162,18 @@ class CodedRows:
             ),
             BitSide(count, ids[high[: min(ROWS_SHOWN, int(one.sum()))]], ids[one]),
         )
+
+    def _bit_signs(self, ids: Ids, bit: int) -> Floats:
+        """Bit of some rows as 1 or -1: the real values of a product quantizer belong to its fields."""
+        if not self.layout.has_fields:
+            return self._sampled[1][:, bit]
+        return np.where(self.codes[ids, bit >> 3] >> (7 - (bit & 7)) & 1, 1.0, -1.0)
+
+    def tables(self, vector: Floats) -> list[float] | None:
+        """What ranks codes with fields for a vector: a distance for each value of each byte; else None."""
+        if not self.layout.has_fields:
+            return None
+        return self.layout.tables(np.asarray(self.hasher.embed(vector[None])))[0].ravel().tolist()
 
     def encode(self, vector: Floats) -> Codes:
         """The code (b,) of one vector."""

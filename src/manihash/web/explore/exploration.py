@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.code_layout import CodeLayout
 from manihash.hashers._hasher import Hasher
 from manihash.report import pictures
 from manihash.report.pictures import Image
@@ -71,6 +72,8 @@ class Exploration:
         for number, model in enumerate(self.models):
             arrays[f"codes-{number}"] = model.codes
             arrays[f"buckets-{number}"] = model.bucket_sizes.astype("<u4")
+            if model.layout.codebooks is not None:
+                arrays[f"codebooks-{number}"] = model.layout.codebooks.astype("<f4")
         return {name: array.tobytes() for name, array in arrays.items()}
 
     def _model(self, model: CodedRows) -> dict[str, Any]:
@@ -87,6 +90,10 @@ class Exploration:
             "look_up_bits": layout.look_up_bits if layout.has_two_parts else None,
             "weight": float(layout.weight) if layout.has_two_parts else None,
             "bits_per_field": layout.bits_per_field or None,
+            "field_shape": None if layout.codebooks is None else layout.codebooks.shape,
+            "scale": float(layout.scale) if layout.has_two_parts else 1.0,
+            "parts": _parts(layout),
+            "can_look_up": layout.first_bits > 0,
             "doubts": model.doubts,
             "stats": asdict(model.stats),
             "ones": model.ones.tolist(),
@@ -153,8 +160,13 @@ class Exploration:
         return {
             "place": self.plane.places(vector[None])[0].tolist(),
             "codes": [model.encode(vector).tobytes().hex() for model in self.models],
+            "tables": self.tables(vector),
             "nearest": {"ids": ids.tolist(), "distances": distances.tolist()},
         }
+
+    def tables(self, vector: Floats) -> list[list[float] | None]:
+        """For each model, what ranks its codes for a vector; None for codes of signs."""
+        return [model.tables(vector) for model in self.models]
 
     def image_query(self, image: Image) -> Floats:
         """The vector of an uploaded image."""
@@ -165,6 +177,22 @@ class Exploration:
                 "their images. Give the vector of the image instead"
             )
         return drawn.vector(image)
+
+
+def _parts(layout: CodeLayout) -> list[dict[str, Any]]:
+    """The parts of a code: the bit behind the last of each, its bits per field (1 for signs), and a name."""
+    if layout.is_hamming:
+        return [{"end": layout.n_bits, "step": 1, "name": f"{layout.n_bits} bits"}]
+    second = f"{layout.second_bits} bits for the order"
+    if layout.has_fields:
+        n = layout.second_bits // layout.bits_per_field
+        second = f"{n} numbers of {layout.bits_per_field} bits"
+    parts = [{"end": layout.n_bits, "step": layout.bits_per_field or 1, "name": second}]
+    if layout.first_bits:
+        parts.insert(
+            0, {"end": layout.first_bits, "step": 1, "name": f"{layout.first_bits} bits for look-up"}
+        )
+    return parts
 
 
 def prepare(

@@ -18,6 +18,10 @@ export class CodeTable {
     this.words = aligned(bytes, this.nBytes, this.nWords);
     this.firstBits = model.look_up_bits;
     this.weight = model.weight;
+    this.parts = model.parts;
+    this.canLookUp = model.can_look_up;
+    this.hasFields = model.field_shape !== null;
+    this.model = model;
   }
 
   /** The code of a row: a copy of its bytes. */
@@ -47,12 +51,82 @@ export class CodeTable {
     return distances;
   }
 
-  /** The distances by which rows are ranked: Hamming, or weighted if codes have two parts. */
-  ranking(code) {
+  /**
+   * The distances by which rows are ranked: Hamming, weighted if codes have two parts of signs, and sums of the
+   * entries of `tables` (256 for each byte of split codes) if codes have fields.
+   */
+  ranking(code, tables) {
+    if (tables) return this.#sums(tables);
     if (this.firstBits === null) return this.hamming(code);
     const first = this.hamming(code, bitRange(this.nBytes, 0, this.firstBits));
     const second = this.hamming(code, bitRange(this.nBytes, this.firstBits, this.nBits));
     return Float64Array.from(first, (distance, row) => distance + this.weight * second[row]);
+  }
+
+  #sums(tables) {
+    const { bytes, nBytes } = this.#split();
+    const distances = new Float32Array(this.length);
+    for (let row = 0, at = 0; row < this.length; row++) {
+      let sum = 0;
+      for (let i = 0; i < nBytes; i++, at++) sum = Math.fround(sum + tables[256 * i + bytes[at]]);
+      distances[row] = sum;
+    }
+    return distances;
+  }
+
+  /** Codes with each part in bytes of its own, as tables rank them. */
+  #split() {
+    const first = this.firstBits ?? 0;
+    if (first % 8 === 0) return this;
+    this.apart ??= this.#apart(first);
+    return this.apart;
+  }
+
+  #apart(first) {
+    const [start, shift] = [first >> 3, first & 7];
+    const secondBytes = Math.ceil((this.nBits - first) / 8);
+    const nBytes = start + 1 + secondBytes;
+    const bytes = new Uint8Array(this.length * nBytes);
+    for (let row = 0; row < this.length; row++) {
+      const [from, to] = [row * this.nBytes, row * nBytes];
+      for (let i = 0; i < start; i++) bytes[to + i] = this.bytes[from + i];
+      bytes[to + start] = this.bytes[from + start] & (0xff << (8 - shift));
+      for (let i = 0; i < secondBytes; i++) {
+        const next = start + i + 1 < this.nBytes ? this.bytes[from + start + i + 1] : 0;
+        bytes[to + start + 1 + i] = (this.bytes[from + start + i] << shift) | (next >> (8 - shift));
+      }
+    }
+    return { bytes, nBytes };
+  }
+
+  /**
+   * The tables of a code: distances to every value of each byte, as the library computes them from the centers
+   * of its fields (codebooks: fields, centers, coordinates). They are for files, which have no vectors.
+   */
+  tablesOf(code, codebooks) {
+    const first = this.firstBits ?? 0;
+    const [fields, centers, width] = this.model.field_shape;
+    const bits = this.model.bits_per_field;
+    const signBytes = Math.ceil(first / 8);
+    const tables = new Float32Array(256 * (signBytes + Math.ceil((this.nBits - first) / 8)));
+    const bitOf = (j) => (code[j >> 3] >> (7 - (j & 7))) & 1;
+    for (let j = 0; j < first; j++) {
+      for (let value = 0; value < 256; value++) if (((value >> (7 - (j & 7))) & 1) !== bitOf(j)) tables[256 * (j >> 3) + value] += 1;
+    }
+    const factor = first ? this.weight * this.model.scale : 1;
+    for (let field = 0; field < fields; field++) {
+      let own = 0;
+      for (let i = 0; i < bits; i++) own = 2 * own + bitOf(first + field * bits + i);
+      const at = (center) => (field * centers + center) * width;
+      const apart = Array.from({ length: centers }, (_, center) => {
+        let sum = 0;
+        for (let i = 0; i < width; i++) sum += (codebooks[at(own) + i] - codebooks[at(center) + i]) ** 2;
+        return factor * sum;
+      });
+      const [byte, shift] = [signBytes + ((field * bits) >> 3), 8 - bits - ((field * bits) & 7)];
+      for (let value = 0; value < 256; value++) tables[256 * byte + value] += apart[(value >> shift) & (centers - 1)];
+    }
+    return tables;
   }
 
   /** Number of bits that a look-up by radius compares: those of the first part, or all. */

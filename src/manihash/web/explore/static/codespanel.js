@@ -56,12 +56,12 @@ export class CodesPanel {
   }
 
   async #buckets() {
-    const { buckets, n_bits: nBits, name } = this.#model;
+    const { buckets, parts, name } = this.#model;
     if (!buckets.length) return message("empty", "Every row has a code of its own: there is no bucket of two rows or more.");
     return firstOf(buckets, GROUPS, (bucket) => {
       const code = fromHex(bucket.code);
       const rows = () => this.session.table.bucket(code);
-      return this.#group(`${grouped(bucket.size)} rows`, `with one code of ${name}`, bucket, rows, codeGrid(code, nBits));
+      return this.#group(`${grouped(bucket.size)} rows`, `with one code of ${name}`, bucket, rows, codeGrid(code, parts));
     });
   }
 
@@ -77,19 +77,19 @@ export class CodesPanel {
 
   /** A square for each bit: how far its share of ones is from a half. */
   #bits() {
-    const { ones, n_bits: nBits } = this.#model;
+    const { ones, n_bits: nBits, parts } = this.#model;
     const n = this.session.summary.rows;
     const squares = ones.map((count, bit) => {
       const share = count / n;
       const fillPart = element("i", {});
       fillPart.style.height = `${100 * share}%`;
       return element("button", {
-        type: "button", class: "bit", "aria-pressed": String(bit === this.bit), title: `bit ${bit}: ${percent(share)} ones`,
+        type: "button", class: `bit part-${parts.findIndex(({ end }) => bit < end)}`, "aria-pressed": String(bit === this.bit), title: `bit ${bit}: ${percent(share)} ones`,
         "aria-label": `bit ${bit}, ${percent(share)} ones`, onclick: () => this.choose(bit),
       }, fillPart, element("span", {}, bit));
     });
     byId("bits").replaceChildren(...squares);
-    byId("bits-note").textContent = `${nBits} bits; the filled part is the share of ones.`;
+    byId("bits-note").textContent = (parts.length > 1 ? parts.map(({ name }) => name).join(" and ") : `${nBits} bits`) + "; the filled part is the share of ones.";
   }
 
   /** Show what a bit separates. */

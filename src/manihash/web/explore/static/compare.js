@@ -27,7 +27,7 @@ export class ComparePanel {
     const columns = await Promise.all(summary.models.map(async (model, i) =>
       element("section", { class: "answers" },
         element("header", {}, element("h3", {}, model.name), element("p", { class: "note" }, `${model.method}, ${model.n_bits} bits`)),
-        await tiles(session, found[i].ids, { captions: found[i].distances.map(String), query, shared: others[i] }))));
+        await tiles(session, found[i].ids, { captions: found[i].distances.map((d) => String(Number(d.toPrecision(3)))), query, shared: others[i] }))));
     return [this.#table(found, others, byVectors), element("div", { class: "columns" }, columns),
       element("p", { class: "note" }, "A dot marks rows that both models find among the first ", String(k), ".")];
   }

@@ -8,6 +8,7 @@ import { QueryPanel } from "./query.js";
 import { Session } from "./session.js";
 import { FileSource, ServerSource } from "./source.js";
 
+const MOST_VECTOR = 8000; // characters of a pasted vector that is kept in the address
 const TABS = ["query", "codes", "marked-tab", "compare"];
 
 async function start() {
@@ -24,10 +25,32 @@ async function start() {
   connectKeys(session, map);
   byId("theme").addEventListener("click", () => useTheme(session, session.theme === "dark" ? "light" : "dark", true));
   session.on("marks", () => session.marks && session.marks.what === "lasso" && openTab("marked-tab"));
+  connectAddress(session);
   byId("loading").hidden = true;
   document.body.classList.add("ready");
   document.body.dataset.ready = "yes";
   window.explore = { session, map };
+}
+
+/** Keep the query, the number of answers and the model in the address, so that they survive a reload. */
+function connectAddress(session) {
+  const given = new URLSearchParams(window.location.hash.slice(1));
+  const [row, k, model] = ["row", "k", "model"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? Number(given.get(name)) : null));
+  if (k !== null) byId("count").querySelector(`input[value="${k}"]`)?.click();
+  if (model !== null && model > 0 && model < session.tables.length) byId("models").querySelectorAll("input")[model]?.click();
+  if (row !== null && row < session.summary.rows) session.askRow(row);
+  else if (given.has("vector") && session.summary.server) {
+    byId("vector").value = given.get("vector");
+    byId("vector-form").requestSubmit();
+  }
+  session.on("query model answers", () => {
+    const { query } = session;
+    if (query === null) return;
+    const kept = new URLSearchParams({ k: session.k, model: session.model });
+    if (query.row >= 0) kept.set("row", query.row);
+    else if (query.vector !== null && query.vector.length <= MOST_VECTOR) kept.set("vector", query.vector.trim());
+    window.history.replaceState(null, "", `#${kept}`);
+  });
 }
 
 /** The title, and what the page is about. */

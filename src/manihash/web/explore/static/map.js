@@ -86,8 +86,9 @@ export class MapPanel {
     let most = 1;
     for (const distance of distances) if (distance > most) most = distance;
     for (let row = 0; row < colors.length; row++) colors[row] = Math.round((LEVELS - 1) * (1 - distances[row] / most));
-    const unit = table.firstBits === null ? "bits" : "weighted bits";
-    return [scale(`distance to ${query.title}`, `${most} ${unit}`, "0")];
+    const unit = table.hasFields ? "" : table.firstBits === null ? " bits" : " weighted bits";
+    const shown = Number(most.toPrecision(3));
+    return [scale(`distance to ${query.title}: near rows stand out`, `${shown}${unit}`, "0", this.session.theme)];
   }
 
   #colorByBucket(colors) {
@@ -95,7 +96,7 @@ export class MapPanel {
     let most = 2;
     for (const size of sizes) if (size > most) most = size;
     for (let row = 0; row < colors.length; row++) colors[row] = Math.round(((LEVELS - 1) * Math.log(sizes[row])) / Math.log(most));
-    return [scale("rows with the same code", "1", grouped(most))];
+    return [scale("rows with the same code", "1", grouped(most), this.session.theme)];
   }
 
   #key(color, name, count, onclick) {
@@ -200,9 +201,9 @@ function labelRanks(labels) {
   return ranks;
 }
 
-function scale(title, low, high) {
+function scale(title, low, high, theme) {
   const bar = element("span", { class: "gradient" });
-  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map(levelColor).join(", ")})`;
+  bar.style.background = `linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((share) => levelColor(share, theme)).join(", ")})`;
   return element("div", { class: "scale" }, element("p", {}, title), bar,
     element("span", { class: "ends" }, element("span", {}, low), element("span", {}, high)));
 }

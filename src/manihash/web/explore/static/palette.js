@@ -19,9 +19,10 @@ const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678
 export const labelColor = (rank, theme) => LABELS[theme][rank % MOST_COLORS];
 export const bitColor = (bit, theme) => BITS[theme][bit];
 
-/** The color of a share from 0 to 1. On a light page low values are dark, and on a dark page, too. */
-export function levelColor(share) {
-  const at = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1);
+/** The color of a share from 0 to 1: high values stand out from the page, dark on a light one and bright on a dark one. */
+export function levelColor(share, theme) {
+  const bounded = Math.min(1, Math.max(0, share));
+  const at = (theme === "light" ? 1 - bounded * 0.95 - 0.05 : 0.1 + 0.9 * bounded) * (CIVIDIS.length - 1);
   const low = Math.floor(at);
   const [a, b] = [CIVIDIS[low], CIVIDIS[Math.min(low + 1, CIVIDIS.length - 1)]].map(channels);
   return `rgb(${a.map((value, i) => Math.round(value + (at - low) * (b[i] - value))).join(", ")})`;
@@ -34,7 +35,7 @@ export function paletteBytes(kind, theme) {
   for (let i = 0; i < LEVELS; i++) {
     if (kind === "label") set(i, labelColor(i, theme));
     else if (kind === "bit") set(i, bitColor(Math.min(i, 1), theme));
-    else set(i, levelColor(i / (LEVELS - 1)));
+    else set(i, levelColor(i / (LEVELS - 1), theme));
   }
   set(NONE, GRAY[theme]);
   return bytes;

@@ -15,6 +15,7 @@ export class QueryPanel {
     byId("count").replaceChildren(choice("Number of answers", COUNTS.map((k) => [k, String(k)]), session.k, (k) => {
       session.k = k;
       this.show();
+      session.tell("answers");
     }));
     session.on("query", () => this.show());
     session.on("model", () => session.query && this.show());
@@ -30,7 +31,8 @@ export class QueryPanel {
     this.#card();
     fill(byId("by-code"), () => this.#byCode());
     fill(byId("by-vectors"), () => this.#byVectors());
-    this.radius.show();
+    byId("radius").closest("section").hidden = !this.session.table.canLookUp;
+    if (this.session.table.canLookUp) this.radius.show();
   }
 
   #card() {
@@ -44,7 +46,7 @@ export class QueryPanel {
     else if (query.picture) picture.append(query.picture);
     const facts = element("div", { class: "facts" },
       element("h3", {}, query.title), label === null ? null : element("p", {}, "label ", element("b", {}, label)),
-      codeGrid(query.codes[model], table.nBits));
+      codeGrid(query.codes[model], table.parts));
     byId("query-card").replaceChildren(picture, facts);
     byId("query-card").className = `query-card ${summary.kind === "text" ? "is-text" : ""}`;
   }
@@ -52,14 +54,14 @@ export class QueryPanel {
   async #byCode() {
     const { query, model, k, table } = this.session;
     const found = nearest(query.ranking[model], k, query.row);
-    const unit = table.firstBits === null ? "Hamming distance" : "weighted distance";
-    return this.#answers("By code", `${unit} · ${table.nBytes} bytes`, found, String);
+    const unit = table.hasFields ? "distance to the codes" : table.firstBits === null ? "Hamming distance" : "weighted distance";
+    return this.#answers("By code", `${unit} · ${table.nBytes} bytes`, found, short);
   }
 
   async #byVectors() {
     const { query, k, summary } = this.session;
     const found = await query.nearest(k);
-    return this.#answers("By vectors", `Euclidean distance · ${summary.width} numbers`, found, (d) => d.toPrecision(3));
+    return this.#answers("By vectors", `Euclidean distance · ${summary.width} numbers`, found, short);
   }
 
   async #answers(title, note, { ids, distances }, written) {
@@ -116,6 +118,11 @@ export class QueryPanel {
     byId("query-error").textContent = text;
     byId("query-error").hidden = text === "";
   }
+}
+
+/** A distance with few digits. */
+function short(distance) {
+  return Number.isInteger(distance) ? String(distance) : String(Number(distance.toPrecision(3)));
 }
 
 /** A picture of an uploaded image; null for other files. */

@@ -3,7 +3,7 @@ import { rowsWhere, withinCounts } from "./codes.js";
 import { drawing, element, grouped, percent } from "./dom.js";
 import { NO_LABEL } from "./session.js";
 
-const [HEIGHT, PAD] = [150, { left: 38, right: 40, top: 10, bottom: 22 }];
+const [HEIGHT, PAD] = [190, { left: 42, right: 44, top: 26, bottom: 38 }];
 
 /** The slider of the radius with its numbers and curves. */
 export class RadiusPanel {
@@ -90,7 +90,10 @@ export class RadiusPanel {
       [0, 50, 100].forEach((y) => parts.push(label(this.width - PAD.right + 5, bottom - (high * y) / 100 + 4, `${y}%`, "axis", "start")));
     }
     const step = Math.max(1, Math.ceil(this.most / 8));
-    radii.filter((radius) => radius % step === 0).forEach((radius) => parts.push(label(this.#x(radius), HEIGHT - 6, radius, "axis", "middle")));
+    radii.filter((radius) => radius % step === 0).forEach((radius) => parts.push(label(this.#x(radius), bottom + 15, radius, "axis", "middle")));
+    parts.push(label(PAD.left + (this.width - PAD.left - PAD.right) / 2, HEIGHT - 5, "radius (bits that differ)", "axis name", "middle"));
+    parts.push(label(4, 12, "answers (dashed, log scale)", "axis name", "start"));
+    if (this.relevantRows) parts.push(label(this.width - 4, 12, "precision and recall", "axis name", "end"));
     this.cursor = drawing("line", { y1: PAD.top, y2: bottom, class: "cursor" });
     this.chart.setAttribute("aria-label", "answers, precision and recall against the radius; the numbers above say the values");
     this.chart.replaceChildren(...parts, this.cursor);

@@ -49,9 +49,13 @@ export class Session extends EventTarget {
   }
 
   /** Ask for a row; its answers by vectors are fetched when a panel needs them. */
-  askRow(row) {
+  async askRow(row) {
     const { source, tables, labels, places } = this;
+    const asked = (this.asked = {});
+    const ranking = tables.some((table) => table.hasFields) ? await source.tables(row, tables) : null;
+    if (this.asked !== asked) return; // another query was asked meanwhile
     this.#ask({
+      tables: ranking,
       row,
       title: `row ${row}`,
       place: [places[2 * row] / 65535, places[2 * row + 1] / 65535],
@@ -63,11 +67,14 @@ export class Session extends EventTarget {
 
   /** Ask for a new vector or image, which the server encodes. */
   async askNew(body, title, picture = null) {
+    this.asked = null;
     const answer = await this.source.query(body, 200);
     const { ids, distances } = answer.nearest;
     this.#ask({
       row: -1,
       title,
+      vector: typeof body === "string" ? body : null,
+      tables: answer.tables,
       picture,
       place: answer.place,
       codes: answer.codes.map(fromHex),
@@ -78,7 +85,10 @@ export class Session extends EventTarget {
 
   #ask(query) {
     query.lookUp = this.tables.map((table, i) => table.lookUp(query.codes[i]));
-    query.ranking = this.tables.map((table, i) => (table.firstBits === null ? query.lookUp[i] : table.ranking(query.codes[i])));
+    query.ranking = this.tables.map((table, i) => {
+      const isLookUp = table.firstBits === null && !table.hasFields;
+      return isLookUp ? query.lookUp[i] : table.ranking(query.codes[i], query.tables?.[i]);
+    });
     this.query = query;
     this.tell("query");
   }

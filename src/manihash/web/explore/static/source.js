@@ -37,6 +37,11 @@ export class ServerSource {
     return this.#json(`api/nearest?row=${row}&k=${k}`);
   }
 
+  /** What ranks the codes of each model for a row; null for codes of signs. */
+  tables(row, codeTables) {
+    return codeTables.some((table) => table.hasFields) ? this.#json(`api/tables?row=${row}`) : codeTables.map(() => null);
+  }
+
   query(body, k) {
     return this.#json(`api/query?k=${k}`, { method: "POST", body });
   }
@@ -95,6 +100,14 @@ export class FileSource {
     const found = this.#content.duplicates[model].find((each) => each.cosine === cosine);
     if (!found) throw new NotHere(`This file has no groups of cosine ${cosine}. Run manihash explore to find them.`);
     return found;
+  }
+
+  /** What ranks the codes of each model for the code of a row, since a file has no vectors. */
+  tables(row, codeTables) {
+    return codeTables.map((table, i) => {
+      if (!table.hasFields) return null;
+      return table.tablesOf(table.code(row), new Float32Array(this.array(`codebooks-${i}`).buffer));
+    });
   }
 
   nearest(row, k) {

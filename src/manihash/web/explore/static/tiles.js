@@ -27,18 +27,26 @@ export async function tiles(session, ids, { captions = null, query = null, share
   return list;
 }
 
+const MOST_SHARES = 12;
+
 /** The labels of some rows as one bar of shares; pairs of label and number of rows, most frequent first. */
 export function labelBar(session, shares, color) {
   const total = shares.reduce((sum, [, count]) => sum + count, 0);
   if (!total) return null;
   const names = session.summary.labels.names;
   const spoken = shares.slice(0, 6).map(([label, count]) => `${names[label]}: ${Math.round((100 * count) / total)} %`).join(", ");
-  const parts = shares.map(([label, count]) => {
+  const parts = shares.slice(0, MOST_SHARES).map(([label, count]) => {
     const part = element("span", { class: "share" }, count / total > 0.09 ? names[label] : "");
     part.style.flexGrow = count;
     part.style.background = color(label);
     return part;
   });
+  const others = shares.slice(MOST_SHARES);
+  if (others.length) {
+    const part = element("span", { class: "share others" }, `${others.length} more`);
+    part.style.flexGrow = others.reduce((sum, [, count]) => sum + count, 0);
+    parts.push(part);
+  }
   return element("div", { class: "label-bar", role: "img", "aria-label": spoken, title: spoken }, parts);
 }
 
@@ -52,13 +60,21 @@ export function countLabels(session, rows) {
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
-/** A code as a grid of squares, filled where a bit is 1; `against` marks the bits that differ. */
-export function codeGrid(code, nBits, against = null) {
-  const grid = element("span", { class: "code-grid", role: "img", "aria-label": `code of ${nBits} bits` });
-  for (let j = 0; j < nBits; j++) {
-    const bit = (code[j >> 3] >> (7 - (j & 7))) & 1;
-    const other = against === null ? bit : (against[j >> 3] >> (7 - (j & 7))) & 1;
-    grid.append(element("i", { class: `${bit ? "one" : ""} ${bit === other ? "" : "differs"}` }));
-  }
+/** A code as squares, filled where a bit is 1: each part has lines of its own, and the bits of a number are together. */
+export function codeGrid(code, parts) {
+  const nBits = parts[parts.length - 1].end;
+  const spoken = `code of ${nBits} bits` + (parts.length > 1 ? `: ${parts.map(({ name }) => name).join(", ")}` : "");
+  const grid = element("span", { class: "code", role: "img", "aria-label": spoken });
+  let start = 0;
+  parts.forEach(({ end, step, name }, number) => {
+    const squares = element("span", { class: `code-grid part-${number}` });
+    for (let j = start; j < end; j++) {
+      const bit = (code[j >> 3] >> (7 - (j & 7))) & 1;
+      const first = step > 1 && j > start && (j - start) % step === 0;
+      squares.append(element("i", { class: `${bit ? "one" : ""} ${first ? "first" : ""}` }));
+    }
+    grid.append(element("span", { class: "part" }, squares, parts.length > 1 ? element("small", {}, name) : null));
+    start = end;
+  });
   return grid;
 }
