@@ -1,6 +1,8 @@
 """Settings of the documentation site; `make docs` builds it without a network."""
 
 import logging
+import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -90,6 +92,17 @@ html_theme_options = {
     "pygments_dark_style": "monokai",
     "search_bar_text": "Search",
 }
+
+# The address of the repository, if this checkout or MANIHASH_REPOSITORY knows one that a browser can open.
+repository = os.environ.get("MANIHASH_REPOSITORY", "")
+if not repository:
+    asked = subprocess.run(
+        ["git", "-C", str(DOCS), "remote", "get-url", "origin"], capture_output=True, text=True, check=False
+    )
+    repository = asked.stdout.strip().removesuffix(".git") if asked.stdout.startswith("https://") else ""
+if repository and "@" not in repository:
+    link = {"name": "Repository", "url": repository, "icon": "fa-solid fa-code-branch"}
+    html_theme_options["icon_links"] = [link]
 
 # SQL with parameters such as $query and {query:UInt64} is shown as it is typed.
 suppress_warnings = ["misc.highlighting_failure"]

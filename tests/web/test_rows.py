@@ -198,7 +198,7 @@ def test_rows_without_anything_else_make_no_file_beside_the_index(connect, file,
     [
         ({"labels": []}, "got 1 rows and 0 labels"),
         ({"texts": ["a", "b"]}, "got 1 rows and 2 texts"),
-        ({"labels": [["a"]]}, "Expected `str | int | float | null`"),
+        ({"labels": [["a"]]}, "Expected `int | float | str | null`"),
         ({"texts": [7]}, "Expected `str | null`"),
         ({"images": ["%%%"]}, "image 0 cannot be read: it is not base64"),
         ({"images": [in_base64(b"no image")]}, "image 0 cannot be read: the file is not an image"),
