@@ -259,7 +259,7 @@ def test_the_headline_holds_the_numbers_measured(result: Demo) -> None:
 
 def test_base_points_take_the_class_of_most_of_their_rows(result: Demo) -> None:
     setup = result.setup
-    distance = ((setup.U[:, None] - setup.base) ** 2).sum(axis=2)
+    distance = ((setup.U[:, None] - result.base) ** 2).sum(axis=2)
     nearest = distance.argmin(axis=1)
     for j, name in enumerate(result.base_classes):
         counts = np.bincount(setup.y_train[nearest == j], minlength=3)

@@ -180,7 +180,7 @@ def _score(setup: Setup, method: str, n_bits: int) -> Score:
     found = measure(hasher, data.X_train, data.X_test, setup.truth, metric=metric)
     quality, seconds = found.result, found.fit_seconds + found.encode_seconds
     first = quality.precision_at_10, quality.recall_at_10
-    f1 = quality.f1 if hasher.layout_.first_bits else None  # a product quantizer has no radius
+    f1 = quality.f1 if hasher.layout_.look_up_bits else None  # a product quantizer has no radius
     return Score(method, n_bits, quality.map, f1, *first, seconds)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from manihash.files.atomic import atomic_write, sync_folder
 from manihash.errors import DamagedIndexError
+from manihash.files.atomic import atomic_write, sync_folder
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Records, compacted, content_of, framed
 from manihash.search.row_fields import IMAGES, LABELS, TEXTS, VECTORS, RowFields
 from manihash.search.string_ids import string_array

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manihash import Hybrid, InductiveEmbedding, unpack
-from manihash.hashers import ITQ, LSH
+from manihash.hashers import ITQ, LSH, ProductQuantizer
 from manihash.report.thumbnails import ArrayImages, FolderImages, ValueStrips
 from manihash.search import HammingIndex
 from manihash.web.explore.coded import coded_rows
@@ -112,6 +112,44 @@ def test_a_look_up_compares_the_first_part_of_a_hybrid(digits, exploration):
     assert len(counts.answers) == 12
     expected = [model.index.count(model.codes[:50], r).mean() - 1 for r in range(12)]
     np.testing.assert_allclose(counts.answers, expected)
+    np.testing.assert_array_equal(model.bucket_sizes, model.index.count(model.codes, 0))
+    assert found.summary["models"][0]["parts"] == [
+        {"end": 11, "step": 1, "name": "11 bits for look-up"},
+        {"end": 20, "step": 1, "name": "9 bits for the order"},
+    ]
+
+
+def test_codes_with_a_quantizer_are_ranked_by_the_tables_of_the_query(digits):
+    X, _ = digits
+    hasher = Hybrid(LSH(n_bits=12), ProductQuantizer(n_bits=16), random_state=0).fit(X)
+    found = prepare(explored_rows("digits", X), [("hybrid", hasher)], seed=0)
+    model = found.models[0]
+    (table,) = found.tables(X[17])
+    split = model.layout.split(model.codes)
+    sums = np.array(table, np.float32).reshape(-1, 256)[np.arange(split.shape[1]), split].sum(axis=1)
+    distances, ids = hasher.index(X).search(X[17:18], 5)
+    np.testing.assert_allclose(np.sort(sums)[:5], distances[0], rtol=1e-5)
+    assert found.query(X[17], 3)["tables"] == [table]
+    assert [part["name"] for part in found.summary["models"][0]["parts"]] == [
+        "12 bits for look-up",
+        "2 numbers of 8 bits",
+    ]
+    bits = np.unpackbits(model.codes, axis=1)[:, 20]
+    below, above = model.sides(20)
+    assert (below.count, above.count) == ((bits == 0).sum(), (bits == 1).sum())
+    assert bits[above.ids].all()
+    assert not bits[below.ids].any()
+
+
+def test_images_of_fractions_have_a_contrast_of_their_own():
+    images = np.zeros((3, 4, 4), np.float32)
+    images[0, 0, 0], images[1, 0, 0], images[2, 0] = 1000.0, 0.01, -1.0
+    drawn = [ArrayImages(images).pixels(i) for i in range(3)]
+    assert [each.max() for each in drawn] == [255, 255, 255]
+    assert [each.min() for each in drawn] == [0, 0, 0]
+    assert ArrayImages(np.zeros((2, 4, 4))).pixels(0).max() == 0
+    dark = ArrayImages(np.array([[[0, 20]], [[0, 250]]], np.uint8))
+    assert dark.pixels(0).max() == 20, "bytes are pixels already"
 
 
 @pytest.mark.parametrize(("change", "doubted"), [(lambda X: X, False), (lambda X: 16 - X, True)])

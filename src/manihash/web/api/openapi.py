@@ -149,12 +149,12 @@ def page_script() -> str:
 def _radius(service: Service) -> str:
     """What a radius means for the codes of this server."""
     layout = service.index.layout
-    if not layout.first_bits:
+    if not layout.look_up_bits:
         return "These codes are numbers of centers of a product quantizer: they have no radius."
     text = "radius asks for all rows whose codes differ from that of the query in at most so many of their"
     if layout.has_two_parts:
         text += (
-            f" first {layout.first_bits} bits, the part of the {layout.n_bits} bits for look-up, in the "
+            f" first {layout.look_up_bits} bits, the part of the {layout.n_bits} bits for look-up, in the "
             "order of the whole code"
         )
     else:
@@ -178,7 +178,7 @@ def _examples(service: Service, *, needs_key: bool) -> dict[str, dict[str, Any]]
         "by code": vectors | {"k": 3, "symmetric": True},
         "among some rows": vectors | {"k": 2, "filter": ids},
     }
-    if not service.index.layout.first_bits:
+    if not service.index.layout.look_up_bits:
         del searches["within a radius"]
     if service.attachments.vectors is not None:
         searches["re-ranked by vectors"] = vectors | {"k": 3, "rescore": True}

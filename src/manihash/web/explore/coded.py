@@ -25,9 +25,9 @@ _DOUBTED, _TESTED = 0.2, 2000  # share of rows outside the training range, of a 
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Rows with the same code."""
+    """Rows with the same code, or the same first part of a code."""
 
-    code: Codes  # (b,)
+    code: Codes  # (b,), of the first of the rows
     ids: Ids
 
 
@@ -104,14 +104,14 @@ class CodedRows:
 
     @cached_property
     def bucket_sizes(self) -> NDArray[np.uint32]:
-        """Number of rows with the code of each row, (n,)."""
+        """Number of rows with the code of each row, or its first part, (n,)."""
         _, inverse, count = self._distinct
         return count[inverse].astype(np.uint32)
 
     @cached_property
     def _distinct(self) -> tuple[Ints, Ints, Ints]:
-        """First row and number of rows of each distinct code, and the code of each row."""
-        word = np.ascontiguousarray(words(self.codes))
+        """First row and number of rows of each distinct code, or first part, and the code of each row."""
+        word = np.ascontiguousarray(words(self.look_up_codes))
         keys = word[:, 0] if word.shape[1] == 1 else word.view([("", word.dtype)] * word.shape[1])[:, 0]
         _, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
         return first, inverse, count
@@ -152,7 +152,7 @@ class CodedRows:
     def sides(self, bit: int) -> tuple[BitSide, BitSide]:
         """The two sides of a bit: rows whose bit is 0, and rows whose bit is 1."""
         ids, values = self._sampled
-        column = values[:, bit] if bit < self.layout.first_bits else self._bit_signs(ids, bit)
+        column = values[:, bit] if bit < self.layout.look_up_bits else self._bit_signs(ids, bit)
         one = column > 0
         high = np.argsort(-column, kind="stable")
         count = int(self.ones[bit])

@@ -93,7 +93,7 @@ class Exploration:
             "field_shape": None if layout.codebooks is None else layout.codebooks.shape,
             "scale": float(layout.scale) if layout.has_two_parts else 1.0,
             "parts": _parts(layout),
-            "can_look_up": layout.first_bits > 0,
+            "can_look_up": layout.look_up_bits > 0,
             "doubts": model.doubts,
             "stats": asdict(model.stats),
             "ones": model.ones.tolist(),
@@ -188,9 +188,9 @@ def _parts(layout: CodeLayout) -> list[dict[str, Any]]:
         n = layout.second_bits // layout.bits_per_field
         second = f"{n} numbers of {layout.bits_per_field} bits"
     parts = [{"end": layout.n_bits, "step": layout.bits_per_field or 1, "name": second}]
-    if layout.first_bits:
+    if layout.look_up_bits:
         parts.insert(
-            0, {"end": layout.first_bits, "step": 1, "name": f"{layout.first_bits} bits for look-up"}
+            0, {"end": layout.look_up_bits, "step": 1, "name": f"{layout.look_up_bits} bits for look-up"}
         )
     return parts
 

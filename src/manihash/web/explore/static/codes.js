@@ -139,9 +139,9 @@ export class CodeTable {
     return this.hamming(code, this.firstBits === null ? null : bitRange(this.nBytes, 0, this.firstBits));
   }
 
-  /** Rows that have exactly this code. */
+  /** Rows that have exactly this code, or its first part. */
   bucket(code) {
-    const distances = this.hamming(code);
+    const distances = this.lookUp(code);
     return rowsWhere(this.length, (row) => distances[row] === 0);
   }
 }

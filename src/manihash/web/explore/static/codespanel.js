@@ -61,7 +61,7 @@ export class CodesPanel {
     return firstOf(buckets, GROUPS, (bucket) => {
       const code = fromHex(bucket.code);
       const rows = () => this.session.table.bucket(code);
-      return this.#group(`${grouped(bucket.size)} rows`, `with one code of ${name}`, bucket, rows, codeGrid(code, parts));
+      return this.#group(`${grouped(bucket.size)} rows`, `in one bucket of ${name}`, bucket, rows, codeGrid(code, parts.slice(0, 1)));
     });
   }
 
