@@ -127,7 +127,7 @@ def test_codes_with_a_quantizer_are_ranked_by_the_tables_of_the_query(digits):
     (table,) = found.tables(X[17])
     split = model.layout.split(model.codes)
     sums = np.array(table, np.float32).reshape(-1, 256)[np.arange(split.shape[1]), split].sum(axis=1)
-    distances, ids = hasher.index(X).search(X[17:18], 5)
+    distances, _ = hasher.index(X).search(X[17:18], 5)
     np.testing.assert_allclose(np.sort(sums)[:5], distances[0], rtol=1e-5)
     assert found.query(X[17], 3)["tables"] == [table]
     assert [part["name"] for part in found.summary["models"][0]["parts"]] == [

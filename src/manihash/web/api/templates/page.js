@@ -22,6 +22,13 @@ function command({ url, options, body }) {
   return `${address}${method}${key} -H 'content-type: application/json' -d '${quoted}'`;
 }
 
+/** A value as JSON on one line, with spaces between its parts. */
+function spaced(value) {
+  if (Array.isArray(value)) return `[${value.map(spaced).join(", ")}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${spaced(each)}`).join(", ")}}`;
+}
+
 /** An answer as elements: an image, formatted JSON, or text. */
 async function shown(answer) {
   if ((answer.headers.get("content-type") ?? "").startsWith("image/")) {
@@ -33,7 +40,8 @@ async function shown(answer) {
   const pre = document.createElement("pre");
   const text = await answer.text();
   try {
-    pre.textContent = JSON.stringify(JSON.parse(text), null, 1).replace(/\n\s+(?=[-\d"tfn\]])/g, " ").slice(0, 20000);
+    const fields = Object.entries(JSON.parse(text)).map(([name, value]) => `  ${JSON.stringify(name)}: ${spaced(value)}`);
+    pre.textContent = `{\n${fields.join(",\n")}\n}`.slice(0, 20000);
   } catch {
     pre.textContent = text.slice(0, 20000);
   }
