@@ -46,6 +46,16 @@ def test_the_answers_shown_are_those_of_the_library(visit, url, exploration, dig
     assert shown == wrong
 
 
+def test_the_query_is_kept_in_the_address(visit, url):
+    page = visit(url)
+    ask(page, 17)
+    assert "row=17" in page.url
+    again = visit(page.url)
+    again.wait_for_selector("#by-code .tile")
+    assert again.evaluate("explore.session.query.row") == 17
+    assert rows_in(again, "#by-code") == rows_in(page, "#by-code")
+
+
 def test_the_radius_shows_counts_precision_and_recall_of_the_library(visit, url, exploration, digits):
     page = visit(url)
     ask(page, 17)
