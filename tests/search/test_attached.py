@@ -45,7 +45,7 @@ def remove(ids):
 
 def state(index):
     """The fields of the rows of an index that has some."""
-    attached = index.attached()
+    attached = index._fields()
     found = {}
     for identity in index.ids.tolist():
         known = {name: attached.value(identity, name) for name in NAMES if attached.knows(identity, name)}
@@ -106,7 +106,7 @@ def test_a_row_that_is_removed_can_be_read_until_the_next_compaction(path):
     with_changes.commit([remove([10])])
     assert with_changes.attached.knows(10, "vectors")
     with_changes.close()
-    assert not HammingIndex.load(path).attached().knows(10, "vectors")
+    assert not HammingIndex.load(path)._fields().knows(10, "vectors")
 
 
 def test_changes_without_fields_make_no_file_beside_the_index(path):
@@ -193,13 +193,13 @@ def test_a_file_that_was_cut_or_damaged_is_refused(path):
     for size in range(17, len(content)):
         file.write_bytes(content[:size])
         with pytest.raises(ValueError, match="another index file"):
-            HammingIndex.load(path).attached()
+            HammingIndex.load(path)._fields()
     for place in range(0, len(content), 7):
         damaged = bytearray(content)
         damaged[place] ^= 1
         file.write_bytes(damaged)
         with pytest.raises((DamagedIndexError, ValueError)):
-            HammingIndex.load(path).attached()
+            HammingIndex.load(path)._fields()
     assert len(HammingIndex.load(path)) == 12, "the codes do not need the file"
 
 

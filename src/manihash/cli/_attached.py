@@ -52,7 +52,7 @@ class AttachedFiles:
 
 def attach(attached: "Attachments", index: "HammingIndex", path: str) -> None:
     """Use the fields of rows beside an index file; raise unless each other id has an entry in each file."""
-    rows = index.attached()
+    rows = index._fields()
     for name in ("vectors", "labels", "images", "texts"):
         if (entries := getattr(attached, name)) is not None:
             _check_entries(name, len(entries), attached.places, _ids_without(name, index), path)
@@ -61,7 +61,7 @@ def attach(attached: "Attachments", index: "HammingIndex", path: str) -> None:
 
 def _ids_without(name: str, index: "HammingIndex") -> "Ids":
     """Return the ids of an index whose field of this name is not beside its file."""
-    rows, ids = index.attached(), index.ids
+    rows, ids = index._fields(), index.ids
     return ids[[not rows.knows(identity, name) for identity in ids.tolist()]] if len(rows) else ids
 
 

@@ -44,7 +44,7 @@ class DurableIndex:
         self.journal = Journal(journal_of(path))
         try:
             self.index, self._file = self._load(), identity_of(self.path)
-            self.attached = self.index.attached()
+            self.attached = self.index._fields()
             self._resume()
         except BaseException:
             self.journal.close()

@@ -106,7 +106,7 @@ class SavedRows(RowSet):
         def announce(checksum: str) -> None:
             if fields is not None and self._file is not None:
                 checksums = (self._file.sha256, checksum)
-                append_attached(path, self.attached(), checksums, fields, self.id_type)
+                append_attached(path, self._fields(), checksums, fields, self.id_type)
             if journal is not None and changed:
                 journal.append_compacted(checksum)
 
@@ -124,7 +124,7 @@ class SavedRows(RowSet):
             sync_folder(journal.path.parent)
             journal.start(checksum, self.id_type)
 
-    def attached(self) -> AttachedRows:
+    def _fields(self) -> AttachedRows:
         """The fields of the rows beside the file of this index, with those in its journal, read once."""
         if self._attached is None:
             self._attached = AttachedRows()

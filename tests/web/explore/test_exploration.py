@@ -203,7 +203,7 @@ def test_rows_without_a_label_have_no_share(exploration):
     ("images", "expected"),
     [
         (np.full((2, 4, 4), 200, np.uint8), 200),
-        (np.full((2, 4, 4), 0.5), 128),
+        (np.full((2, 4, 4), 0.5), 255),
         (np.full((2, 4, 4, 1), 16), 255),
         (np.ones((2, 4, 4), bool), 255),
     ],
