@@ -234,11 +234,17 @@ def _hasher(setup: Setup, method: str, n_bits: int) -> Hasher:
 
 
 def _base_of(hasher: Any, setup: Setup) -> Floats:
-    """The base points (m, d) of a fitted hasher, or of its first part; those of the setup if it has none."""
+    """The base points (m, d) of a fitted hasher, or of its first part; those of the setup if it has none.
+
+    Base points in fewer dimensions are placed back among the rows, along the directions of the reduction.
+    """
     first = getattr(hasher, "first_", hasher)
     points = getattr(first, "base_points_", None)
-    fits = points is not None and points.shape[1] == setup.U.shape[1]
-    return np.asarray(points, np.float32) if fits else setup.base
+    if points is None:
+        return setup.base
+    directions = getattr(getattr(first, "finder_", None), "directions_", None)  # (c, d), orthonormal
+    placed = points if directions is None else points @ directions
+    return np.asarray(placed, np.float32) if placed.shape[1] == setup.U.shape[1] else setup.base
 
 
 def _base_classes(setup: Setup, base: Floats) -> NDArray[Any]:
