@@ -76,7 +76,8 @@ def test_changes_that_were_acknowledged_survive_a_kill(database, tmp_path):
         process.join()
         done, after = (before | ids for ids in states(log))
         with open_store(address) as store:
-            ids = held(store, done | after)
+            with store._driver.writing():  # a server may still complete the last change of the killed writer
+                ids = held(store, done | after)
             assert ids in (done, after), (seed, len(ids), len(done), len(after))
             if ids:
                 some = np.array(sorted(ids))
