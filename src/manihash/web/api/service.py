@@ -219,7 +219,7 @@ class Service:
                 self.attachments.places,
             )
         values = None if job is None else job.values
-        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
+        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rerank=rescore))
 
     def _within(
         self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None, values: Any = None
