@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manihash import Hybrid, InductiveEmbedding, unpack
-from manihash.hashers import ITQ, LSH
+from manihash.hashers import ITQ, LSH, ProductQuantizer
 from manihash.report.thumbnails import ArrayImages, FolderImages, ValueStrips
 from manihash.search import HammingIndex
 from manihash.web.explore.coded import coded_rows
@@ -51,6 +51,20 @@ def test_the_sides_of_a_bit_are_its_zeros_and_ones(exploration):
         np.testing.assert_array_equal(np.sort(one.sampled), np.flatnonzero(bits[:, bit]))
         assert one.ids[0] == values[:, bit].argmax()
         assert zero.ids[0] == values[:, bit].argmin()
+
+
+@pytest.mark.parametrize("signs", [0, 8])
+def test_the_sides_of_bits_of_fields_are_their_zeros_and_ones(digits, signs):
+    X = digits[0]
+    quantizer = ProductQuantizer(8, bits_per_field=4, max_iter=2, random_state=0)
+    hasher = (Hybrid(LSH(signs), quantizer, random_state=0) if signs else quantizer).fit(X)
+    model = coded_rows("fields", hasher, explored_rows("digits", X))
+    bits = unpack(model.codes, model.n_bits)
+    assert model.look_up_bits == signs
+    for bit in range(model.n_bits):
+        zero, one = model.sides(bit)
+        np.testing.assert_array_equal(np.sort(one.sampled), np.flatnonzero(bits[:, bit]))
+        np.testing.assert_array_equal(np.sort(zero.sampled), np.flatnonzero(bits[:, bit] == 0))
 
 
 def test_the_mean_picture_is_the_mean_of_the_pictures(exploration):

@@ -53,8 +53,8 @@ class CodedRows:
 
     @property
     def look_up_bits(self) -> int:
-        """Number of bits that a look-up by radius compares: those of the first part, or all."""
-        return self.layout.look_up_bits or self.n_bits
+        """Bits that a look-up by radius compares: those of the first part, or all; 0 without signs."""
+        return self.layout.look_up_bits
 
     @cached_property
     def look_up_codes(self) -> Codes:
@@ -130,10 +130,17 @@ class CodedRows:
         return sums[: self.n_bits]
 
     def sides(self, bit: int) -> tuple[BitSide, BitSide]:
-        """The two sides of a bit: rows whose bit is 0, and rows whose bit is 1."""
+        """The two sides of a bit: rows whose bit is 0, and rows whose bit is 1.
+
+        Bits of the fields of a product quantizer have no threshold: their rows are in their own order.
+        """
         ids, values = self._sampled
-        column = values[:, bit]
-        one = column > 0
+        if self.layout.has_fields and bit >= self.layout.look_up_bits:
+            one = (self.codes[ids, bit // 8] >> np.uint8(7 - bit % 8) & 1).astype(bool)
+            column = np.where(one, 1.0, -1.0)
+        else:
+            column = values[:, bit]
+            one = column > 0
         high = np.argsort(-column, kind="stable")
         count = int(self.ones[bit])
         return (
