@@ -241,15 +241,17 @@ def evaluate_codes(
         plain = evaluate_codes(
             queries, database, truth, n_bits, radius, neighbors=neighbors, curves=curves, block=block
         )
+    at_10, recall_at_10 = first.means()
     return Evaluation(
-        float(ap.mean()),
-        float(ap_ties.mean()),
-        p if has_look_up else None,
-        r if has_look_up else None,
-        metrics.f1(p, r) if has_look_up else None,
-        *first.means(),
-        drawn,
-        plain,
+        map=float(ap.mean()),
+        map_ties=float(ap_ties.mean()),
+        precision=p if has_look_up else None,
+        recall=r if has_look_up else None,
+        f1=metrics.f1(p, r) if has_look_up else None,
+        precision_at_10=at_10,
+        recall_at_10=recall_at_10,
+        curves=drawn,
+        plain=plain,
     )
 
 
