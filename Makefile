@@ -139,10 +139,13 @@ bench-quantizers: setup ## compare PQ and OPQ with those of FAISS on five data s
 bench-recipes: setup ## measure graph and hybrid codes, three seeds (needs MNIST, CIFAR-10 GIST, photo-sift1m; half an hour)
 	$(BIN)/python benchmarks/recipes.py
 
-bench-word: setup ## measure the word of imh-hybrid beside quantizers of its size, three seeds, and its search (needs all data sets; two hours, resumable)
+bench-word: setup ## measure the word of imh-hybrid beside quantizers of its size, three seeds (needs all data sets; two hours, resumable)
 	$(BIN)/python benchmarks/word.py
-	$(BIN)/python benchmarks/word.py --search
 	$(BIN)/python benchmarks/word.py --fit
+
+bench-word-search: setup ## time the search of words beside FAISS, and measure re-ranking (needs MNIST, photo-sift1m, text embeddings; ten minutes)
+	$(BIN)/python benchmarks/word_search.py
+	$(BIN)/python benchmarks/word_search.py --rerank
 
 profile: setup ## show where fit and encode spend their time (needs MNIST)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[profile]'

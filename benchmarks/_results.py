@@ -32,6 +32,7 @@ WORDS = (
     "hashers/_codebooks.py",
     "hashers/_codebook_map.py",
     "code_layout.py",
+    "code_tables.py",
 )
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
 
@@ -73,6 +74,7 @@ BENCHMARKS = {  # by the name of the file of results
     "search": Benchmark("make bench-search", ("search",)),
     "seeds": Benchmark("make bench-seeds", CODES),
     "word": Benchmark("make bench-word", WORDS),
+    "word-search": Benchmark("make bench-word-search", ("search", "code_layout.py", "code_tables.py")),
     "speed": Benchmark("make bench", (*SPEED, "hashers/_linear_map.py", "hashers/agh.py", "search")),
     "serve": Benchmark("make bench-serve", ("web/api", "web/server.py", "search")),
 }

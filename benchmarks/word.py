@@ -3,8 +3,8 @@
 ``docs/results/word.json`` has one part per data set, recipe, length and seed: MAP, precision@10, recall@10 of
 the Euclidean ten, and F1 of the look-up within radius 2. Codes with fields are ranked by the real values of
 the queries, all others by Hamming distance, too. Parts measured with the present code are skipped, so an
-interrupted run resumes. ``--search`` times the search of a million words beside FAISS, and ``--fit`` fit and
-encode as multiples of a bare product.
+interrupted run resumes. ``--fit`` times fit and encode as multiples of a bare product. Times of search are in
+``word_search.py``.
 """
 
 import argparse
@@ -20,18 +20,16 @@ from _results import FOLDER, is_current, record
 from choose_sets import sets
 from recipes import data
 
-from manihash import EuclideanTruth, HammingIndex, LabelTruth, evaluate, recipe
+from manihash import EuclideanTruth, LabelTruth, evaluate, recipe
 from manihash.evaluation import NeighborTruth, evaluate_scan
 from manihash.evaluation.truth import Truth
 from manihash.hashers import ProductQuantizer
-from manihash.search.scanners import faiss_threads, installed_faiss
 
 SETS = ("clinc150", "agnews", "digits", "mnist", "cifar10-gist", "photo-sift1m", "tiny-gist960", "bigann10k")
 TEXTS = ("python documentation, by package", "python documentation, by module")
 RECIPES = ("imh-hybrid", "pq", "opq", "imh-graph", "imh-hybrid-hamming")
 QUERIES, SIFT_ROWS = 1000, 100_000
 LENGTHS = (32, 64, 128, 256)
-WORDS, ASKED = 1_000_000, 50
 
 
 def rows_and_truth(name: str) -> tuple[Any, Any, Truth]:
@@ -114,50 +112,6 @@ def median_seconds(work: Callable[[], Any], repeats: int = 5) -> float:
     return float(np.median(times))
 
 
-def seconds_of_faiss(faiss: Any, codes: Any, rng: np.random.Generator) -> float:
-    """Time of one query of FAISS's IndexPQ among the same bytes."""
-    peer = faiss.IndexPQ(64, 8, 8)
-    peer.pq.cp.min_points_per_centroid = 1
-    peer.train(rng.normal(size=(1000, 64)).astype(np.float32))
-    peer.add_sa_codes(codes)
-    query = rng.normal(size=(1, 64)).astype(np.float32)
-    return median_seconds(lambda: peer.search(query, 10))
-
-
-def seconds_of_index(index: HammingIndex, codes: Any, values: Any) -> float:
-    """Mean time of queries asked one by one, each the median of three."""
-
-    def ask(i: int) -> Any:
-        return index.search(codes[i : i + 1], 10, asymmetric=values[i : i + 1])
-
-    ask(0)
-    return float(np.mean([median_seconds(lambda i=i: ask(i), 3) for i in range(len(codes))]))  # type: ignore[misc]
-
-
-def measure_search(asked: Namespace) -> None:
-    """Record the time of the top 10 of a million words, as multiples of FAISS, on one thread."""
-    X, Q, _ = data("mnist", None)
-    faiss, rng = installed_faiss(), np.random.default_rng(0)
-    hasher = recipe("imh-hybrid", 64, 0).fit(X[:20_000])
-    words, queries, values = hasher.encode(X), hasher.encode(Q[:ASKED]), hasher.embed(Q[:ASKED])
-    kinds = {
-        "random words": rng.integers(0, 256, (WORDS, 8), np.uint8),
-        "words of MNIST, repeated": words[rng.integers(0, len(words), WORDS)],
-    }
-    for name, codes in kinds.items():
-        index = HammingIndex(codes, 64, layout=hasher.layout_)
-        with faiss_threads(faiss, 1):
-            ours, theirs = seconds_of_index(index, queries, values), seconds_of_faiss(faiss, codes, rng)
-        found = {
-            "words": WORDS,
-            "distinct": index.distinct_codes,
-            "times IndexPQ": round(ours / theirs, 3),
-            "plan": str(index.explain(k=10)),
-        }
-        record("word", f"search, {name}", found, folder=asked.folder)
-        print(name, json.dumps(found), flush=True)
-
-
 def measure_fit(asked: Namespace) -> None:
     """Record fit and encode as multiples of a bare product of MNIST, and of 10,000 rows."""
     X, _, _ = data("mnist", None)
@@ -189,13 +143,10 @@ def main() -> None:
     parser.add_argument("--recipe", default="", help="only this recipe")
     parser.add_argument("--bits", type=int, help="only this code length")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--search", action="store_true", help="time the search instead")
     parser.add_argument("--fit", action="store_true", help="time fit and encode instead")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
     asked = parser.parse_args()
-    if asked.search:
-        measure_search(asked)
-    elif asked.fit:
+    if asked.fit:
         measure_fit(asked)
     else:
         measure_quality(asked)

@@ -1,5 +1,6 @@
 """Draws the pictures of README and of the first pages into docs/images; run by ``make pictures``."""
 
+import json
 from pathlib import Path
 
 import matplotlib
@@ -11,7 +12,7 @@ import numpy as np
 from matplotlib.patches import FancyBboxPatch
 from sklearn.datasets import load_digits
 
-from manihash import HammingIndex, InductiveEmbedding, recipe, unpack
+from manihash import InductiveEmbedding, recipe, unpack
 
 FOLDER = Path(__file__).parent / "images"
 BLUE, GRAY, GREEN = "#2b6cb0", "#4a5568", "#2f855a"
@@ -22,8 +23,7 @@ def overview() -> None:
     X, y = load_digits(return_X_y=True)
     X, Q, y, y_query = X[:-200], X[-200:], y[:-200], y[-200:]
     hasher = recipe("imh-hybrid", n_bits=64, random_state=0).fit(X)
-    codes, query_codes = hasher.encode(X), hasher.encode(Q)
-    index = HammingIndex(codes, 64, layout=hasher.layout_)
+    codes, index = hasher.encode(X), hasher.index(X)
     fig, axes = plt.subplots(1, 3, figsize=(10, 3.1), width_ratios=[1, 1.25, 1.35])
     Y = InductiveEmbedding(2, random_state=0).fit(X).transform(X)
     axes[0].scatter(*Y.T, c=y, cmap="tab10", s=4)
@@ -33,7 +33,7 @@ def overview() -> None:
     axes[1].set_title("2. codes of 8 bytes\n(9 of each digit, one code per line)", fontsize=10)
     axes[2].set_title("3. a look-up finds similar items\n(left: query)", fontsize=10)
     queries = [int(np.flatnonzero(y_query == digit)[1]) for digit in (2, 4, 5, 8)]
-    _, ids = index.search(query_codes[queries], k=6)
+    _, ids = index.search(Q[queries], k=6)
     gap = np.zeros((8, 4))
     rows = [
         np.hstack([q.reshape(8, 8), gap, *X[i].reshape(-1, 8, 8)])
@@ -88,6 +88,28 @@ def choosing() -> None:
     fig.savefig(FOLDER / "choosing.svg", bbox_inches="tight", metadata={"Date": None})
 
 
+def rerank() -> None:
+    """Recall@10 against the number of candidates, from the results of the benchmark."""
+    results = json.loads((FOLDER.parent / "results" / "word-search.json").read_text("utf-8"))
+    fig, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
+    for axis, name in zip(axes, ("clinc150", "photo-sift1m"), strict=True):
+        for method, color in (("imh-hybrid", BLUE), ("opq", GREEN), ("itq", GRAY)):
+            if (part := f"rerank, {name}, {method}") not in results:
+                continue
+            found = results[part]["results"]
+            for kind, style in (("float32", "-"), ("one byte per value", "--")):
+                counts = [int(n) for n in found[kind]]
+                label = f"{method}, {kind}"
+                axis.plot(counts, list(found[kind].values()), style, color=color, label=label, marker=".")
+        rows = f"{found['rows']:,} rows of {found['columns']} numbers"
+        axis.set(xscale="log", xlabel="candidates", title=f"{name}: {rows}")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("recall@10")
+    axes[0].legend(fontsize=8)
+    fig.tight_layout()
+    fig.savefig(FOLDER / "rerank.svg", metadata={"Date": None})
+
+
 def logo() -> None:
     """Two rows of bits on a curve, as the logo and the icon of the site."""
     fig, axis = plt.subplots(figsize=(1.28, 1.28))
@@ -107,4 +129,5 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     overview()
     choosing()
+    rerank()
     logo()

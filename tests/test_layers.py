@@ -17,6 +17,7 @@ SOURCE = Path(manihash.__file__).parent
 ORDER = [
     {"types", "errors"},
     {"codes", "progress", "checks"},
+    {"code_tables"},
     {"code_layout"},
     {"compute"},
     {"files"},
@@ -49,6 +50,7 @@ LIGHT = {
     "types",
     "errors",
     "codes",
+    "code_tables",
     "code_layout",
     "checks",
     "progress",

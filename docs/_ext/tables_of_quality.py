@@ -85,6 +85,20 @@ def word(read: Read, *names: str) -> list[str]:
     return lines(head, rows)
 
 
+def rerank(read: Read, *names: str) -> list[str]:
+    """Recall@10 of the Euclidean ten against the number of candidates, by float32 / one byte per value."""
+    source, rows, counts = read("word-search"), [], ("10", "50", "100", "500", "1000")
+    for name in names:
+        for method in ("imh-hybrid", "opq", "itq"):
+            if (part := f"rerank, {name}, {method}") not in source.parts:
+                continue
+            found = source[part]
+            cells = [f"{found['float32'][n]:.3f} / {found['one byte per value'][n]:.3f}" for n in counts]
+            rows.append([name, f"`{method}`", f"{found['codes alone']:.3f}", *cells])
+    head = ["recall@10, 64 bits", "recipe", "codes alone", *(f"{int(n):,} candidates" for n in counts)]
+    return lines(head, rows)
+
+
 def overview(read: Read) -> list[str]:
     """README: the recipes beside the paper's method and a scan."""
     rows = []

@@ -505,3 +505,17 @@ def choose_rules(read: Read) -> list[str]:
         [rule, *(str(found[goal][rule][key]) for goal in found for key in keys)] for rule in found["ranking"]
     ]
     return lines(["rule", *(f"{goal}: {key}" for goal in found for key in keys)], rows)
+
+
+def word_search(read: Read) -> list[str]:
+    """Times of the top 10 of a million words as multiples of FAISS, and the gain where first parts repeat."""
+    source, rows = read("word-search"), []
+    for part, title, bar in (
+        ("fields of 8 bits", "random words, fields of 8 bits: times `IndexPQ` 8x8", "1.0"),
+        ("fields of 4 bits", "random words, fields of 4 bits: times `IndexPQFastScan` 16x4", "1.1"),
+        ("MNIST, words repeat", "words of 10,000 MNIST rows, repeated: times faster than `IndexPQ`", "5"),
+        ("MNIST, first parts repeat", "their first parts, second parts at random: times faster", ""),
+    ):
+        found = source[part]
+        rows.append([title, bar, f"{found['50 at once']:.2f}", f"{found['one by one']:.2f}"])
+    return lines(["top 10 of 1M words, one thread", "target", "50 queries at once", "one by one"], rows)

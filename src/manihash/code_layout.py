@@ -1,4 +1,4 @@
-"""The layout of codes: their parts, the distance between codes, and the tables that rank them.
+"""The layout of codes: their parts, and the distance that ranks them.
 
 A code has one or two parts. A part is signs, compared by Hamming distance, or fields of a product quantizer,
 each of which is the number of a center. The first part, if it is signs, is the one that rows are looked up
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash import checks
-from manihash.codes import hamming, n_bytes, unpack
+from manihash.code_tables import bounded, field_tables, sign_tables, table_distances
+from manihash.codes import hamming, n_bytes, pack, unpack
 from manihash.types import Codes, Floats, Ints
 
 # The name of ``look_up_bits`` in files: in the headers of indexes, and in old files of hybrid models.
@@ -24,8 +25,6 @@ _MOST_COPIED = 8
 _MOST_PAIRS = 2**22
 # Distances up to here are float32 numbers, too.
 _MOST_WEIGHT = 1e30
-# Values of queries and centers that are compared at once; codes whose bytes are looked up at once.
-_COMPARED, _CODES = 2**22, 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +288,24 @@ class CodeLayout:
         """
         return codes if self.is_split else np.hstack([self.first(codes), self.second(codes)])
 
+    def joined(self, codes: Codes) -> Codes:
+        """Return packed codes from codes with each part in bytes of its own, as ``split`` returns them.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n, bytes), uint8
+            Split codes.
+
+        Returns
+        -------
+        ndarray of shape (n, ceil(n_bits / 8)), uint8
+            Packed codes; the given ones if no byte holds bits of both parts.
+        """
+        if self.is_split:
+            return codes
+        bits, start = unpack(np.ascontiguousarray(codes), 8 * codes.shape[1]), 8 * n_bytes(self.look_up_bits)
+        return pack(np.hstack([bits[:, : self.look_up_bits], bits[:, start : start + self.second_bits]]))
+
     def code_distances(self, queries: Codes, codes: Codes) -> NDArray[Any]:
         """Compute numbers with the order of the distances between codes.
 
@@ -455,22 +472,40 @@ class CodeLayout:
         ndarray of shape (q, bytes, 256), float32
             The tables.
         """
-        given = self._checked_values(values)
+        given = self.checked_values(values)
         first, second = factors or (1.0, float(self.weight) * float(self.scale))
         if self.is_hamming:
-            return _sign_tables(_bounded(given, scaled=False), given > 0).astype(np.float32)
+            return sign_tables(bounded(given, scaled=False), given > 0).astype(np.float32)
         if self.codebooks is None:
             parts = (slice(0, self.look_up_bits), first), (slice(self.look_up_bits, None), second)
-            weights = np.hstack([factor * _bounded(given[:, part], scaled=True) for part, factor in parts])
-            return _sign_tables(weights, given > 0).astype(np.float32)
-        fields = self._field_tables(given[:, self.look_up_bits :]) * (second if self.look_up_bits else 1.0)
+            weights = np.hstack([factor * bounded(given[:, part], scaled=True) for part, factor in parts])
+            return sign_tables(weights, given > 0).astype(np.float32)
+        fields = field_tables(given[:, self.look_up_bits :], self.codebooks)
         if not self.look_up_bits:
             return fields.astype(np.float32)
+        fields *= second
         signs = given[:, : self.look_up_bits]
-        signed = _sign_tables(first * _bounded(signs, scaled=True), signs > 0)
+        signed = sign_tables(first * bounded(signs, scaled=True), signs > 0)
         return np.concatenate([signed, fields], axis=1).astype(np.float32)
 
-    def _checked_values(self, values: ArrayLike) -> NDArray[Any]:
+    def checked_values(self, values: ArrayLike) -> NDArray[Any]:
+        """Return real values of queries as an array.
+
+        Parameters
+        ----------
+        values : array-like of shape (q, n_values)
+            Real values of the queries, as ``embed`` returns them.
+
+        Returns
+        -------
+        ndarray of shape (q, n_values)
+            The values.
+
+        Raises
+        ------
+        ValueError
+            If they are not finite real numbers of this shape.
+        """
         given = np.asarray(values)
         if given.ndim != 2 or given.shape[1] != self.n_values or given.dtype.kind not in "fiu":
             raise ValueError(
@@ -480,64 +515,9 @@ class CodeLayout:
         checks.finite_block(given, name="the embedding of the queries")
         return given
 
-    def _field_tables(self, Z: NDArray[Any]) -> Floats:
-        """Squared distances of coordinates Z (q, f w) to the centers of each byte: (q, bytes, 256)."""
-        assert self.codebooks is not None
-        f, c, w = self.codebooks.shape
-        books, z = self.codebooks.astype(np.float64), Z.reshape(len(Z), f, w).astype(np.float64)
-        found = np.empty((len(Z), f, c))
-        step = max(1, _COMPARED // (f * c * w))
-        for i in range(0, len(Z), step):
-            # Differences and not products: the table of a query does not depend on those asked with it.
-            found[i : i + step] = np.square(z[i : i + step, :, None] - books).sum(axis=3)
-        per_byte = 8 // self.bits_per_field
-        if per_byte == 1:
-            return found
-        padded = np.zeros((len(Z), -(-f // per_byte) * per_byte, c))
-        padded[:, :f] = found
-        number = np.arange(256)
-        fields = padded.reshape(len(Z), padded.shape[1] // per_byte, per_byte, c)
-        b = self.bits_per_field
-        return sum(fields[:, :, i, number >> 8 - b * (i + 1) & c - 1] for i in range(per_byte))  # type: ignore[return-value]
-
 
 def check_weight(weight: Any, name: str = "weight") -> float:
     """The weight of a second part as a float; raise unless it is from 0 to 1e30."""
     if checks.positive_number(weight, name, zero=True) > _MOST_WEIGHT:
         raise ValueError(f"{name} must be at most {_MOST_WEIGHT:g}, not {weight!r}")
     return float(weight)
-
-
-def table_distances(tables: NDArray[np.float32], codes: Codes) -> NDArray[np.float32]:
-    """Distances (q, n) of the queries of tables (q, b, 256) to split codes (n, b)."""
-    distance = np.zeros((len(tables), len(codes)), np.float32)
-    for i in range(0, len(codes), _CODES):
-        columns = codes[i : i + _CODES].T.astype(np.intp)
-        for table, out in zip(tables, distance[:, i : i + _CODES], strict=True):
-            for values, column in zip(table, columns, strict=True):
-                out += values[column]
-    return distance
-
-
-def _sign_tables(weights: Floats, positive: NDArray[np.bool_]) -> Floats:
-    """Σ_j |weights_j| [bit_j ≠ positive_j] for the bits of each value of each byte: (q, bytes, 256)."""
-    q, r = weights.shape
-    padded = np.zeros((2, q, 8 * n_bytes(r)))
-    padded[0, :, :r], padded[1, :, :r] = np.abs(weights), positive
-    y, one = padded.reshape(2, q, n_bytes(r), 8, 1)
-    bits = unpack(np.arange(256, dtype=np.uint8)[:, None], 8)
-    tables = np.zeros((q, y.shape[1], 256))
-    for j in range(8):
-        tables += y[:, :, j] * (bits[:, j] != one[:, :, j])
-    return tables
-
-
-def _bounded(Y: NDArray[Any], *, scaled: bool) -> Floats:
-    """Y (q, r) with absolute values of at most the root mean square of a row, divided by it if ``scaled``."""
-    y = Y.astype(np.float64)
-    largest = np.abs(y).max(axis=1, keepdims=True, initial=0)
-    extreme = (largest > 1e30) | ((largest < 1e-30) & (largest > 0))
-    y /= np.where(extreme, largest, 1)  # squares and sums stay within float32
-    most = np.sqrt(np.square(y).sum(axis=1, keepdims=True) / max(1, y.shape[1]))
-    y = np.clip(y, -most, most)
-    return y / np.where(most > 0, most, 1) if scaled else y

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manihash import code_layout
+from manihash import code_tables
 from manihash.codes import hamming, pack, unpack
 from manihash.search import HammingIndex, Rescore, asymmetric_distances, rescore, tables
 from manihash.search import shortlist as short
@@ -64,7 +64,7 @@ def test_the_size_of_blocks_does_not_change_results(monkeypatch):
     Y, codes = RNG.standard_normal((40, 64)), pack(RNG.random((500, 64)) < 0.5)
     index = HammingIndex(codes, 64)
     expected = index.search(pack(Y > 0), 9, asymmetric=Y)
-    monkeypatch.setattr(code_layout, "_CODES", 33)
+    monkeypatch.setattr(code_tables, "_CODES", 33)
     monkeypatch.setattr(tables, "_QUERIES", 3)
     for a, b in zip(index.search(pack(Y > 0), 9, asymmetric=Y), expected, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -106,7 +106,7 @@ def test_the_command_exports_an_index_with_its_ids_and_first_parts(hybrid):
 
 def test_the_command_says_at_once_what_a_store_without_first_parts_cannot_do(hybrid):
     hasher, index = hybrid
-    refused = invoke(["export", "items.mhx", "--to", "items.faiss"])
+    refused = invoke(["export", "items.mhx", "--to", "items.usearch"])
     assert refused.exit_code == 2
     assert "has no column for their first part" in " ".join(refused.stderr.split())
     layout = CodeLayout(24, hasher.layout_.look_up_bits, 0.5)
@@ -116,6 +116,35 @@ def test_the_command_says_at_once_what_a_store_without_first_parts_cannot_do(hyb
     text = " ".join(done.stderr.split())
     assert "a FAISS file ranks codes of two parts by all bits alike" in text
     assert "has no column for the first part, so that --radius counts all bits" in text
+
+
+def test_the_command_exports_a_product_quantizer_to_faiss_and_searches_there(hybrid):
+    hasher, index = hybrid
+    done = invoke(["export", "items.mhx", "--to", "items.faiss"])
+    assert done.exit_code == 0, done.output
+    Q = np.load("Q.npy")
+    for options, kind, expected in (
+        ([], "asymmetric", index.search(hasher.encode(Q), 10, asymmetric=hasher.embed(Q))),
+        (["--symmetric"], "code", index.search(hasher.encode(Q), 10)),
+    ):
+        found = invoke(["search", "model.mhash", "Q.npy", "--store", "items.faiss", *options, "--json", "-q"])
+        answers = json.loads(found.stdout)
+        assert answers["ranked_by"] == kind
+        assert [answer["ids"] for answer in answers["answers"]] == expected[1].tolist()
+    found = invoke(
+        ["search", "model.mhash", "Q.npy", "--store", "items.faiss", "--radius", "1", "--json", "-q"]
+    )
+    assert json.loads(found.stdout)["ranked_by"] == "first-part hamming"
+
+
+def test_the_command_says_where_codes_without_signs_can_go(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    recipe("pq", n_bits=16, random_state=0).fit(X).index(X).save("items.mhx")
+    refused = invoke(["export", "items.mhx", "--to", "items.db"])
+    assert refused.exit_code == 2
+    assert "export them to a FAISS file" in " ".join(refused.stderr.split())
+    assert invoke(["export", "items.mhx", "--to", "items.faiss"]).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.code_layout import CodeLayout, table_distances
+from manihash.code_layout import CodeLayout
+from manihash.code_tables import table_distances
 from manihash.codes import hamming
 from manihash.compute.largest import query_block
 from manihash.evaluation import metrics

@@ -10,8 +10,6 @@ import typer
 from manihash.cli import _explored, _inputs, _labels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from manihash import HammingIndex, Hasher
     from manihash.types import Ids
     from manihash.web.api.attachments import Attachments
@@ -110,10 +108,10 @@ def _label_list(path: str, n: int) -> list[Any]:
     return [label if is_known else None for label, is_known in zip(labels.tolist(), known, strict=True)]
 
 
-def _vectors(path: str, hasher: "Hasher") -> "NDArray[Any]":
+def _vectors(path: str, hasher: "Hasher") -> Any:
     """Return the vectors to rescore with; raise unless they have the model's width."""
     from manihash.checks import shape_of_rows
 
-    vectors = _inputs.read_vectors(path)
+    vectors = _inputs.read_stored_vectors(path)
     shape_of_rows(vectors.shape, 1, hasher._stored_width, type(hasher).__name__, path)
     return vectors

@@ -134,7 +134,7 @@ def measures(
 def _code_measures(found: "Evaluation") -> dict[str, float]:
     assert found.recall_at_10 is not None
     names = ("map", "map_ties", "precision", "recall", "f1", "precision_at_10", "recall_at_10")
-    return {name: getattr(found, name) for name in names}
+    return {name: value for name in names if (value := getattr(found, name)) is not None}
 
 
 def _measures_of_peer(

@@ -127,12 +127,19 @@ def check_store(store: "Store", hasher: "Hasher") -> None:
     """Raise if a store holds codes of another length than the model's; say what it loses of two parts."""
     _check_bits(store.url, store.n_bits, hasher.n_bits_)
     layout = hasher.layout_
+    if store.layout is not None:
+        if store.layout != layout.with_weight(store.layout.weight):
+            raise ValueError(
+                f"{store.url} has codes of {store.layout.described()}, but the model makes codes of "
+                f"{layout.described()} with other centers: use the model that made the codes"
+            )
+        return
     look_up_bits = layout.look_up_bits if layout.has_two_parts else None
     if layout.has_fields and store.look_up_bits is None:
         raise ValueError(
             f"{store.url} compares codes by Hamming distance, and those of the model have fields of a "
-            "product quantizer: use an index file, or export an index of hybrid codes to a store with a "
-            "column for their first part, such as DuckDB or PostgreSQL"
+            "product quantizer: use an index file, or export it to a FAISS file, or to a store with a "
+            "column for the first part of hybrid codes, such as DuckDB or PostgreSQL"
         )
     if store.look_up_bits not in (None, look_up_bits):
         raise ValueError(

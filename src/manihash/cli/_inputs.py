@@ -44,6 +44,13 @@ def read_vectors(path: str) -> "NDArray[Any]":
     return array.reshape(len(array), -1)
 
 
+def read_stored_vectors(path: str) -> Any:
+    """Return the vectors (n, d) beside an index, which may have one byte per value."""
+    from manihash.search.byte_vectors import ByteVectors, is_byte_vectors
+
+    return ByteVectors.load(path) if is_byte_vectors(path) else read_vectors(path)
+
+
 @contextmanager
 def opened(path: str, dask: str | None) -> Iterator[Any]:
     """Open the vectors of a file for reading in blocks, here or by the workers of a Dask cluster."""

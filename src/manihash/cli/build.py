@@ -33,6 +33,15 @@ def build(
             show_default=False,
         ),
     ] = None,
+    byte_vectors: Annotated[
+        Path | None,
+        typer.Option(
+            "--byte-vectors",
+            metavar="FILE",
+            help="Also write the vectors, with one byte per value, for [bold]manihash search --rerank[/].",
+            show_default=False,
+        ),
+    ] = None,
     seed: _options.Seed = 0,
     settings: _options.Settings = None,
     as_json: _options.Json = False,
@@ -49,6 +58,7 @@ def build(
 
       manihash build vectors.npy --bits 64 -o items.mhx
       manihash build vectors.npy --ids names.txt -o items.mhx
+      manihash build vectors.npy --byte-vectors vectors.mhv -o items.mhx
       manihash build vectors.npy --labels y.npy --recipe ksh -o items.mhx
       manihash search items.mhx queries.npy -k 10
     """
@@ -56,7 +66,11 @@ def build(
         raise ValueError(f"{out} has not the suffix of an index file: use -o {out}{_options.INDEX_SUFFIX}")
     _inputs.check_inputs(vectors, ids, labels)
     _inputs.check_output(out, vectors, ids, labels)
+    if byte_vectors is not None:
+        _inputs.check_output(byte_vectors, vectors, ids, labels, str(out))
     hasher = _settings.make_hasher(recipe, bits, seed, settings)
+    from manihash.search import ByteVectors
+
     start = perf_counter()
     with progress_shown(quiet) as bar:
         bar.start("reading vectors")
@@ -69,6 +83,9 @@ def build(
             hasher.fit(X, y)
             bar.start("encoding")
             index = hasher.index(X, names)
+            if byte_vectors is not None:
+                bar.start("writing the vectors")
+                ByteVectors.write(byte_vectors, X)
         bar.start("writing the index")
         index.save(out)
     made = {
@@ -81,6 +98,7 @@ def build(
         "distinct_codes": index.distinct_codes,
         "model": index.made_by,
         "seed": seed,
+        "byte_vectors": None if byte_vectors is None else str(byte_vectors),
         "file_bytes": out.stat().st_size,
         "seconds": round(perf_counter() - start, 3),
     }
@@ -93,4 +111,5 @@ def _as_text(made: dict[str, Any]) -> dict[str, str]:
         "recipe": f"{made['recipe']}, {made['bits']} bits, seed {made['seed']}",
         "codes": f"{made['parts']}; {made['distinct_codes']:,} distinct codes of {made['rows']:,} rows",
         "learned from": f"{made['rows']:,} vectors of length {made['width']:,} in {made['seconds']:.2f} s",
+        **({} if made["byte_vectors"] is None else {"vectors": made["byte_vectors"]}),
     }

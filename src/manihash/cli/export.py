@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from manihash.code_layout import CodeLayout
     from manihash.stores import Store
+    from manihash.stores.locations import Location
 
 
 def export(
@@ -64,9 +65,14 @@ def export(
     the store already are compared, not written again. A store that holds codes
     of another length, or other codes under the same ids, is not changed.
 
+    An index file whose codes have a product quantizer (imh-hybrid, pq, opq)
+    becomes an IndexPQ of FAISS that ranks as the index does; its queries are
+    those of manihash.search.faiss_vectors.
+
     Examples:
 
       manihash export codes.mhx --to codes.duckdb
+      manihash export items.mhx --to codes.faiss
       manihash export codes.npy --to codes.lance
       manihash export codes.npy --to photos.lance --ids names.txt
       manihash export codes.npy --bits 48 --to "postgres://me@host/db?table=codes"
@@ -137,13 +143,9 @@ def _store(to: str, rows: _Rows) -> "Store":
     from manihash.stores.locations import location_of
 
     location, bits, layout = location_of(to), rows.bits, rows.layout
-    if layout is not None and layout.has_fields and not location.has_first:
-        raise ValueError(
-            f"{location.kind} compares codes by Hamming distance and has no column for their first part, and "
-            "the other part of these codes is a product quantizer: use a store with such a column, such as "
-            "DuckDB or PostgreSQL, or codes of recipe imh-hybrid-hamming"
-        )
-    if layout is not None and layout.has_two_parts:
+    if layout is not None and layout.has_fields and not location.has_layout:
+        _check_first_column(location, layout)
+    if layout is not None and layout.has_two_parts and not (layout.has_fields and location.has_layout):
         text = what_a_store_loses(location.kind, has_first=location.has_first)
         print_message("note", text, "yellow")
         layout = layout if location.has_first else None
@@ -155,6 +157,22 @@ def _store(to: str, rows: _Rows) -> "Store":
             bits = 8 * rows.codes.shape[-1]
     check_codes(rows.codes, bits)
     return open_store(to, bits, id_type=id_type, layout=layout)
+
+
+def _check_first_column(location: "Location", layout: "CodeLayout") -> None:
+    """Raise if a store that compares codes by Hamming distance can do nothing with these codes."""
+    if not layout.look_up_bits:
+        raise ValueError(
+            f"{location.kind} compares codes by Hamming distance, and these codes are {layout.described()} "
+            "of a product quantizer: export them to a FAISS file (codes.faiss), or use an index file"
+        )
+    if not location.has_first:
+        raise ValueError(
+            f"{location.kind} compares codes by Hamming distance and has no column for their first part, and "
+            "the other part of these codes is a product quantizer: export them to a FAISS file, which ranks "
+            "them, or to a store with such a column, such as DuckDB or PostgreSQL, or use codes of recipe "
+            "imh-hybrid-hamming"
+        )
 
 
 def _as_text(result: dict[str, Any]) -> dict[str, str]:

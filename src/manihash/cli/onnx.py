@@ -21,6 +21,13 @@ def onnx(
         bool,
         typer.Option("--double", help="Compute in float64: the codes are those of [bold]manihash encode[/]."),
     ] = False,
+    tables: Annotated[
+        bool,
+        typer.Option(
+            "--tables",
+            help="Add the output tables, from which a program computes the distances of a query to codes.",
+        ),
+    ] = False,
     sample: Annotated[
         str | None,
         typer.Option(
@@ -45,16 +52,17 @@ def onnx(
 
       manihash onnx model.mhash -o encoder.onnx
       manihash onnx model.mhash -o encoder.onnx --double --sample vectors.npy
+      manihash onnx model.mhash -o queries.onnx --tables
     """
     _inputs.check_inputs(sample, model=model)
     _inputs.check_output(out, model, sample)
     hasher = _inputs.load_hasher(model)
     with progress_shown(quiet) as bar:
         bar.start("writing")
-        hasher.to_onnx(out, double=double)
+        hasher.to_onnx(out, double=double, tables=tables)
         bar.start("comparing codes")
         compared = _compared(out, hasher, sample)
-    facts = _facts(out, hasher, compared, sample)
+    facts = {**_facts(out, hasher, compared, sample), "tables": tables}
     if not compared.acceptable:
         print_message("warning", _too_many(compared), "yellow")
     print_json(facts) if as_json else print_result(key_values(_as_text(facts)))
@@ -86,6 +94,7 @@ def _facts(out: Path, hasher: "Hasher", compared: "OnnxComparison", sample: str 
         "metadata": read_metadata(out),
         "width": hasher.n_features_in_,
         "bits": hasher.n_bits_,
+        "values": hasher._n_values,
         "sample": sample,
         "rows_compared": compared.rows,
         "bits_compared": compared.bits,
@@ -102,7 +111,8 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
         "file": f"{facts['file']} ({file_size(facts['file_bytes'])}), opset {facts['opset']}",
         "model": f"{name}, codes of {facts['bits']} bits",
         "input": f"rows: float32 (batch, {facts['width']})",
-        "outputs": f"codes: uint8 (batch, {-(-r // 8)}); values: {metadata['precision']} (batch, {r})",
+        "outputs": f"codes: uint8 (batch, {-(-r // 8)}); values: {metadata['precision']} (batch, "
+        f"{facts['values']})" + ("; tables: float32 (batch, bytes, 256)" if facts["tables"] else ""),
         "comparison": f"{facts['different_bits']:,} of {facts['bits_compared']:,} bits differ from manihash "
         f"encode ({facts['rows_compared']:,} vectors {drawn})",
     }

@@ -82,14 +82,16 @@ def search(
         typer.Option(
             "--rerank",
             metavar="VECTORS",
-            help="Rerank a shortlist by the Euclidean distance of the original vectors in this file; row i "
-            "is the vector of id i, or of the i-th of --ids.",
+            help="Rerank candidates by the Euclidean distance of the original vectors in this file, or one "
+            "that [bold]manihash build --byte-vectors[/] wrote; row i is the vector of id i, or of the i-th "
+            "of --ids.",
             show_default=False,
         ),
     ] = None,
     shortlist: Annotated[
         int | None,
         typer.Option(
+            "--candidates",
             "--shortlist",
             metavar="N",
             help="Smallest number of rows to rerank per query; rows with the same code are taken together.",
@@ -144,7 +146,7 @@ def search(
       manihash search items.mhx queries.npy -k 10 --symmetric
       manihash search model.mhash codes.npy queries.npy -k 10
       manihash search model.mhash codes.mhx queries.npy --radius 2 --json
-      manihash search model.mhash codes.mhx queries.npy --rerank vectors.npy
+      manihash search items.mhx queries.npy --rerank vectors.npy --candidates 100
       manihash search model.mhash codes.npy queries.npy --ids names.txt
       manihash search model.mhash queries.npy --store codes.lance
     """
@@ -154,7 +156,7 @@ def search(
     _inputs.check_inputs(codes, queries, rerank, keep, ids, model=model)
     _inputs.check_npz_output(out, model, codes, queries, rerank, keep, ids)
     hasher = _inputs.load_hasher(model)
-    with progress_shown(quiet) as bar, _opened(codes, store, hasher, model, ids) as opened:
+    with progress_shown(quiet) as bar, _opened(codes, store, hasher, model, request) as opened:
         bar.start("searching")
         lims, distances, found = _search(opened, hasher, _inputs.read_vectors(queries), request)
         if out is not None:
@@ -177,10 +179,11 @@ def _ranked_by(request: _Request, opened: "HammingIndex | Store") -> str:
     """Return the kind of the distances in the result."""
     if request.rerank is not None:
         return "euclidean"
-    layout: CodeLayout | None = getattr(opened, "layout", None)
-    if layout is None:  # a store
-        looked_up = request.radius is not None and getattr(opened, "look_up_bits", None) is not None
-        return "first-part hamming" if looked_up else "hamming"
+    if request.radius is not None and getattr(opened, "look_up_bits", None) is not None:  # of a store
+        return "first-part hamming"
+    layout: CodeLayout | None = opened.layout
+    if layout is None:  # a store that compares codes
+        return "hamming"
     if request.by_values(layout):
         return "asymmetric"
     return "code" if layout.has_fields else "hamming" if layout.is_hamming else "weighted hamming"
@@ -206,30 +209,33 @@ def _check_options(request: _Request, store: str | None) -> None:
     positive_int(_DEFAULT_K if request.k is None else request.k, "-k")
     positive_int(0 if request.radius is None else request.radius, "--radius", least=0)
     if request.shortlist is not None:
-        positive_int(request.shortlist, "--shortlist")
+        positive_int(request.shortlist, "--candidates")
         if request.rerank is None:
-            raise typer.BadParameter("--shortlist sets how many rows --rerank ranks: give --rerank VECTORS")
+            raise typer.BadParameter("--candidates sets how many rows --rerank ranks: give --rerank VECTORS")
     if request.radius is not None and (request.rerank is not None or request.asymmetric):
         raise typer.BadParameter("--radius is a Hamming distance: omit --rerank and --asymmetric, or use -k")
-    if store is not None and (request.asymmetric or request.filter is not None):
-        raise typer.BadParameter(
-            "--asymmetric and --filter do not work with --store: use an index file instead"
-        )
+    if store is not None and request.filter is not None:
+        raise typer.BadParameter("--filter does not work with --store: use an index file instead")
 
 
 @contextmanager
 def _opened(
-    codes: str | None, store: str | None, hasher: "Hasher", model: Path, ids: str | None
+    codes: str | None, store: str | None, hasher: "Hasher", model: Path, request: _Request
 ) -> Iterator["HammingIndex | Store"]:
     """Open the index or store to search; raise if another model made its codes."""
     if store is not None:
         from manihash.stores import open_store
 
         with open_store(store) as opened:
+            if request.asymmetric and opened.layout is None:
+                raise typer.BadParameter(
+                    "--asymmetric does not work with a store that compares codes by Hamming distance: "
+                    "use an index file instead"
+                )
             check_store(opened, hasher)
             yield opened
         return
-    yield open_index_of(hasher, str(codes), model, ids=ids)
+    yield open_index_of(hasher, str(codes), model, ids=request.ids)
 
 
 def _search(
@@ -247,23 +253,25 @@ def _search(
     if request.rerank is not None:
         ids = None if request.ids is None else _inputs.read_ids(request.ids)
         rescore = Rescore(
-            hasher._as_stored(queries), _inputs.read_vectors(request.rerank), request.shortlist, ids
+            hasher._as_stored(queries), _inputs.read_stored_vectors(request.rerank), request.shortlist, ids
         )
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         values = hasher.embed(queries) if request.by_values(opened.layout) else None
         if request.radius is not None:
             return opened.within(codes, request.radius, filter=kept, asymmetric=values)
-        distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rescore=rescore)
+        distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rerank=rescore)
     elif request.radius is not None:
         return opened.within(codes, request.radius, part=None if opened.look_up_bits is None else "first")
-    elif hasher.layout_.has_fields:
+    elif opened.layout is None and hasher.layout_.has_fields:
         raise ValueError(
             f"{opened.url} cannot rank these codes, whose second part is a product quantizer: look up rows "
             "by the first part with --radius, or search an index file"
         )
     elif rescore is not None:
         distances, ids = search_rescored(opened, codes, k, rescore)
+    elif opened.layout is not None and request.asymmetric is not False:
+        distances, ids = opened.search(codes, k, asymmetric=hasher.embed(queries))
     else:
         distances, ids = opened.search(codes, k)
     q, columns = ids.shape

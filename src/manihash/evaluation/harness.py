@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
-from manihash.code_layout import CodeLayout, table_distances
+from manihash.code_layout import CodeLayout
+from manihash.code_tables import table_distances
 from manihash.codes import check_codes, hamming
 from manihash.compute.largest import query_block
 from manihash.evaluation import metrics
@@ -232,14 +233,25 @@ def evaluate_codes(
         ap_ties = ap  # real distances are hardly ever equal
     within = precision.mean(axis=0), recall.mean(axis=0)
     p, r = (float(values[min(radius, compared.radii - 1)]) for values in within)
+    # Codes without signs have no radius to look up by.
+    has_look_up = compared.layout.look_up_bits > 0
     drawn = Curves(*curve.means(q), *within) if curve else None
     plain = None
     if compared.layout.has_two_parts and not compared.layout.has_fields and values is None:
         plain = evaluate_codes(
             queries, database, truth, n_bits, radius, neighbors=neighbors, curves=curves, block=block
         )
+    at_10, recall_at_10 = first.means()
     return Evaluation(
-        float(ap.mean()), float(ap_ties.mean()), p, r, metrics.f1(p, r), *first.means(), drawn, plain
+        map=float(ap.mean()),
+        map_ties=float(ap_ties.mean()),
+        precision=p if has_look_up else None,
+        recall=r if has_look_up else None,
+        f1=metrics.f1(p, r) if has_look_up else None,
+        precision_at_10=at_10,
+        recall_at_10=recall_at_10,
+        curves=drawn,
+        plain=plain,
     )
 
 

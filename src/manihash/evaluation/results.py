@@ -54,12 +54,13 @@ class Evaluation:
         order.
     map_ties : float
         Expectation of ``map`` over random order inside each tie.
-    precision : float
-        Mean precision of the look-up within the radius. A query that retrieves nothing counts 0.
-    recall : float
-        Mean recall of the look-up within the radius.
-    f1 : float
-        F1 of ``precision`` and ``recall``.
+    precision : float or None
+        Mean precision of the look-up within the radius. A query that retrieves nothing counts 0. None if
+        codes have no signs, as those of a product quantizer: they have no Hamming radius.
+    recall : float or None
+        Mean recall of the look-up within the radius; None as ``precision``.
+    f1 : float or None
+        F1 of ``precision`` and ``recall``; None as these.
     precision_at_10 : float
         Share of relevant rows among the first ten answers, ties in random order (the exact expectation).
     recall_at_10 : float or None, default=None
@@ -82,9 +83,9 @@ class Evaluation:
 
     map: float
     map_ties: float
-    precision: float
-    recall: float
-    f1: float
+    precision: float | None
+    recall: float | None
+    f1: float | None
     precision_at_10: float
     recall_at_10: float | None = None
     curves: Curves | None = None

@@ -10,22 +10,26 @@ from manihash.code_layout import CodeLayout
 from manihash.estimator import check_is_fitted
 from manihash.export.formulas import values_and_bits
 from manihash.export.graph import Graph, Value
+from manihash.export.tables import n_tables, query_tables
 from manihash.files.atomic import atomic_write
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import recipe_of
 
 
-def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = False) -> None:
+def export_onnx(
+    hasher: Hasher, path: str | os.PathLike[str], *, double: bool = False, tables: bool = False
+) -> None:
     """Write a fitted hasher as an ONNX file, which other programs run without manihash.
 
     The graph maps ``rows``, float32 of shape (batch, d), to ``codes``, uint8 of shape
     (batch, ceil(n_bits / 8)), and ``values``, the real values that ``embed`` returns, of shape
-    (batch, n_bits), or (batch, p) for a product quantizer. It scales and shifts rows as ``encode`` does. It
-    uses standard operators of opset 18 and accepts any number of rows. It does not check rows: the code of a
-    row with NaN or infinity has no meaning. ``Hasher.to_onnx`` does the same.
+    (batch, n_bits), or (batch, p) for a product quantizer. With ``tables`` it has a third output. It scales
+    and shifts rows as ``encode`` does. It uses standard operators of opset 18 and accepts any number of rows.
+    It does not check rows: the code of a row with NaN or infinity has no meaning.
+    ``Hasher.to_onnx`` does the same.
 
     The metadata of the file are ``manihash_version``, ``class``, ``recipe``, ``n_bits``, ``n_features``,
-    ``model_id``, ``precision``, and for codes of two parts ``look_up_bits`` and ``weight``.
+    ``model_id``, ``precision``, and for codes of two parts ``look_up_bits``, ``weight`` and ``scale``.
 
     Parameters
     ----------
@@ -36,6 +40,11 @@ def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = 
     double : bool, default=False
         Compute in float64: the codes are those of ``encode`` for rows in float64. In float32, values
         within rounding of zero may have another sign; ``compare_onnx`` counts such bits.
+    tables : bool, default=False
+        Add the output ``tables``, float32 of shape (batch, bytes, 256): the distance of a row, as a query, to
+        a code is Σ_j tables[j, code[j]] over the bytes of the code, so that another program can rank codes as
+        ``Index.search`` does. If ``look_up_bits`` is not a multiple of 8 and codes have a product quantizer,
+        the bytes are those of ``CodeLayout.split``.
 
     Raises
     ------
@@ -63,13 +72,16 @@ def export_onnx(hasher: Hasher, path: str | os.PathLike[str], *, double: bool = 
     if not isinstance(hasher, Hasher):
         raise ValueError(f"hasher must be a fitted hasher such as IMH, not {hasher!r}")
     check_is_fitted(hasher)
-    double = checks.flag(double, "double")
+    double, with_tables = checks.flag(double, "double"), checks.flag(tables, "tables")
     g = Graph()
     rows = Value("rows", np.dtype(np.float32))
     Y, bits = values_and_bits(g, rows, hasher, double)
     packed = _packed(g, bits, hasher.n_bits_)
     shown = g.cast(Y, np.float64 if double else np.float32)
+    outputs: dict[str, tuple[Value, *tuple[int, ...]]]
     outputs = {"codes": (packed, codes.n_bytes(hasher.n_bits_)), "values": (shown, hasher._n_values)}
+    if with_tables:
+        outputs["tables"] = (query_tables(g, Y, hasher.layout_), n_tables(hasher.layout_), 256)
     model = g.model(rows, hasher.n_features_in_, outputs, _facts(hasher, double))
     with atomic_write(path) as part:
         part.write_bytes(model.SerializeToString())

@@ -80,17 +80,21 @@ class Graph:
         return self.constant(np.array(numbers, np.int64))
 
     def model(
-        self, rows: Value, width: int, outputs: dict[str, tuple[Value, int]], facts: dict[str, str]
+        self,
+        rows: Value,
+        width: int,
+        outputs: dict[str, tuple[Value, *tuple[int, ...]]],
+        facts: dict[str, str],
     ) -> Any:
-        """The checked model that maps ``rows`` (batch, width) to the outputs, a value and its width each."""
+        """The checked model that maps ``rows`` (batch, width) to the outputs, a value and its shape each."""
         make = self._onnx.helper
-        for name, (value, _) in outputs.items():
+        for name, (value, *_) in outputs.items():
             self._nodes.append(make.make_node("Identity", [value.name], [name]))
         graph = make.make_graph(
             self._nodes,
             "manihash encoder",
             [self._described(rows.name, rows.dtype, width)],
-            [self._described(name, value.dtype, size) for name, (value, size) in outputs.items()],
+            [self._described(name, value.dtype, *shape) for name, (value, *shape) in outputs.items()],
             self._constants,
         )
         opsets = [make.make_opsetid("", OPSET)]
@@ -100,8 +104,8 @@ class Graph:
         self._onnx.checker.check_model(model)
         return model
 
-    def _described(self, name: str, dtype: np.dtype[Any], width: int) -> Any:
-        return self._onnx.helper.make_tensor_value_info(name, self._type(dtype), [BATCH, width])
+    def _described(self, name: str, dtype: np.dtype[Any], *shape: int) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, self._type(dtype), [BATCH, *shape])
 
     def _type(self, dtype: Any) -> int:
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

@@ -147,14 +147,3 @@ def codes_of_fields(labels: Ints, bits: int) -> Codes:
 def _shifts(bits: int) -> NDArray[np.uint8]:
     """The places of the fields in a byte, the first field highest."""
     return np.arange(8 - bits, -1, -bits, dtype=np.uint8)
-
-
-def distance_tables(Z: Floats, books: Floats) -> NDArray[np.float32]:
-    """|z_j - c|² (q, f, c) of coordinates (q, p) and all centers, in an order that depends on w alone."""
-    f, c, w = books.shape
-    tables = np.empty((len(Z), f, c), np.float32)
-    for j in range(f):
-        part = Z[:, j * w : (j + 1) * w].astype(np.float64)
-        for i, row in enumerate(part):
-            tables[i, j] = np.add.reduce(np.square(books[j] - row), axis=1)
-    return tables

@@ -227,7 +227,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
         return manihash.Index(self, self.encode(X), ids)
 
-    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
+    def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False, tables: bool = False) -> None:
         """Write the fitted hasher as an ONNX file, which other programs run without manihash.
 
         The graph maps float32 rows to packed codes and to real values, as ``encode`` and ``embed`` do. See
@@ -240,10 +240,12 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         double : bool, default=False
             Compute in float64: the codes are those of ``encode`` for rows in float64. In float32, values
             within rounding of zero may have another sign.
+        tables : bool, default=False
+            Add the output ``tables``, from which another program computes the distances of a query to codes.
         """
         import manihash
 
-        manihash.export_onnx(self, path, double=double)
+        manihash.export_onnx(self, path, double=double, tables=tables)
 
     def drift(self, X: Any, *, level: float = 0.01) -> Drift:
         """Test whether rows come from the distribution that the hasher was fitted to.

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from manihash.code_layout import CodeLayout, check_weight, table_distances
+from manihash.code_layout import CodeLayout, check_weight
+from manihash.code_tables import table_distances
 from manihash.hashers._hasher import Hasher
 from manihash.linalg import effective_number
 from manihash.progress import note

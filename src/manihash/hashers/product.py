@@ -10,13 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 from manihash import checks
 from manihash.base.principal import principal_directions
 from manihash.code_layout import CodeLayout
+from manihash.code_tables import center_distances
 from manihash.codes import check_codes
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._codebook_map import CodebookMap
 from manihash.hashers._codebooks import (
     bits_of_fields,
-    distance_tables,
     fields_of_codes,
     learn_codebooks,
     learn_rotation,
@@ -175,7 +175,7 @@ class ProductQuantizer(Hasher):
         """
         Z = backend(Q).to_numpy(self.embed(Q)) if hasattr(Q, "dtype") else self.embed(Q)
         self._check_range()
-        return distance_tables(np.asarray(Z), self.codebooks_)
+        return center_distances(np.asarray(Z), self.codebooks_).astype(np.float32)
 
     def _check_range(self) -> None:
         """Raise if squared distances of coordinates leave the range of float32."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.code_layout import table_distances
+from manihash.code_tables import table_distances
 from manihash.codes import unpack
 from manihash.compute import numpy as numpy_backend
 from manihash.evaluation.first_answers import FIRST, expected_hits_ranked

@@ -4,8 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from manihash.errors import DamagedIndexError
+from manihash.search.byte_vectors import ByteVectors
 from manihash.search.duplicates import Duplicates, dedup
 from manihash.search.faiss_peers import FaissIndex, FaissQuantizer
+from manihash.search.faiss_vectors import faiss_vectors
 from manihash.search.index import HammingIndex
 from manihash.search.known import KnownRows, known_rows, prepare_tables
 from manihash.search.radius_curve import RadiusStep
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _LATER = {"Index": "model_index", "LSHTables": "lsh_tables", "TensorIndex": "tensor_index"}
 
 __all__ = [
+    "ByteVectors",
     "DamagedIndexError",
     "Duplicates",
     "FaissIndex",
@@ -40,6 +43,7 @@ __all__ = [
     "VerifiedDuplicates",
     "asymmetric_distances",
     "dedup",
+    "faiss_vectors",
     "known_rows",
     "prepare_tables",
     "verified_duplicates",

@@ -14,7 +14,7 @@ from manihash.search.buckets import build
 from manihash.search.ids import Filter, check_ids, filter_masks, selected_rows
 from manihash.search.inspected import InspectedRows
 from manihash.search.parts import look_up_by, ranked_queries
-from manihash.search.rescore import Rescore
+from manihash.search.rescore import Rescore, one_reranking
 from manihash.search.segments import count_of, nearest_of, within_of
 from manihash.search.shortlist import whole_buckets
 from manihash.types import Ids, Ints
@@ -116,6 +116,7 @@ class HammingIndex(InspectedRows):
         *,
         filter: Filter = None,
         asymmetric: ArrayLike | None = None,
+        rerank: Rescore | None = None,
         rescore: Rescore | None = None,
     ) -> tuple[NDArray[Any], Ids]:
         """Find the k nearest rows of each query, nearest first, ties by id.
@@ -133,29 +134,32 @@ class HammingIndex(InspectedRows):
         asymmetric : array-like of shape (q, v), default=None
             Real values of the queries, as ``embed`` returns them. Rows are then ranked by the distance of
             ``manihash.search.asymmetric_distances``, and not by that of two codes.
-        rescore : Rescore, default=None
+        rerank : Rescore, default=None
             Rank a longer list, which consists of whole buckets, by the Euclidean distance of the original
-            vectors and return its best k rows.
+            vectors and return its best k rows. ``Rescore`` holds the vectors of queries and rows.
+        rescore : Rescore, default=None
+            Another name of ``rerank``.
 
         Returns
         -------
         distances : ndarray of shape (q, k)
             Distances: int32 if Hamming, float64 of two parts of signs, float32 if asymmetric or if codes have
-            fields, float64 if rescored.
+            fields, float64 if reranked.
         ids : ndarray of shape (q, k)
             Ids of the rows: int64, or strings in an array of objects.
         """
         k, asked = positive_int(k, "k"), self._checked(queries, "queries")
-        if rescore is not None:
-            rescore.check(len(asked))
+        again = one_reranking(rerank, rescore)
+        if again is not None:
+            again.check(len(asked))
         ranked = ranked_queries(asked, self._parts, asymmetric)
         segments = self._snapshot.segments()
         masks = filter_masks(segments, filter)
         if k > (n := selected_rows(segments, masks)):
             rows = "rows of the index" if filter is None else "rows that the filter selects"
             _log.warning("k=%d exceeds the %d %s: all %d are returned", k, n, rows, n)
-        if rescore is not None:
-            return rescore.best(whole_buckets(segments, masks, ranked, rescore.length(k)), min(k, n))
+        if again is not None:
+            return again.best(whole_buckets(segments, masks, ranked, again.length(k)), min(k, n))
         levels, ids = nearest_of(segments, masks, ranked, k)
         return ranked.distances(levels), ids
 

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -72,10 +73,10 @@ class Index(HammingIndex):
         *,
         filter: Filter = None,
         asymmetric: ArrayLike | None = None,
-        rescore: Rescore | None = None,
         rerank: Any = None,
         candidates: int | None = None,
         symmetric: bool = False,
+        rescore: Rescore | None = None,
     ) -> tuple[NDArray[Any], Ids]:
         """Find the k nearest rows of each query, nearest first, ties by id.
 
@@ -89,16 +90,17 @@ class Index(HammingIndex):
             Search only these rows: their ids, or one boolean per row in the order of ``ids``.
         asymmetric : array-like of shape (q, v), default=None
             Real values of queries that are codes, as in ``HammingIndex.search``.
-        rescore : Rescore, default=None
-            As in ``HammingIndex.search``; ``rerank`` is shorter.
-        rerank : array-like of shape (n, d), tuple (vectors, ids) or None, default=None
-            Vectors of the rows, in memory or memory-mapped, in the order in which the rows were given; with
-            their ids if the index was loaded from a file and its ids are not 0 … n - 1. A longer list of
-            candidates is then ranked by the Euclidean distance of the vectors.
+        rerank : array-like of shape (n, d), ByteVectors, tuple (vectors, ids), Rescore or None, default=None
+            Vectors of the rows, in memory, memory-mapped or with one byte per value, in the order in which
+            the rows were given; with their ids if the index was loaded from a file and its ids are not
+            0 … n - 1. A longer list of candidates is then ranked by the Euclidean distance of the vectors.
         candidates : int, default=None
-            Number of candidates to rank again; 10 times k by default.
+            Smallest number of candidates to rank again; 10 times k by default. Rows with the same code are
+            taken together.
         symmetric : bool, default=False
             Round the queries to codes first: Hamming distance, if codes are signs.
+        rescore : Rescore, default=None
+            Another name of ``rerank``.
 
         Returns
         -------
@@ -109,8 +111,10 @@ class Index(HammingIndex):
         """
         codes, values, vectors = self._encoded(queries, symmetric=symmetric)
         asymmetric = values if asymmetric is None else asymmetric
-        rescore = rescore if rerank is None else self._rescore(rerank, vectors, candidates)
-        return super().search(codes, k, filter=filter, asymmetric=asymmetric, rescore=rescore)
+        again = None if rerank is None else self._reranking(rerank, vectors, candidates)
+        if candidates is not None and again is None:
+            raise ValueError("candidates is the number of rows that rerank ranks again: give rerank, too")
+        return super().search(codes, k, filter=filter, asymmetric=asymmetric, rerank=again, rescore=rescore)
 
     def within(
         self,
@@ -245,7 +249,10 @@ class Index(HammingIndex):
         are_bytes = getattr(rows, "dtype", None) == np.uint8 and len(shape) == 2
         return are_bytes and shape[1] == n_bytes(self.n_bits) != self.hasher.n_features_in_
 
-    def _rescore(self, rerank: Any, vectors: Any, candidates: int | None) -> Rescore:
+    def _reranking(self, rerank: Any, vectors: Any, candidates: int | None) -> Rescore:
+        """The vectors of queries and rows, and the length of the list to rank again."""
+        if isinstance(rerank, Rescore):
+            return rerank if candidates is None else replace(rerank, shortlist=candidates)
         if vectors is None:
             raise ValueError("rerank needs the vectors of the queries, got packed codes: give vectors")
         rows, ids = rerank if isinstance(rerank, tuple) else (rerank, self._given_ids)

@@ -1,4 +1,4 @@
-"""Rescoring: a shortlist of codes ranked by the original vectors."""
+"""Re-ranking: a shortlist of codes ranked by the original vectors."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,16 +23,19 @@ _VALUES = 2**22
 class Rescore:
     """Rank a shortlist by the Euclidean distance of the original vectors.
 
-    Pass it to ``HammingIndex.search``: the index finds the shortlist by Hamming distance, and the best k rows
-    of it by Euclidean distance are returned. Rows with the same code form a bucket. The shortlist consists of
-    whole buckets, nearest first, ties by lowest id: if codes repeat, it can be much longer than requested.
+    ``HammingIndex.search`` takes it as ``rerank``, since its queries are codes: the index finds the shortlist
+    by the distance of codes, and the best k rows of it by Euclidean distance are returned. An ``Index`` knows
+    the vectors of the queries, so that ``search(Q, k, rerank=X)`` needs no ``Rescore``.
+
+    Rows with the same code form a bucket. The shortlist consists of whole buckets, nearest first, ties by
+    lowest id: if codes repeat, it can be much longer than requested.
 
     Parameters
     ----------
     queries : array-like of shape (q, d)
         Original vectors of the queries.
     vectors : array-like of shape (n, d)
-        Original vectors of the rows, in memory or memory-mapped.
+        Original vectors of the rows, in memory or memory-mapped, or one byte per value (``ByteVectors``).
     shortlist : int, default=None
         Smallest number of rows to rank per query; by default 10 times the number of answers. Buckets are
         taken until they hold that many rows. The last one is not cut, since its rows are equally near.
@@ -51,7 +54,7 @@ class Rescore:
     >>> distances, ids = index.search(pack(q > 0), k=1)
     >>> ids  # rows 0 and 1 have the same code
     array([[0]])
-    >>> distances, ids = index.search(pack(q > 0), k=1, rescore=Rescore(q, X))
+    >>> distances, ids = index.search(pack(q > 0), k=1, rerank=Rescore(q, X))
     >>> ids
     array([[1]])
     """
@@ -175,6 +178,19 @@ class Rescore:
                 "rows: row i must be the vector of id i"
             )
         return ids
+
+
+def one_reranking(rerank: Rescore | None, rescore: Rescore | None) -> Rescore | None:
+    """The one of two names of an option that is given; raise if both are, or if it is no ``Rescore``."""
+    if rerank is not None and rescore is not None:
+        raise ValueError("rerank and rescore are two names of one option: give one of them")
+    given = rescore if rerank is None else rerank
+    if given is not None and not isinstance(given, Rescore):
+        raise ValueError(
+            f"rerank must be Rescore(queries, vectors), which holds the vectors of the queries, got "
+            f"{type(given).__name__}; an Index of hasher.index(X) takes the vectors of its rows"
+        )
+    return given
 
 
 def _as_array(rows: Any, name: str) -> Any:

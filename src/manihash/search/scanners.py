@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from manihash.checks import extra
 from manihash.codes import hamming
 from manihash.compute.largest import query_block, smallest
+from manihash.search.nibbles import PackedCodes
 from manihash.types import Codes, Floats, Ints
 
 # lims (q + 1,), distances and positions of codes: those of query i are at lims[i] to lims[i + 1].
@@ -48,6 +49,9 @@ class Scanner(Protocol):
 
         Sums are rounded in any order, and ties are broken in any way. None if there is no such scan.
         """
+
+    def packed(self, codes: Codes, n_bytes: int) -> PackedCodes | None:
+        """The first bytes of codes for a fast scan by tables of half bytes; None if there is no such scan."""
 
     def threads(self, pairs: int) -> int:
         """Number of threads that compare this many pairs."""
@@ -141,6 +145,9 @@ class NumpyScanner:
     def by_tables(self, tables: Floats, codes: Codes, k: int) -> None:
         """None: ``TableScan`` adds the entries of all codes itself."""
 
+    def packed(self, codes: Codes, n_bytes: int) -> None:
+        """None: there is no fast scan."""
+
     def threads(self, pairs: int) -> int:
         """Always one."""
         return 1
@@ -226,12 +233,36 @@ class FaissScanner:
             quantizer.search_ip(pointer(negative), q, pointer(codes), len(codes), heaps, True)
         return np.negative(largest, out=largest), position
 
+    def packed(self, codes: Codes, n_bytes: int) -> PackedCodes:
+        """As ``Scanner.packed``: a copy of the codes in the order of ``IndexPQFastScan``."""
+        return _FastScan(self, codes, n_bytes)
+
     def threads(self, pairs: int) -> int:
         """FAISS's number of threads, or one for few pairs."""
         return int(self._faiss.omp_get_max_threads()) if pairs > _FEW_PAIRS else 1
 
     def _threads_for(self, pairs: int) -> AbstractContextManager[None]:
         return faiss_threads(self._faiss, self.threads(pairs))
+
+
+class _FastScan:
+    """An ``IndexPQFastScan`` whose 16 centers of each half byte are unit vectors: queries are tables."""
+
+    def __init__(self, scanner: FaissScanner, codes: Codes, n_bytes: int) -> None:
+        faiss, tables = scanner._faiss, 2 * n_bytes
+        flat = faiss.IndexPQ(16 * tables, tables, 4, faiss.METRIC_INNER_PRODUCT)
+        centers = np.broadcast_to(np.eye(16, dtype=np.float32), (tables, 16, 16))
+        faiss.copy_array_to_vector(np.ascontiguousarray(centers).reshape(-1), flat.pq.centroids)
+        faiss.copy_array_to_vector(np.ascontiguousarray(codes[:, :n_bytes]).reshape(-1), flat.codes)
+        flat.is_trained, flat.ntotal = True, len(codes)
+        self._scanner, self._n, self._index = scanner, len(codes), faiss.IndexPQFastScan(flat)
+
+    def smallest(self, tables: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], Ints]:
+        """As ``PackedCodes.smallest``; entries are whole numbers, which FAISS's rounding does not change."""
+        q = len(tables)
+        with self._scanner._threads_for(q * self._n):
+            largest, position = self._index.search(np.negative(tables).reshape(q, -1), k)
+        return np.negative(largest), position
 
 
 @contextmanager

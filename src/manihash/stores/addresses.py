@@ -26,7 +26,7 @@ def open_store(
         - ``PATH.duckdb?table=NAME``: a table of a DuckDB file;
         - ``PATH.parquet``: a Parquet file, searched in place by DuckDB;
         - ``PATH.db?table=NAME`` or ``PATH.sqlite``: a table of a SQLite file;
-        - ``PATH.faiss``: an index file of FAISS;
+        - ``PATH.faiss``: an index file of FAISS; with a ``layout`` it ranks codes of a product quantizer;
         - ``PATH.usearch``: an index file of usearch; searches are exact, add ``?index=hnsw`` for an
           approximate search by its HNSW graph;
         - ``PATH.lance`` or ``lance:FOLDER``: a LanceDB table;
@@ -51,7 +51,8 @@ def open_store(
     layout : CodeLayout, default=None
         The parts of the codes, ``hasher.layout_``. If there are two, a missing store is created with a column
         for the first part, so that ``within`` can look up by it, and an existing store must have such a
-        column of its length.
+        column of its length. If codes have fields of a product quantizer, a missing FAISS file is created as
+        an ``IndexPQ`` that ranks by the layout, and an existing one must have this layout.
 
     Returns
     -------
@@ -110,12 +111,25 @@ def open_store(
             f"the ids of {shown} are {kinds[store.id_type]}, got {kinds[created_type]}: use ids of its "
             "type, or another table"
         )
-    if layout is not None and layout.has_two_parts and layout.look_up_bits != store.look_up_bits:
+    ranked = location.has_layout and layout is not None and layout.has_fields
+    if (
+        layout is not None
+        and not ranked
+        and layout.has_two_parts
+        and layout.look_up_bits != store.look_up_bits
+    ):
         store.close()
         own = "no column for" if store.look_up_bits is None else f"{store.look_up_bits} bits of"
         raise StoreError(
             f"{shown} has {own} the first part of codes, got a layout with {layout.look_up_bits} bits: use "
             "another table"
+        )
+    if ranked and layout is not None and layout != store.layout:
+        store.close()
+        own = "all bits alike" if store.layout is None else store.layout.described()
+        raise StoreError(
+            f"{shown} ranks codes by {own}, which is not the given layout, {layout.described()}: use another "
+            "file, or the model that made its codes"
         )
     return store
 
@@ -133,7 +147,9 @@ def create_store(url: str, n_bits: int, *, id_type: type = int, layout: CodeLayo
         Type of the ids: 64-bit integers, or strings such as file names, of at most 1,024 bytes in UTF-8.
     layout : CodeLayout, default=None
         The parts of the codes, ``hasher.layout_``. If there are two, the store gets a column for the first
-        part, so that ``within`` can look up by it; FAISS, usearch, LanceDB and Milvus have no such column.
+        part, so that ``within`` can look up by it; usearch, LanceDB and Milvus have no such column. A FAISS
+        file becomes an ``IndexPQ`` that ranks by the layout if codes have fields of a product quantizer, and
+        has no such column otherwise.
 
     Returns
     -------
@@ -171,6 +187,8 @@ def _checked_format(
     positive_int(n_bits, "n_bits")
     if layout is not None and layout.n_bits != n_bits:
         raise ValueError(f"got n_bits={n_bits} and a layout of {layout.n_bits} bits: give the same number")
+    if layout is not None and layout.has_fields and location.has_layout:
+        return RowFormat(n_bits, id_type, layout=layout)
     if layout is None or not layout.has_two_parts:
         return RowFormat(n_bits, id_type)
     if not location.has_first:

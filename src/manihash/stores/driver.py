@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from manihash.code_layout import CodeLayout
 from manihash.errors import StoreExistsError, StoreNotFoundError
 from manihash.files.locks import locked
 from manihash.search.string_ids import are_strings, shown_id, string_array
-from manihash.types import Codes, Ids, Ints
+from manihash.types import Codes, Ids
 
-Matches = tuple[Ints, Ids]  # distances and ids found for one query, nearest first, ties by id
+# Distances are integers, or float32 if the store ranks by a layout.
+Matches = tuple[NDArray[Any], Ids]  # distances and ids found for one query, nearest first, ties by id
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class RowFormat:
     id_type: type = int
     look_up_bits: int | None = None
     """Number of bits of the first part, which has a column of its own; None for codes of one part."""
+    layout: CodeLayout | None = None
+    """The parts of codes with fields of a product quantizer, in a store that ranks by them."""
 
 
 class Driver(Protocol):
@@ -64,6 +68,15 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Close files and connections."""
+
+
+class LayoutDriver(Driver, Protocol):
+    """The operations of a database that ranks by a layout of codes."""
+
+    layout: CodeLayout | None
+
+    def search(self, queries: Codes, k: int, values: NDArray[Any] | None = None) -> list[Matches]:
+        """Return the k nearest codes of each query, by its real values (q, n_values) if given."""
 
 
 class FirstPartDriver(Driver, Protocol):

@@ -1,4 +1,4 @@
-"""FAISS: files of its binary indexes, read and written without the library.
+"""FAISS: files of its indexes, read and written without the library.
 
 Loading a file with FAISS itself is safe only if the file is trusted. Here a file is a header, an array of
 codes and an array of ids, and their sizes are compared with the file size before they are used: a damaged or
@@ -7,6 +7,9 @@ hostile file causes an error, or at worst a wrong result.
 Supported for reading: ``IndexBinaryFlat``, and ``IndexBinaryIDMap`` or ``IndexBinaryIDMap2`` over it. Files
 are written as ``IndexBinaryIDMap``, followed by n_bits, which FAISS ignores: FAISS only supports whole bytes.
 FAISS has no strings as ids: the ids are row numbers then, and the strings follow n_bits.
+
+Codes with fields of a product quantizer are written as ``IndexIDMap`` over ``IndexPQ``, which FAISS ranks as
+we do, with n_bits and the layout of the codes behind them. Such files are read if manihash wrote them.
 """
 
 import struct
@@ -14,10 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
+from manihash.code_layout import CodeLayout
 from manihash.codes import n_bytes
 from manihash.errors import StoreError, StoreNotFoundError
 from manihash.files.atomic import atomic_write
@@ -25,7 +30,15 @@ from manihash.files.locks import locked
 from manihash.search import HammingIndex
 from manihash.search.ids import check_ids, is_in
 from manihash.search.string_ids import StringIds, are_strings
-from manihash.stores.driver import Matches, creating, file_version
+from manihash.stores.driver import Matches, RowFormat, creating, file_version
+from manihash.stores.faiss_quantizer import (
+    ID_MAPS,
+    read_header,
+    read_layout,
+    read_quantizer,
+    write_layout,
+    write_quantizer,
+)
 from manihash.types import Codes, Ids
 
 _FLAT, _ID_MAPS = b"IBxF", (b"IBMp", b"IBM2")
@@ -44,6 +57,7 @@ class _Content:
     n_bits: int
     codes: Codes
     ids: Ids
+    layout: CodeLayout | None = None  # if codes have fields
 
     @property
     def id_type(self) -> type:
@@ -54,14 +68,15 @@ class FaissFile:
     """An index file: searched in memory, rewritten on each change."""
 
     rewrites_on_add = True
-    look_up_bits: int | None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._cached_index: HammingIndex | None = None
+        self._indexes: dict[str, HammingIndex] = {}
         self._version = file_version(path)
         self._set_content(_read(path))
         self.n_bits, self.id_type = self._content.n_bits, self._content.id_type
+        self.layout = self._content.layout
+        self.look_up_bits = self.layout.look_up_bits if self.layout and self.layout.has_two_parts else None
 
     @classmethod
     def open(cls, path: Path) -> "FaissFile":
@@ -71,10 +86,11 @@ class FaissFile:
         return cls(path)
 
     @classmethod
-    def create(cls, path: Path, n_bits: int, id_type: type) -> "FaissFile":
+    def create(cls, path: Path, form: RowFormat) -> "FaissFile":
         """Create a file with an empty index."""
-        ids = np.empty(0, object if id_type is str else np.int64)
-        content = _Content(n_bits, np.empty((0, n_bytes(n_bits)), np.uint8), ids)
+        ids = np.empty(0, object if form.id_type is str else np.int64)
+        codes = np.empty((0, n_bytes(form.n_bits)), np.uint8)
+        content = _Content(form.n_bits, codes, ids, form.layout)
         with creating(path):
             _write(path, content)
         return cls.open(path)
@@ -103,17 +119,30 @@ class FaissFile:
         old = self._content.codes[kept], self._content.ids[kept]
         self._replace(np.concatenate([old[0], codes]), np.concatenate([old[1], ids]))
 
-    def search(self, queries: Codes, k: int) -> list[Matches]:
-        """Return the k nearest of each query, found by a HammingIndex."""
+    def search(self, queries: Codes, k: int, values: NDArray[Any] | None = None) -> list[Matches]:
+        """Return the k nearest of each query, by its real values if given, found by a HammingIndex."""
         self._refresh()
-        distances, ids = self._index().search(queries, k)
-        return list(zip(distances.astype(np.int64), ids, strict=True))
+        distances, ids = self._index("ranked").search(queries, k, asymmetric=values)
+        kind = np.int64 if self.layout is None else np.float32
+        return list(zip(distances.astype(kind), ids, strict=True))
 
     def within(self, queries: Codes, radius: int) -> list[Matches]:
         """Return all codes within the radius of each query, found by a HammingIndex."""
+        if self.layout is not None and radius:
+            raise StoreError(
+                f"the codes in {self._path} have fields of a product quantizer, and their Hamming distance "
+                "means nothing: use search, or within with part='first' if they have a first part of signs"
+            )
+        return self._within("bits", queries, radius)
+
+    def within_first(self, queries: Codes, radius: int) -> list[Matches]:
+        """Return all rows whose first part is within the radius of each query's."""
+        return self._within("first", queries, radius)
+
+    def _within(self, part: str, queries: Codes, radius: int) -> list[Matches]:
         if not self.count():  # it reads the file again if necessary
             return [(np.empty(0, np.int64), self._content.ids)] * len(queries)
-        lims, distances, ids = self._index().within(queries, radius)
+        lims, distances, ids = self._index(part).within(queries, radius)
         parts = zip(np.split(distances, lims[1:-1]), np.split(ids, lims[1:-1]), strict=True)
         return [(distance.astype(np.int64), number) for distance, number in parts][: len(queries)]
 
@@ -133,15 +162,21 @@ class FaissFile:
 
     def close(self) -> None:
         """Release the index; the file is always complete."""
-        self._cached_index = None
+        self._indexes = {}
 
-    def _index(self) -> HammingIndex:
-        if self._cached_index is None:
-            self._cached_index = HammingIndex(self._content.codes, self.n_bits, self._content.ids)
-        return self._cached_index
+    def _index(self, part: str) -> HammingIndex:
+        """Return the index that ranks all codes, one of their bits alike, or one of their first parts."""
+        if part not in self._indexes:
+            codes, ids, layout = self._content.codes, self._content.ids, self.layout
+            if layout is not None and part == "first":
+                self._indexes[part] = HammingIndex(layout.first(codes), layout.look_up_bits, ids)
+            else:
+                ranked_by = layout if part == "ranked" else None
+                self._indexes[part] = HammingIndex(codes, self.n_bits, ids, layout=ranked_by)
+        return self._indexes[part]
 
     def _replace(self, codes: Codes, ids: Ids) -> None:
-        content = _Content(self.n_bits, codes, ids)
+        content = _Content(self.n_bits, codes, ids, self.layout)
         _write(self._path, content)
         self._version = file_version(self._path)
         self._set_content(content)
@@ -152,10 +187,10 @@ class FaissFile:
         if version == self._version:
             return
         content = _read(self._path)
-        if (content.n_bits, content.id_type) != (self.n_bits, self.id_type):
+        if (content.n_bits, content.id_type, content.layout) != (self.n_bits, self.id_type, self.layout):
             raise StoreError(
                 f"{self._path} was replaced: it has codes of {content.n_bits} bits instead of {self.n_bits}, "
-                f"or ids of another type. Open it again"
+                f"or other parts of codes, or ids of another type. Open it again"
             )
         self._version = version
         self._set_content(content)
@@ -163,45 +198,101 @@ class FaissFile:
     def _set_content(self, content: _Content) -> None:
         self._content = content
         self._order = np.argsort(content.ids)
-        self._cached_index = None
+        self._indexes = {}
 
 
 def _write(path: Path, content: _Content) -> None:
-    n, width = content.codes.shape
+    n = len(content.codes)
     with atomic_write(path) as part, open(part, "wb") as file:
-        for kind in (_ID_MAPS[0], _FLAT):
-            file.write(_HEADER.pack(kind, 8 * width, width, n, True, _METRIC))
-        file.write(_LENGTH.pack(n * width))
-        for i in range(0, n, _ROWS_PER_WRITE):
-            file.write(content.codes[i : i + _ROWS_PER_WRITE].tobytes())
+        if content.layout is None:
+            _write_flat(file, content.codes)
+        else:
+            write_quantizer(file, content.layout, content.codes)
         file.write(_LENGTH.pack(n))
         strings = StringIds.of(content.ids) if are_strings(content.ids) else None
         file.write((content.ids if strings is None else np.arange(n)).astype("<i8").tobytes())
         file.write(_TRAILER.pack(_TRAILER_NAME, content.n_bits))
+        if content.layout is not None:
+            write_layout(file, content.layout)
         if strings is not None:
             file.write(_STRINGS.pack(_STRINGS_NAME, len(strings.text)))
             file.write(strings.offsets.astype("<i8").tobytes() + strings.text.tobytes())
 
 
+def _write_flat(file: BinaryIO, codes: Codes) -> None:
+    """Write an ``IndexBinaryIDMap`` and its ``IndexBinaryFlat``; the ids follow."""
+    n, width = codes.shape
+    for kind in (_ID_MAPS[0], _FLAT):
+        file.write(_HEADER.pack(kind, 8 * width, width, n, True, _METRIC))
+    file.write(_LENGTH.pack(n * width))
+    for i in range(0, n, _ROWS_PER_WRITE):
+        file.write(codes[i : i + _ROWS_PER_WRITE].tobytes())
+
+
 def _read(path: Path) -> _Content:
     """Return the content of an index file, its codes as a memory map."""
     with open(path, "rb") as file:
-        kind, width, n = _read_header(path, file)
-        mapped = kind in _ID_MAPS
-        if mapped and _read_header(path, file) != (_FLAT, width, n):
-            raise StoreError(f"{path} maps ids to an index that is not flat: {_CONVERT}")
-        start = _skip(path, file, n * width)
-        ids = np.arange(n, dtype=np.int64)
-        if mapped:
-            ids_at = _skip(path, file, n, item=8)
-            try:
-                ids = check_ids(np.fromfile(path, "<i8", n, offset=ids_at))
-            except ValueError as error:
-                raise StoreError(f"{path} cannot be used: {error}") from error
-        n_bits = _true_bits(path, file.read(_TRAILER.size), width)
-        strings = _read_strings(path, file, n)
-    codes = np.memmap(path, np.uint8, "r", start, (n, width)) if n else np.empty((0, width), np.uint8)
-    return _Content(n_bits, codes, ids if strings is None else strings)
+        start_of_file = file.read(4)
+        file.seek(0)
+        return _read_quantizer(path, file) if start_of_file in ID_MAPS else _read_flat(path, file)
+
+
+def _read_flat(path: Path, file: BinaryIO) -> _Content:
+    """Return the content of a file of an ``IndexBinaryFlat``, with or without ids."""
+    kind, width, n = _read_header(path, file)
+    mapped = kind in _ID_MAPS
+    if mapped and _read_header(path, file) != (_FLAT, width, n):
+        raise StoreError(f"{path} maps ids to an index that is not flat: {_CONVERT}")
+    start = _skip(path, file, n * width)
+    ids = _read_ids(path, file, n) if mapped else np.arange(n, dtype=np.int64)
+    n_bits = _true_bits(path, file.read(_TRAILER.size), width)
+    strings = _read_strings(path, file, n)
+    return _Content(n_bits, _mapped(path, start, n, width), ids if strings is None else strings)
+
+
+def _read_quantizer(path: Path, file: BinaryIO) -> _Content:
+    """Return the content of a file of an ``IndexPQ`` with ids, written by manihash."""
+    size = path.stat().st_size
+    try:
+        read_header(file)
+        n, width, start = read_quantizer(file, size)
+    except ValueError as error:
+        raise StoreError(
+            f"{path} is damaged, or was not written by manihash ({error}): copy it again, or read it with "
+            "FAISS itself"
+        ) from error
+    ids = _read_ids(path, file, n)
+    trailer = file.read(_TRAILER.size)
+    if len(trailer) < _TRAILER.size or not trailer.startswith(_TRAILER_NAME):
+        raise StoreError(
+            f"{path} holds an IndexPQ that was not written by manihash, so that the parts of its codes are "
+            "not known: read it with FAISS itself, or export the index file again"
+        )
+    n_bits = int(_TRAILER.unpack(trailer)[1])
+    try:
+        layout = read_layout(file, size, n_bits)
+        if layout.split(np.zeros((1, n_bytes(n_bits)), np.uint8)).shape[1] != width:
+            raise ValueError(f"codes of {n_bits} bits in {width} bytes")
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({error}): copy it again") from error
+    strings = _read_strings(path, file, n)
+    codes = layout.joined(_mapped(path, start, n, width))
+    return _Content(n_bits, codes, ids if strings is None else strings, layout)
+
+
+def _mapped(path: Path, start: int, n: int, width: int) -> Codes:
+    """Return codes (n, width) of a file as a memory map."""
+    return np.memmap(path, np.uint8, "r", start, (n, width)) if n else np.empty((0, width), np.uint8)
+
+
+def _read_ids(path: Path, file: BinaryIO, n: int) -> Ids:
+    """Return the ids that start here."""
+    try:
+        return check_ids(np.fromfile(path, "<i8", n, offset=_skip(path, file, n, item=8)))
+    except StoreError:
+        raise
+    except ValueError as error:
+        raise StoreError(f"{path} cannot be used: {error}") from error
 
 
 def _read_strings(path: Path, file: BinaryIO, n: int) -> Ids | None:

@@ -38,6 +38,8 @@ class Location:
     create: Callable[[RowFormat], Driver]
     has_first: bool = False
     """Whether the store can have a column for the first part of codes."""
+    has_layout: bool = False
+    """Whether the store ranks codes with fields of a product quantizer by their layout."""
 
 
 def location_of(url: str) -> Location:
@@ -101,7 +103,8 @@ def _faiss(path: Path, options: dict[str, str]) -> Location:
     return Location(
         "a FAISS file",
         lambda: FaissFile.open(path),
-        lambda form: FaissFile.create(path, form.n_bits, form.id_type),
+        lambda form: FaissFile.create(path, form),
+        has_layout=True,
     )
 
 

@@ -12,7 +12,7 @@ from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes
 from manihash.errors import StoreError
 from manihash.search.ids import check_ids, is_in
-from manihash.stores.driver import Driver, FirstPartDriver, Matches, listed_ids
+from manihash.stores.driver import Driver, FirstPartDriver, LayoutDriver, Matches, listed_ids
 from manihash.types import Codes, Ids, Mask
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,9 @@ class Store:
         The type of all ids: int, or str for ids such as file names.
     look_up_bits : int or None
         Number of bits of the first part of codes, which has a column of its own; None without that column.
+    layout : CodeLayout or None
+        The parts of codes with fields of a product quantizer, if the store ranks by them, as a FAISS file
+        does; None for Hamming distance.
 
     See Also
     --------
@@ -73,6 +76,7 @@ class Store:
         self.url = url
         self.n_bits, self.id_type = driver.n_bits, driver.id_type
         self.look_up_bits = driver.look_up_bits
+        self.layout: CodeLayout | None = getattr(driver, "layout", None)
         self._id_dtype: Any = object if self.id_type is str else np.int64
 
     @property
@@ -204,8 +208,10 @@ class Store:
             if len(numbers):
                 self._driver.delete(numbers)
 
-    def search(self, queries: ArrayLike, k: int) -> tuple[NDArray[np.int32], Ids]:
-        """Find the k nearest codes of each query by Hamming distance.
+    def search(
+        self, queries: ArrayLike, k: int, *, asymmetric: ArrayLike | None = None
+    ) -> tuple[NDArray[Any], Ids]:
+        """Find the k nearest codes of each query by Hamming distance, or by the layout of the store.
 
         Parameters
         ----------
@@ -213,11 +219,14 @@ class Store:
             Packed codes.
         k : int
             Number of neighbors. If the store holds fewer than k rows, all are returned with a warning.
+        asymmetric : array-like of shape (q, v), default=None
+            Real values of the queries, as ``embed`` returns them, if the store has a layout: rows are then
+            ranked by the distance of ``manihash.search.asymmetric_distances``.
 
         Returns
         -------
         distances : ndarray of shape (q, k), int32
-            Distances, nearest first, ties by id.
+            Distances, nearest first, ties by id; float32 if the store has a layout.
         ids : ndarray of shape (q, k)
             The ids at these distances: int64, or strings in an array of objects.
         """
@@ -226,9 +235,19 @@ class Store:
             _log.warning("k=%d exceeds the %d codes of the store: all %d are returned", k, n, n)
         k = min(k, n)
         rows = self._checked_codes(queries, "queries")
-        matches = self._driver.search(rows, k) if k else []
+        if asymmetric is not None and self.layout is None:
+            raise StoreError(
+                f"{self.url} ranks by Hamming distance: omit asymmetric, or use an index file or, for codes "
+                "with a product quantizer, a FAISS file"
+            )
+        matches: list[Matches] = []
+        if k and asymmetric is not None:
+            matches = cast(LayoutDriver, self._driver).search(rows, k, np.asarray(asymmetric))
+        elif k:
+            matches = self._driver.search(rows, k)
         k = min([k, *(len(number) for _, number in matches)])  # another process may have deleted rows
-        distances, ids = np.empty((len(rows), k), np.int32), np.empty((len(rows), k), self._id_dtype)
+        kind = np.int32 if self.layout is None else np.float32
+        distances, ids = np.empty((len(rows), k), kind), np.empty((len(rows), k), self._id_dtype)
         for i, (distance, number) in enumerate(matches):
             distances[i], ids[i] = distance[:k], number[:k]
         return distances, ids

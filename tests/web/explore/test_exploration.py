@@ -53,6 +53,20 @@ def test_the_sides_of_a_bit_are_its_zeros_and_ones(exploration):
         assert zero.ids[0] == values[:, bit].argmin()
 
 
+@pytest.mark.parametrize("signs", [0, 8])
+def test_the_sides_of_bits_of_fields_are_their_zeros_and_ones(digits, signs):
+    X = digits[0]
+    quantizer = ProductQuantizer(8, bits_per_field=4, max_iter=2, random_state=0)
+    hasher = (Hybrid(LSH(signs), quantizer, random_state=0) if signs else quantizer).fit(X)
+    model = coded_rows("fields", hasher, explored_rows("digits", X))
+    bits = unpack(model.codes, model.n_bits)
+    assert model.look_up_bits == signs
+    for bit in range(model.n_bits):
+        zero, one = model.sides(bit)
+        np.testing.assert_array_equal(np.sort(one.sampled), np.flatnonzero(bits[:, bit]))
+        np.testing.assert_array_equal(np.sort(zero.sampled), np.flatnonzero(bits[:, bit] == 0))
+
+
 def test_the_mean_picture_is_the_mean_of_the_pictures(exploration):
     ids = np.array([3, 5, 9])
     drawn = [exploration.rows.pictures.pixels(i).astype(float) for i in ids]

@@ -207,7 +207,7 @@ class Service:
         if not k:
             return Answers(np.empty((len(codes), 0)), np.empty((len(codes), 0), np.int64))
         rescore = self._rescore(options, jobs[0].vectors) if options.rescore else None
-        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rescore=rescore))
+        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rerank=rescore))
 
     def _rescore(self, options: SearchOptions, vectors: Any) -> Rescore:
         if self.attachments.vectors is None:

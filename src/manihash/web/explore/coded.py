@@ -62,8 +62,8 @@ class CodedRows:
 
     @property
     def look_up_bits(self) -> int:
-        """Number of bits that a look-up by radius compares: those of the first part, or all."""
-        return self.layout.look_up_bits or self.n_bits
+        """Bits that a look-up by radius compares: those of the first part, or all; 0 without signs."""
+        return self.layout.look_up_bits
 
     @cached_property
     def look_up_codes(self) -> Codes:
@@ -150,7 +150,10 @@ class CodedRows:
         return sums[: self.n_bits]
 
     def sides(self, bit: int) -> tuple[BitSide, BitSide]:
-        """The two sides of a bit: rows whose bit is 0, and rows whose bit is 1."""
+        """The two sides of a bit: rows whose bit is 0, and rows whose bit is 1.
+
+        Bits of the fields of a product quantizer have no threshold: their rows are in their own order.
+        """
         ids, values = self._sampled
         column = values[:, bit] if bit < self.layout.look_up_bits else self._bit_signs(ids, bit)
         one = column > 0

@@ -42,7 +42,8 @@ def report_page(exploration: Exploration, made: date, command: str) -> str:
     """The report of the first model as HTML; ``command`` is what makes it again."""
     model, rows = exploration.models[0], exploration.rows
     queries = sampled_queries(rows)
-    counts = radius_counts(exploration, model, queries)
+    # Codes without signs have no Hamming radius.
+    counts = radius_counts(exploration, model, queries) if model.look_up_bits else None
     first = first_answers(exploration, model, queries)
     return page.render(
         "manihash.web.explore",
@@ -54,8 +55,8 @@ def report_page(exploration: Exploration, made: date, command: str) -> str:
         kind="image" if rows.kind == "image" else "text",
         shown=[_shown(exploration, model, int(row)) for row in _shown_queries(exploration)],
         first=_first_table(exploration, first, len(queries)),
-        radius=_radius_plots(counts),
-        radius_table=_radius_table(counts, model.look_up_bits, len(queries)),
+        radius=[] if counts is None else _radius_plots(counts),
+        radius_table=None if counts is None else _radius_table(counts, model.look_up_bits, len(queries)),
         look_up_bits=model.layout.look_up_bits if model.layout.has_two_parts else None,
         statistics=_statistics(model),
         warnings=model.stats.warnings,
