@@ -36,7 +36,7 @@ ORDER = [
     {"stores"},
     {"datasets"},
     {"advice"},
-    {"report"},
+    {"pages"},
     {"paper"},
     {"demo"},
     {"web"},
@@ -164,7 +164,7 @@ def test_the_server_imports_no_page_and_commands_draw_nothing():
     for path in (SOURCE / "web" / "api").glob("*.py"):
         assert not [name for name in imports(path) if name.startswith("manihash.web.explore")], path
     for path in (SOURCE / "cli").glob("*.py"):
-        drawing = {"manihash.report.curves", "manihash.report.section", "manihash.report.pictures"}
+        drawing = {"manihash.pages.curves", "manihash.pages.section", "manihash.pages.pictures"}
         assert not drawing & imports(path), path
 
 

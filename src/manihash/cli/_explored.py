@@ -15,7 +15,7 @@ from manihash.cli._output import print_message
 if TYPE_CHECKING:
     from manihash import Hasher
     from manihash.cli._progress import ProgressBar
-    from manihash.report.thumbnails import Thumbnails
+    from manihash.pages.thumbnails import Thumbnails
     from manihash.types import Codes, Ids
     from manihash.web.explore.exploration import Exploration
     from manihash.web.explore.rows import ExploredRows
@@ -203,7 +203,7 @@ def _rows(subject: Subject) -> Iterator["ExploredRows"]:
 def _dataset_rows(name: str) -> "ExploredRows":
     """The database of a data set of the catalog; its gray images are drawn as ink on white."""
     from manihash import load_dataset
-    from manihash.report.thumbnails import ArrayImages
+    from manihash.pages.thumbnails import ArrayImages
     from manihash.web.explore.rows import explored_rows
 
     data = load_dataset(name)
@@ -215,7 +215,7 @@ def _dataset_rows(name: str) -> "ExploredRows":
 
 def read_pictures(images: str | None, folder: Path | None) -> "Thumbnails | None":
     """Return the images of an array file or of a folder, or None if neither is given."""
-    from manihash.report.thumbnails import ArrayImages, FolderImages
+    from manihash.pages.thumbnails import ArrayImages, FolderImages
 
     if folder is not None:
         return FolderImages(folder)

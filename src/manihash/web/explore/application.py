@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from manihash.report import pictures
+from manihash.pages import pictures
 from manihash.rows import rows_of
 from manihash.types import Floats
 from manihash.web.application import RequestError, application, json_answer

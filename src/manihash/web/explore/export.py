@@ -11,7 +11,7 @@ import orjson
 
 from manihash.evaluation.truth import nearest_euclidean
 from manihash.files.atomic import atomic_write
-from manihash.report import pictures
+from manihash.pages import pictures
 from manihash.types import Floats, Ids
 from manihash.web.explore.application import static_text
 from manihash.web.explore.exploration import COSINES, Exploration

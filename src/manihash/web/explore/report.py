@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from manihash import __version__
-from manihash.report import curves, page, plots
-from manihash.report.section import Curve, Plot, Value
+from manihash.pages import curves, page, plots
+from manihash.pages.section import Curve, Plot, Value
 from manihash.types import Ids
 from manihash.web.explore.coded import CodedRows
 from manihash.web.explore.exploration import Exploration

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.report import pictures
-from manihash.report.image_folder import image_paths
-from manihash.report.pictures import Image
+from manihash.pages import pictures
+from manihash.pages.image_folder import image_paths
+from manihash.pages.pictures import Image
 from manihash.rows import rows_of
 from manihash.types import Floats
 
