@@ -16,7 +16,8 @@ SOURCE = Path(manihash.__file__).parent
 # A part imports only parts above it in this list; parts on one line may import each other.
 ORDER = [
     {"types", "errors"},
-    {"codes", "progress", "checks"},
+    {"codes", "progress", "checks", "display"},
+    {"progress_bar"},
     {"code_layout"},
     {"compute"},
     {"files"},
@@ -40,6 +41,7 @@ ORDER = [
     {"paper"},
     {"demo"},
     {"web"},
+    {"notebook"},
     {"cli"},
     {"__main__"},
 ]
@@ -47,6 +49,8 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 # scikit-learn takes a second to load: a command that shows its help or searches codes does not need it.
 LIGHT = {
     "types",
+    "display",
+    "progress_bar",
     "errors",
     "codes",
     "code_layout",
@@ -62,6 +66,7 @@ SLOW = {"sklearn", "scipy"}
 OPTIONAL = {"faiss", "h5py", "matplotlib", "jinja2", "PIL", "torch", "dask", "distributed"}
 OPTIONAL |= {"lancedb", "pyarrow", "psycopg", "pymilvus", "milvus_lite", "onnx", "onnxruntime"}
 OPTIONAL |= {"duckdb", "apsw", "sqlite_vec", "clickhouse_connect", "chdb", "usearch", "qdrant_client"}
+OPTIONAL |= {"anywidget", "traitlets", "pandas"}
 # Imported by the files of web/, which are imported inside functions.
 WEB = {"starlette", "uvicorn", "orjson", "msgspec", "simdjson"}
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from manihash.files.formats import open_vectors
     from manihash.hashers import IMH, Hasher, Hybrid, recipe, recipe_names, register
     from manihash.induction import InductiveEmbedding
+    from manihash.notebook import explore, report
     from manihash.opening import load
     from manihash.rows.torch import on_device
     from manihash.search import HammingIndex, dedup, known_rows, verified_duplicates
@@ -47,6 +48,7 @@ _HOMES = {
     "create_store": "manihash.stores",
     "dedup": "manihash.search",
     "evaluate": "manihash.evaluation",
+    "explore": "manihash.notebook",
     "export_codes": "manihash.stores",
     "export_onnx": "manihash.export.encoder",
     "gpu_precision": "manihash.compute.fused",

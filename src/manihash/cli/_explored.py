@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from manihash.types import Codes, Ids
     from manihash.web.explore.exploration import Exploration
     from manihash.web.explore.rows import ExploredRows
-
-_LEAST_BASE_SHARE = 4  # a smaller base set is used if there are fewer rows per base point
 
 Vectors = Annotated[
     str | None,
@@ -268,11 +266,10 @@ def _model(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "tuple
 
 def _hasher(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "Hasher":
     """The model of the file, or one that is fitted to the rows."""
+    from manihash.web.explore.fitting import fitted
+
     if subject.model is not None:
         return _inputs.load_hasher(subject.model)
     hasher = _settings.make_hasher(subject.recipe, subject.bits, subject.seed, None)
-    size: Any = hasher.get_params().get("base__size")
-    if isinstance(size, int) and size > len(rows) // _LEAST_BASE_SHARE:
-        hasher.set_params(base__size=max(len(rows) // _LEAST_BASE_SHARE, min(len(rows), subject.bits + 1)))
     bar.start(f"fitting {subject.recipe}")
-    return hasher.fit(rows.X, None if rows.labels is None else rows.labels.for_fit())
+    return fitted(hasher, rows)

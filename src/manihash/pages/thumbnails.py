@@ -77,10 +77,10 @@ class ArrayImages:
 
 
 class FolderImages:
-    """The images of a folder in the order of their names."""
+    """The images of a folder in the order of their names, or those of a list of files."""
 
-    def __init__(self, folder: Path) -> None:
-        self.paths = image_paths(folder)
+    def __init__(self, folder: Path | Sequence[Path]) -> None:
+        self.paths = image_paths(folder) if isinstance(folder, Path) else list(folder)
 
     def __len__(self) -> int:
         return len(self.paths)

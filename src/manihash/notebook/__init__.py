@@ -1,0 +1,1 @@
+"""Pages inside notebooks: the page to explore codes, and the report."""
