@@ -2,7 +2,7 @@
 export default {
   render({ model, el }) {
     const frame = document.createElement("iframe");
-    frame.setAttribute("sandbox", "allow-scripts"); // the page reaches Python, and nothing else of the notebook
+    frame.setAttribute("sandbox", "allow-scripts allow-forms"); // it reaches Python, and nothing else of the notebook
     frame.title = "manihash explore";
     frame.style.cssText = `display: block; width: 100%; height: ${model.get("height")}px; border: 1px solid #8884; border-radius: 4px`;
     frame.srcdoc = themed(model.get("page"));

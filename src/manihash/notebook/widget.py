@@ -25,7 +25,11 @@ def page_widget(page: str, app: Application, height: int) -> Any:
 
     def heard(_: Any, request: dict[str, Any], buffers: list[Any]) -> None:
         work = answer(request, bytes(buffers[0]) if buffers else b"")
-        task = asyncio.get_running_loop().create_task(work)
+        try:
+            task = asyncio.get_running_loop().create_task(work)
+        except RuntimeError:  # a kernel without a loop of asyncio
+            asyncio.run(work)
+            return
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -1,6 +1,8 @@
 // The data of a page in a notebook: the notebook carries requests to Python, and the answers back.
 import { image, ServerSource } from "./source.js";
 
+const BLANK = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==";
+
 /** The Python kernel of the notebook that this frame is in. */
 export class KernelSource extends ServerSource {
   #waiting = new Map();
@@ -26,8 +28,7 @@ export class KernelSource extends ServerSource {
   }
 
   image(path, alt) {
-    const made = image("data:,", alt);
-    made.loading = "eager";
+    const made = image(BLANK, alt);
     this.send(path).then(async (answer) => (made.src = await uri(await answer.blob())));
     return made;
   }
