@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from doc_pages import ROOT
-from notebook.lab import Notebook, running_lab
+from jupyter_lab import Notebook, running_lab
 from sklearn.datasets import load_digits
 from web.explore.pages import CHROMIUM, SOFTWARE, keep
 
@@ -82,7 +82,8 @@ def test_pages_in_one_kernel_open_twice_and_close_without_threads(page, tmp_path
     nbformat = pytest.importorskip("nbformat")
     cells = [nbformat.v4.new_code_cell(text) for text in CELLS[:3]]
     cells += [nbformat.v4.new_code_cell("second.selected"), *map(nbformat.v4.new_code_cell, CELLS[4:])]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "twice.ipynb")
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "twice.ipynb")
     with running_lab(tmp_path, theme="JupyterLab Dark") as address:
         book = Notebook(page, address, "twice.ipynb")
         book.run_all()
