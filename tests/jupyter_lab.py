@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from urllib.request import urlopen
 
-START_SECONDS = 90
+START_SECONDS = 180
 OPTIONS = {
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},  # all cells are in the document
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},

@@ -45,7 +45,7 @@ def page(browser):
     """A page on which no script of a frame may fail."""
     problems = []
     opened = browser.new_page(viewport={"width": 1400, "height": 1000})
-    opened.set_default_timeout(90_000)
+    opened.set_default_timeout(180_000)
     opened.on("pageerror", lambda error: problems.append(str(error)))
     yield opened
     opened.close()

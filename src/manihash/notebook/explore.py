@@ -22,6 +22,19 @@ class ExploreView:
 
     It can be used in a ``with`` statement, which closes it at the end.
 
+    Parameters
+    ----------
+    name : str
+        Title of the page.
+    n_rows : int
+        Number of rows.
+    selection : Selection
+        The marked rows, which the page changes.
+    widget : anywidget.AnyWidget or None
+        The widget that holds the page in a notebook.
+    server : BackgroundServer or None
+        The server of the page outside notebooks.
+
     Attributes
     ----------
     url : str or None
