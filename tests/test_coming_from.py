@@ -8,6 +8,8 @@ from doc_pages import ROOT
 from sklearn.datasets import load_digits
 
 import manihash as mh
+from manihash.codes import to_pgvector
+from manihash.hashers import SignQuantizer
 
 PAGE = ROOT / "docs/guide/coming-from.md"
 if not PAGE.exists():
@@ -106,9 +108,9 @@ def test_the_bits_of_pgvector_are_those_of_sign_quantization(given):
         ).fetchall()
         asked = statement.replace("$1", f"'{Q[0].tolist()}'::vector")
         ids = [row[0] for row in connection.execute(asked).fetchall()]
-    assert [row[0] for row in bits] == mh.codes.to_pgvector(names["signs"][:100], 128)
+    assert [row[0] for row in bits] == to_pgvector(names["signs"][:100], 128)
     index = mh.HammingIndex(names["signs"][:100], 128)
-    hasher = mh.SignQuantizer(n_bits=128, center=False).fit(X)
+    hasher = SignQuantizer(n_bits=128, center=False).fit(X)
     distances, _ = index.search(hasher.encode(Q[:1]), k=10)
     codes = dict(zip(range(100), names["signs"], strict=False))
     found = [np.bitwise_count(codes[i] ^ hasher.encode(Q[:1])[0]).sum() for i in ids]
@@ -162,7 +164,7 @@ def check_signs(names):
 
 
 def check_pgvector(names):
-    (text,) = mh.codes.to_pgvector(names["signs"][:1], 128)
+    (text,) = to_pgvector(names["signs"][:1], 128)
     assert text == "".join(str(int(value > 0)) for value in names["X"][0])
 
 

@@ -8,6 +8,10 @@ import pytest
 
 import manihash as mh
 from manihash import display
+from manihash.base import KMeansBase
+from manihash.embeddings import PCA
+from manihash.hashers import ITQ, LSH
+from manihash.living import Update
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,7 @@ def results():
     y = rng.integers(8, size=600)
     X = centers[y] + rng.normal(size=(600, 12))
     X[590:] = X[:10]
-    hasher = mh.IMH(n_bits=12, base=mh.KMeansBase(40), embedding=mh.PCA(), random_state=0).fit(X[50:])
+    hasher = mh.IMH(n_bits=12, base=KMeansBase(40), embedding=PCA(), random_state=0).fit(X[50:])
     codes = hasher.encode(X)
     index = hasher.index(X)
     truth = mh.LabelTruth(y[:50], y[50:])
@@ -59,12 +63,12 @@ def results():
         "Evaluation": mh.evaluate(codes[:50], codes[50:], truth, 12, curves=True),
         "IndexStats": index.stats(),
         "Drift": hasher.drift(X[:50] + 2),
-        "Refit": mh.ITQ(n_bits=4, random_state=0).fit(X[:300]).refit(X),
+        "Refit": ITQ(n_bits=4, random_state=0).fit(X[:300]).refit(X),
         "Duplicates": mh.dedup(codes, 12),
         "VerifiedDuplicates": mh.verified_duplicates(codes, 12, X, cosine=0.999),
         "HammingIndex": mh.HammingIndex(codes, 12),
         "Index": index,
-        "Update": mh.Update(200, 20, 1, 0.0123456789),
+        "Update": Update(200, 20, 1, 0.0123456789),
     }
 
 
@@ -146,7 +150,7 @@ def test_a_result_without_a_curve_says_how_to_get_one():
 def test_codes_of_two_parts_show_both_rankings():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 8)), rng.integers(3, size=200)
-    hasher = mh.Hybrid(mh.LSH(n_bits=8), mh.ITQ(n_bits=8), random_state=0).fit(X)
+    hasher = mh.Hybrid(LSH(n_bits=8), ITQ(n_bits=8), random_state=0).fit(X)
     codes = hasher.encode(X)
     found = mh.evaluate(codes[:20], codes[20:], mh.LabelTruth(y[:20], y[20:]), 16, layout=hasher.layout_)
     assert "plain" in found._repr_html_()

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from manihash import IMH, ITQ, PCA, KMeansBase
+from manihash.base import KMeansBase
+from manihash.embeddings import PCA
+from manihash.hashers import IMH, ITQ
 from manihash.progress import advance
 from manihash.progress_bar import progress_shown
 

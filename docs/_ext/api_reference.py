@@ -85,7 +85,7 @@ SUBJECTS = [
         "notebook",
         "Pages in notebooks",
         "The page to explore codes and the report, in notebooks and in the browser.",
-        [],
+        ["notebook"],
         ["notebook"],
     ),
     (

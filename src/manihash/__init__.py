@@ -3,7 +3,7 @@
 The names here are what most programs need; they are imported when they are first used, so that ``import
 manihash`` stays cheap. Everything else has its place in a package: ``manihash.hashers``,
 ``manihash.embeddings``, ``manihash.base``, ``manihash.search``, ``manihash.stores``, ``manihash.evaluation``,
-``manihash.living``, ``manihash.export``, ``manihash.errors``.
+``manihash.living``, ``manihash.export``, ``manihash.notebook``, ``manihash.errors``.
 """
 
 import warnings
@@ -62,11 +62,12 @@ _HOMES = {
     "recipe": "manihash.hashers",
     "recipe_names": "manihash.hashers",
     "register": "manihash.hashers",
+    "report": "manihash.notebook",
     "unpack": "manihash.codes",
     "verified_duplicates": "manihash.search",
 }
 _PACKAGES = ["hashers", "embeddings", "base", "rotation", "search", "stores", "evaluation", "living"]
-_PACKAGES += ["advice", "export", "errors"]
+_PACKAGES += ["advice", "export", "notebook", "errors"]
 
 __all__ = sorted(_HOMES)
 

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("starlette")
 
 import manihash as mh
+from manihash.hashers import LSH
 from manihash.notebook import widget
 from manihash.notebook.requests import answered
 from manihash.notebook.subject import exploration_of
@@ -33,7 +34,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def hasher(rows):
-    return mh.LSH(n_bits=16, random_state=0).fit(rows[0])
+    return LSH(n_bits=16, random_state=0).fit(rows[0])
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from web.explore.pages import CHROMIUM, SOFTWARE, keep
 pytestmark = pytest.mark.extra
 
 CELLS = [
-    "import threading\nimport manihash as mh\nfrom sklearn.datasets import load_digits\n"
+    "import threading\nimport manihash as mh\n"
+    "from manihash.hashers import LSH\nfrom sklearn.datasets import load_digits\n"
     "X, y = load_digits(return_X_y=True)\nX, y = X[:300], y[:300]\n"
-    "hasher = mh.LSH(n_bits=16, random_state=0).fit(X)",
+    "hasher = LSH(n_bits=16, random_state=0).fit(X)",
     "first = mh.explore(X, labels=y, model=hasher, height=300)",
     "texts = [f'text {i}' for i in range(300)]\n"
     "second = mh.explore(X, texts=texts, model=hasher, compare=hasher, height=500)",

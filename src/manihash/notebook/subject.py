@@ -13,7 +13,7 @@ from manihash.opening import load
 
 if TYPE_CHECKING:
     from manihash.web.explore.exploration import Exploration
-    from manihash.web.explore.thumbnails import Thumbnails
+    from manihash.pages.thumbnails import Thumbnails
 
 
 def exploration_of(
@@ -65,7 +65,7 @@ def _known(labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _pictures(images: Any) -> "Thumbnails":
     """The images of an array, of a folder, or of a list of files."""
-    from manihash.web.explore.thumbnails import ArrayImages, FolderImages
+    from manihash.pages.thumbnails import ArrayImages, FolderImages
 
     if isinstance(images, str | os.PathLike):
         return FolderImages(Path(images))

@@ -27,7 +27,7 @@ class Report:
 
     Examples
     --------
-    >>> from manihash import Report
+    >>> from manihash.notebook import Report
     >>> Report("digits", "<h1>digits</h1>")
     Report(name='digits', characters=15)
     """
