@@ -21,8 +21,7 @@ index
 # The measures of an evaluation, and its curve: precision against recall, for the ranking and for look-ups.
 
 truth = mh.LabelTruth(y[:200], y[200:])
-codes = hasher.encode(X)
-found = mh.evaluate(codes[:200], codes[200:], truth, n_bits=32, curves=True)
+found = mh.evaluate(hasher, X[200:], X[:200], truth, curves=True)
 found
 
 # %%

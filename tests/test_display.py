@@ -10,6 +10,7 @@ import manihash as mh
 from manihash import display
 from manihash.base import KMeansBase
 from manihash.embeddings import PCA
+from manihash.evaluation import evaluate_codes
 from manihash.hashers import ITQ, LSH
 from manihash.living import Update
 
@@ -60,7 +61,7 @@ def results():
     truth = mh.LabelTruth(y[:50], y[50:])
     return {
         "Choice": mh.choose(X[:200], n_bits=8, goal="ranking", labels=y[:200]),
-        "Evaluation": mh.evaluate(codes[:50], codes[50:], truth, 12, curves=True),
+        "Evaluation": evaluate_codes(codes[:50], codes[50:], truth, 12, curves=True),
         "IndexStats": index.stats(),
         "Drift": hasher.drift(X[:50] + 2),
         "Refit": ITQ(n_bits=4, random_state=0).fit(X[:300]).refit(X),
@@ -141,7 +142,7 @@ def test_plots_draw_the_curves_of_the_results(results, plt):
 def test_a_result_without_a_curve_says_how_to_get_one():
     codes = mh.pack([[0, 0], [0, 1]])
     with pytest.raises(ValueError, match="curves=True"):
-        mh.evaluate(codes, codes, mh.LabelTruth([0, 1], [0, 1]), 2).plot()
+        evaluate_codes(codes, codes, mh.LabelTruth([0, 1], [0, 1]), 2).plot()
     X = np.array([[1.0, 0], [1, 0.001]])
     with pytest.raises(ValueError, match="the radius was given"):
         mh.verified_duplicates(codes, 2, X, cosine=0.9, radius=2).plot()
@@ -152,6 +153,6 @@ def test_codes_of_two_parts_show_both_rankings():
     X, y = rng.normal(size=(200, 8)), rng.integers(3, size=200)
     hasher = mh.Hybrid(LSH(n_bits=8), ITQ(n_bits=8), random_state=0).fit(X)
     codes = hasher.encode(X)
-    found = mh.evaluate(codes[:20], codes[20:], mh.LabelTruth(y[:20], y[20:]), 16, layout=hasher.layout_)
+    found = evaluate_codes(codes[:20], codes[20:], mh.LabelTruth(y[:20], y[20:]), 16, layout=hasher.layout_)
     assert "plain" in found._repr_html_()
     assert list(found.to_frame().index) == ["ranking", "plain"]

@@ -12,8 +12,8 @@ from manihash.hashers.recipes import recipe as hasher_of
 from manihash.opening import load
 
 if TYPE_CHECKING:
-    from manihash.web.explore.exploration import Exploration
     from manihash.pages.thumbnails import Thumbnails
+    from manihash.web.explore.exploration import Exploration
 
 
 def exploration_of(
