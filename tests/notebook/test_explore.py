@@ -162,16 +162,18 @@ def test_in_a_notebook_messages_of_the_widget_are_requests(rows, hasher, monkeyp
     assert page.height == 300
     assert 'id="kernel"' in page.page
     asked = {"id": "a-1", "method": "POST", "path": "api/selected"}
-    page.heard(page, asked, [memoryview(b"\x02\0\0\0")])  # without a loop, as some kernels do
+    page.heard(page, {**asked, "id": "a-0", "method": "GET", "path": "api/texts"}, [])  # without a loop
 
     async def of_a_loop():
+        page.heard(page, asked, [memoryview(b"\x02\0\0\0")])
+        assert view.selected.tolist() == [2]  # at once: a cell may be next
         page.heard(page, {**asked, "id": "a-2", "method": "GET", "path": "api/summary"}, [])
-        while len(page.sent) < 2:
+        while len(page.sent) < 3:
             await asyncio.sleep(0.001)
 
     asyncio.run(asyncio.wait_for(of_a_loop(), 20))
-    assert [message["id"] for message, _ in page.sent] == ["a-1", "a-2"]
-    assert json.loads(page.sent[1][1][0])["rows"] == 60
+    assert [message["id"] for message, _ in page.sent] == ["a-0", "a-1", "a-2"]
+    assert json.loads(page.sent[2][1][0])["rows"] == 60
     assert view.selected.tolist() == [2]
     view.show()
     assert shown == [page, page]

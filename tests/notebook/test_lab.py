@@ -75,6 +75,7 @@ def test_the_notebook_of_the_documentation_shows_the_page_and_gets_the_marked_ro
         ]
         assert marked == np.flatnonzero(load_digits().target == 3).tolist()
         frame.locator("#unmark").click()
+        page.wait_for_timeout(1000)  # for the message to reach the kernel
         assert "array([], dtype=int64)" in book.run(6)
         frame.locator("#query-button").click()
         frame.locator("#row-number").fill("17")

@@ -5,8 +5,10 @@ browser: on JupyterHub, in Colab, in containers and in remote windows of VS Code
 """
 
 import asyncio
+from collections.abc import Coroutine
 from functools import cache
 from importlib import resources
+from threading import Thread
 from typing import Any
 
 from manihash.checks import extra
@@ -25,16 +27,26 @@ def page_widget(page: str, app: Application, height: int) -> Any:
 
     def heard(_: Any, request: dict[str, Any], buffers: list[Any]) -> None:
         work = answer(request, bytes(buffers[0]) if buffers else b"")
+        if request["method"] == "POST":  # at once: the next cell may read the marked rows
+            _run_in_thread(work)
+            return
         try:
             task = asyncio.get_running_loop().create_task(work)
         except RuntimeError:  # a kernel without a loop of asyncio
-            asyncio.run(work)
+            _run_in_thread(work)
             return
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
     widget.on_msg(heard)
     return widget
+
+
+def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end, also inside a loop that runs."""
+    thread = Thread(target=asyncio.run, args=(work,), name="manihash request")
+    thread.start()
+    thread.join()
 
 
 @cache
