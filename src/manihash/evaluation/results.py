@@ -189,7 +189,7 @@ class Evaluation(Shown):
 
     def _repr_html_(self) -> str:
         if self.plain is None:
-            return super()._repr_html_()
+            return html(type(self).__name__, self._measures())
         both = [{"": "ranking", **self._measures()}, {"": "plain", **self.plain._measures()}]
         return html(type(self).__name__, {}, table=both)
 
