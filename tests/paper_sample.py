@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.hashers.recipe_table import RECIPES
-from manihash.report.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
+from manihash.pages.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
 
 MADE_UP = "Made-up values, to look at the page: nothing here was measured."
 METHODS = ("imh-tsne", "imh-le", "agh", "sth", "itq", "bre", "sph", "sh", "pcah")

@@ -17,7 +17,11 @@ from manihash.datasets import write
 HEAVY = pytest.mark.extra  # the pages of the guide take half a minute, and some need optional libraries
 RUN = [path for path in PAGES if path == ROOT / "README.md"]
 RUN += [path for path in PAGES if path.parent.name == "start"]
-RUN += [pytest.param(path, marks=HEAVY) for path in PAGES if path.parent.name == "guide"]
+RUN += [
+    pytest.param(path, marks=HEAVY)
+    for path in PAGES
+    if path.parent.name == "guide" and path.stem != "coming-from"
+]
 NOT_RUN = re.compile(r"://|cuda|mnist|…|manihash (paper|demo|serve|explore|choose|data (get|gist))\b")
 NEEDS = {"torch": "torch", "dask": "dask", ".lance": "lancedb", "onnx": "onnxruntime", "parquet": "pyarrow"}
 NEEDS |= {".duckdb": "duckdb", "usearch": "usearch", "qdrant": "qdrant_client"}

@@ -82,6 +82,13 @@ SUBJECTS = [
         ["advice", "living"],
     ),
     (
+        "notebook",
+        "Pages in notebooks",
+        "The page to explore codes and the report, in notebooks and in the browser.",
+        ["notebook"],
+        ["notebook"],
+    ),
+    (
         "data",
         "Codes, files and data sets",
         "Packed bits and their forms in other tools, vectors on disk, data sets, and exported models.",

@@ -3,7 +3,7 @@
 The names here are what most programs need; they are imported when they are first used, so that ``import
 manihash`` stays cheap. Everything else has its place in a package: ``manihash.hashers``,
 ``manihash.embeddings``, ``manihash.base``, ``manihash.search``, ``manihash.stores``, ``manihash.evaluation``,
-``manihash.living``, ``manihash.export``, ``manihash.errors``.
+``manihash.living``, ``manihash.export``, ``manihash.notebook``, ``manihash.errors``.
 """
 
 import warnings
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from manihash.files.formats import open_vectors
     from manihash.hashers import IMH, Hasher, Hybrid, recipe, recipe_names, register
     from manihash.induction import InductiveEmbedding
+    from manihash.notebook import explore, report
     from manihash.opening import load
     from manihash.rows.torch import on_device
     from manihash.search import HammingIndex, dedup, known_rows, verified_duplicates
@@ -47,6 +48,7 @@ _HOMES = {
     "create_store": "manihash.stores",
     "dedup": "manihash.search",
     "evaluate": "manihash.evaluation",
+    "explore": "manihash.notebook",
     "export_codes": "manihash.stores",
     "export_onnx": "manihash.export.encoder",
     "gpu_precision": "manihash.compute.fused",
@@ -60,11 +62,12 @@ _HOMES = {
     "recipe": "manihash.hashers",
     "recipe_names": "manihash.hashers",
     "register": "manihash.hashers",
+    "report": "manihash.notebook",
     "unpack": "manihash.codes",
     "verified_duplicates": "manihash.search",
 }
 _PACKAGES = ["hashers", "embeddings", "base", "rotation", "search", "stores", "evaluation", "living"]
-_PACKAGES += ["advice", "export", "errors"]
+_PACKAGES += ["advice", "export", "notebook", "errors"]
 
 __all__ = sorted(_HOMES)
 

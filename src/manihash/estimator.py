@@ -5,11 +5,12 @@ import os
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manihash import checks, codes
@@ -18,6 +19,7 @@ from manihash.compute.numpy import is_plain, plain
 from manihash.compute.threads import single_blas_thread
 from manihash.files.lineage import Lineage, new_lineage
 from manihash.files.model import save_model
+from manihash.progress_bar import progress_shown
 from manihash.rows import Rows, kind_of, rows_of, rows_to_fit
 from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable
@@ -111,7 +113,11 @@ class RowEstimator(BaseEstimator):
     lineage_: Lineage
     _n_features_out: Any
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {
+        "verbose": UNUSED
+    }  # nothing that a pipeline passes on
+
+    def fit(self, X: Any, y: Any = None, *, verbose: bool = False) -> Self:
         """Fit the model to the rows of X.
 
         Parameters
@@ -120,6 +126,8 @@ class RowEstimator(BaseEstimator):
             The vectors: an array, a memory map, a sparse matrix, rows of a file, a dask array or a tensor.
         y : array-like of shape (n,), default=None
             Labels, for supervised methods; otherwise ignored.
+        verbose : bool, default=False
+            Show a progress bar, in a terminal or in a notebook.
 
         Returns
         -------
@@ -131,7 +139,8 @@ class RowEstimator(BaseEstimator):
         BadRowsError
             If a row holds NaN, infinity or values whose squares overflow.
         """
-        return self._learn(X, lambda rows, rng: self._fit(rows, y, rng))
+        with progress_shown(verbose, type(self).__name__):
+            return self._learn(X, lambda rows, rng: self._fit(rows, y, rng))
 
     def _learn(self, X: Any, learn: Callable[[Rows, np.random.Generator], None]) -> Self:
         """Prepare X, set fitted values by ``learn`` and complete the model; an error leaves it as it was."""

@@ -7,7 +7,7 @@ import pytest
 
 from manihash.datasets import gist, read
 from manihash.errors import DataFileError
-from manihash.report.image_folder import image_paths, small_images
+from manihash.pages.image_folder import image_paths, small_images
 
 
 def test_gray_gist_of_cifar10_equals_the_published_one_in_half_precision(data_folder: Path) -> None:

@@ -9,6 +9,7 @@ from sklearn.svm import LinearSVC
 
 from manihash.evaluation import evaluate
 from manihash.hashers.recipes import recipe
+from manihash.pages.section import Plot, Table, Value
 from manihash.paper import catalog, claims
 from manihash.paper.claims import claim
 from manihash.paper.figures import fig3, fig7, fig10, ours, tab1, tab2
@@ -19,7 +20,6 @@ from manihash.paper.settings import PAPER_METHODS, RunSettings
 from manihash.paper.tasks import TASKS, answers
 from manihash.paper.tasks.classify import COSTS, LinearSVM, chosen_cost
 from manihash.paper.tasks.retrieval import RANKS
-from manihash.report.section import Plot, Table, Value
 
 ALL_SETS = frozenset({"mnist", "cifar10-gist", "photo-sift1m", "tiny-gist960"})
 SETTINGS = RunSettings(seeds=1, available=ALL_SETS)

@@ -17,11 +17,11 @@ import pytest
 from html_elements import Elements
 
 from manihash.hashers.recipes import recipe_names
+from manihash.pages import curves, folder, plots
+from manihash.pages.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
 from manihash.paper import report as paper
 from manihash.paper.data_files import points_csv
 from manihash.paper.report import report_files, write_report
-from manihash.report import curves, folder, plots
-from manihash.report.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
 
 pytest.importorskip("matplotlib")
 
@@ -422,7 +422,7 @@ def test_a_first_report_that_fails_leaves_nothing(
 KILLED = """
 import os, sys
 from pathlib import Path
-from manihash.report import folder
+from manihash.pages import folder
 
 left = int(sys.argv[2])
 
@@ -568,7 +568,7 @@ def test_a_sheet_shows_every_picture_unchanged_and_frames_the_wrong_ones() -> No
     image = pytest.importorskip("matplotlib.image")
     from io import BytesIO
 
-    from manihash.report import sheets
+    from manihash.pages import sheets
 
     gray = [np.full((8, 8), 100 + 20 * i, np.uint8) for i in range(4)]
     color = np.zeros((8, 8, 3), np.uint8) + np.array([10, 200, 90], np.uint8)

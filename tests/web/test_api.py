@@ -17,7 +17,7 @@ pytestmark = pytest.mark.extra
 from PIL import Image  # noqa: E402
 from threadpoolctl import threadpool_info  # noqa: E402
 
-from manihash.report.thumbnails import ArrayImages  # noqa: E402
+from manihash.pages.thumbnails import ArrayImages  # noqa: E402
 from manihash.search import Rescore  # noqa: E402
 from manihash.web.api.keys import ApiKeys, read_keys  # noqa: E402
 

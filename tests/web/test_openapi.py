@@ -16,7 +16,7 @@ from hypothesis import strategies as st  # noqa: E402
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance  # noqa: E402
 
 from manihash import HammingIndex  # noqa: E402
-from manihash.report.thumbnails import ArrayImages  # noqa: E402
+from manihash.pages.thumbnails import ArrayImages  # noqa: E402
 
 CASES = int(os.environ.get("MANIHASH_CASES", "10"))
 

@@ -20,8 +20,8 @@ from web.serving import serving  # noqa: E402
 
 from manihash import HammingIndex  # noqa: E402
 from manihash.hashers import LSH  # noqa: E402
-from manihash.report import pictures  # noqa: E402
-from manihash.report.thumbnails import ArrayImages  # noqa: E402
+from manihash.pages import pictures  # noqa: E402
+from manihash.pages.thumbnails import ArrayImages  # noqa: E402
 
 N_KILLS = int(os.environ.get("MANIHASH_KILLS", "3"))
 

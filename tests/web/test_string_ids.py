@@ -16,7 +16,7 @@ from starlette.testclient import TestClient  # noqa: E402
 
 from manihash import HammingIndex  # noqa: E402
 from manihash.hashers import LSH  # noqa: E402
-from manihash.report.thumbnails import ArrayImages  # noqa: E402
+from manihash.pages.thumbnails import ArrayImages  # noqa: E402
 from manihash.search import Rescore  # noqa: E402
 from manihash.search.durable import DurableIndex  # noqa: E402
 from manihash.web.api.application import search_application  # noqa: E402

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from manihash.display import axes, frame, html, text
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import recipe
 
@@ -86,6 +87,57 @@ class Choice:
 
     def __str__(self) -> str:
         return " ".join(self.reasons)
+
+    def __repr__(self) -> str:
+        return text(type(self).__name__, self._facts())
+
+    def _repr_html_(self) -> str:
+        return html(type(self).__name__, self._facts(), self.reasons, _without_reasons(self.table))
+
+    def _facts(self) -> dict[str, Any]:
+        """What the text of the choice says."""
+        names = ("recipe", "n_bits", "radius", "goal", "peer")
+        return {name: value for name in names if (value := getattr(self, name, None)) is not None}
+
+    def to_frame(self) -> Any:
+        """Return the candidates as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per candidate, best score first, with the keys of ``table`` as columns.
+        """
+        return frame(self.table)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the score of each candidate against its bytes per row.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or None, default=None
+            Axes to draw on; None for new ones.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax, "bytes per row", f"score for the goal {self.goal}")
+        measured = [row for row in self.table if row.get("score") is not None and "bytes_per_row" in row]
+        for name in dict.fromkeys(row["recipe"] for row in measured):
+            points = sorted((row["bytes_per_row"], row["score"]) for row in measured if row["recipe"] == name)
+            ax.plot(*zip(*points, strict=True), marker=".", label=name)
+        ax.legend()
+        return ax
+
+
+def _without_reasons(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The candidates that were measured, without texts beside their names."""
+    return [
+        {key: value for key, value in row.items() if key == "recipe" or not isinstance(value, str | Mapping)}
+        for row in table
+        if row.get("score") is not None
+    ]
 
 
 def _is(row: Mapping[str, Any], name: str, n_bits: int) -> bool:

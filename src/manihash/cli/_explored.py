@@ -15,12 +15,10 @@ from manihash.cli._output import print_message
 if TYPE_CHECKING:
     from manihash import Hasher
     from manihash.cli._progress import ProgressBar
-    from manihash.report.thumbnails import Thumbnails
+    from manihash.pages.thumbnails import Thumbnails
     from manihash.types import Codes, Ids
     from manihash.web.explore.exploration import Exploration
     from manihash.web.explore.rows import ExploredRows
-
-_LEAST_BASE_SHARE = 4  # a smaller base set is used if there are fewer rows per base point
 
 Vectors = Annotated[
     str | None,
@@ -203,7 +201,7 @@ def _rows(subject: Subject) -> Iterator["ExploredRows"]:
 def _dataset_rows(name: str) -> "ExploredRows":
     """The database of a data set of the catalog; its gray images are drawn as ink on white."""
     from manihash import load_dataset
-    from manihash.report.thumbnails import ArrayImages
+    from manihash.pages.thumbnails import ArrayImages
     from manihash.web.explore.rows import explored_rows
 
     data = load_dataset(name)
@@ -215,7 +213,7 @@ def _dataset_rows(name: str) -> "ExploredRows":
 
 def read_pictures(images: str | None, folder: Path | None) -> "Thumbnails | None":
     """Return the images of an array file or of a folder, or None if neither is given."""
-    from manihash.report.thumbnails import ArrayImages, FolderImages
+    from manihash.pages.thumbnails import ArrayImages, FolderImages
 
     if folder is not None:
         return FolderImages(folder)
@@ -268,11 +266,10 @@ def _model(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "tuple
 
 def _hasher(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "Hasher":
     """The model of the file, or one that is fitted to the rows."""
+    from manihash.web.explore.fitting import fitted
+
     if subject.model is not None:
         return _inputs.load_hasher(subject.model)
     hasher = _settings.make_hasher(subject.recipe, subject.bits, subject.seed, None)
-    size: Any = hasher.get_params().get("base__size")
-    if isinstance(size, int) and size > len(rows) // _LEAST_BASE_SHARE:
-        hasher.set_params(base__size=max(len(rows) // _LEAST_BASE_SHARE, min(len(rows), subject.bits + 1)))
     bar.start(f"fitting {subject.recipe}")
-    return hasher.fit(rows.X, None if rows.labels is None else rows.labels.for_fit())
+    return fitted(hasher, rows)

@@ -11,6 +11,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from manihash.display import file_size
+
 _WIDTH = 200  # in files and pipes, so that rich does not wrap lines
 
 messages = Console(stderr=True, highlight=False)
@@ -87,16 +89,6 @@ def key_values(pairs: Mapping[str, str]) -> Table:
     for name, value in pairs.items():
         grid.add_row(name, Text(value))
     return grid
-
-
-def file_size(n_bytes: int) -> str:
-    """Return a size as text: 12,345 bytes are ``12.3 kB``."""
-    size, unit = float(n_bytes), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
 def written_file(path: str, n_bytes: int, *, replaced: bool) -> str:

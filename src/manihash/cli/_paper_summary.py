@@ -10,10 +10,10 @@ from rich.text import Text
 from manihash.cli._output import print_json, print_message, print_result
 
 if TYPE_CHECKING:
+    from manihash.pages.section import Section
     from manihash.paper.experiment import Experiment
     from manihash.paper.run.trial import ResultFolder, Results, Trial
     from manihash.paper.settings import RunSettings
-    from manihash.report.section import Section
 
 
 QUICK = (

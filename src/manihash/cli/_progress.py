@@ -6,44 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from rich.table import Column
-
-from manihash.cli._output import file_size, messages, print_message
+from manihash.cli._output import messages, print_message
+from manihash.progress_bar import ProgressBar, rich_bar, step_of
 
 _TABLE_HINT = "--no-header and --no-index-column read the first line and the first column as numbers"
-
-
-class ProgressBar(logging.Handler):
-    """A bar on stderr for the current stage; ``task`` names the work that the stage is part of."""
-
-    def __init__(self, bar: Progress) -> None:
-        super().__init__(logging.DEBUG)
-        self.task = ""
-        self._bar = bar
-        self._bar_id = bar.add_task("", total=None, amount="")
-        self._stage = ""
-        self._first, self._began = 0, 0.0
-
-    def start(self, task: str) -> None:
-        """Start a new task."""
-        self.task, self._stage = task, ""
-        self._bar.reset(self._bar_id, total=None, description=task, amount="")
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Move the bar; a new stage resets it."""
-        stage, done, total, detail = (vars(record)[name] for name in ("stage", "done", "total", "detail"))
-        if stage != self._stage:
-            self._stage, self._first, self._began = stage, done, time.monotonic()
-            description = f"{self.task}: {stage}" if self.task else stage
-            self._bar.reset(self._bar_id, total=total, description=description)
-        formatted = file_size if stage.startswith("download") else "{:,}".format
-        amount = f"{formatted(done)} of {formatted(total)}"
-        if stage == "encode" and (seconds := time.monotonic() - self._began) > 1:
-            amount += f" rows, {(done - self._first) / seconds:,.0f} per second"
-        if detail:
-            amount += f" ({detail})"
-        self._bar.update(self._bar_id, completed=done, total=total, amount=amount)
 
 
 class ProgressLines(logging.Handler):
@@ -64,7 +30,7 @@ class ProgressLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a line if it is time for one."""
-        stage, done, total, detail = (vars(record)[name] for name in ("stage", "done", "total", "detail"))
+        stage, done, total, detail = step_of(record)
         now = time.monotonic()
         if stage != self._stage:
             self._stage, self._first, self._began = stage, done, now
@@ -110,16 +76,7 @@ def progress_shown(
     it without repetition, for a table that they would break.
     """
     shown = messages.is_terminal and not quiet
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        TextColumn("{task.fields[amount]}"),
-        TimeRemainingColumn(compact=True, table_column=Column(min_width=7, no_wrap=True)),
-        console=messages,
-        transient=True,
-        disable=not shown,
-    )
+    bar = rich_bar(messages, shown=shown)
     handler, warning, note = ProgressBar(bar), _Messages(logging.WARNING), _Messages(logging.INFO, notes)
     progress, library = logging.getLogger("manihash.progress"), logging.getLogger("manihash")
     noted = logging.getLogger("manihash.note")

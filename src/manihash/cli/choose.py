@@ -99,7 +99,7 @@ def choose(
     _inputs.check_inputs(vectors, labels)
     n_bits = _code_length(bits, code_bytes)
     if out is not None:
-        from manihash.report.folder import check_folder
+        from manihash.pages.folder import check_folder
 
         check_folder(out, [_PAGE])
     start = perf_counter()
@@ -174,8 +174,8 @@ def _finished(steps: "Generator[str, None, Choice]", bar: Any) -> "Choice":
 def _write(choice: "Choice", vectors: str, out: Path) -> None:
     from datetime import date
 
-    from manihash.report.choice import choice_page
-    from manihash.report.folder import replace_files
+    from manihash.pages.choice import choice_page
+    from manihash.pages.folder import replace_files
 
     html = choice_page(choice, Path(vectors).name, date.today())
     replace_files(out, {_PAGE: html.encode()}, _PAGE)

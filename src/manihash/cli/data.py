@@ -149,7 +149,7 @@ def gist(
     """
     from manihash import datasets
     from manihash.files.atomic import atomic_write
-    from manihash.report.image_folder import image_paths, small_images
+    from manihash.pages.image_folder import image_paths, small_images
 
     is_folder = Path(images).is_dir()
     if names is not None and not is_folder:

@@ -314,8 +314,8 @@ def _report(
     """Write the page with examples of groups."""
     from datetime import date
 
-    from manihash.report import page
-    from manihash.report.duplicates import duplicates_page
+    from manihash.pages import page
+    from manihash.pages.duplicates import duplicates_page
 
     page.write(path, duplicates_page(found, rows, ids, result, date.today()))
     print_message("written", f"report to {path}", "green")

@@ -48,7 +48,7 @@ def demo(
       manihash demo --data mnist --out mnist-demo --bits 16,32,64 --open
     """
     from manihash.demo import measure
-    from manihash.report import plots
+    from manihash.pages import plots
 
     plots.check_installed()
     start = perf_counter()
@@ -117,7 +117,7 @@ def _write(result: "Demo", target: Path) -> None:
     from datetime import date
 
     from manihash.demo.page import demo_page
-    from manihash.report.page import write
+    from manihash.pages.page import write
 
     write(target, demo_page(result, date.today()))
 

@@ -87,7 +87,7 @@ def drift(
             return
         bar.start("comparing with the training vectors")
         if out is not None:
-            from manihash.report.folder import check_folder
+            from manihash.pages.folder import check_folder
 
             check_folder(out, _FILES)
         found = hasher.drift(_inputs.read_vectors(vectors), level=level)
@@ -148,8 +148,8 @@ def _shown(p: float) -> str:
 
 def _write(out: Path, result: dict[str, Any], found: "Drift") -> None:
     """Write the result and the plot of the distances."""
-    from manihash.report.drift import drift_plot
-    from manihash.report.folder import replace_files
+    from manihash.pages.drift import drift_plot
+    from manihash.pages.folder import replace_files
 
     drawn = drift_plot(found)
     text = json.dumps(result, indent=1, allow_nan=False) + "\n"

@@ -21,6 +21,8 @@ _REQUIRED = ("numpy", "scipy", "scikit-learn", "safetensors")
 _OPTIONAL = {
     "faiss": ("faster Hamming search", "faiss"),
     "matplotlib": ("plots of the demo and of the paper", "plot"),
+    "anywidget": ("pages inside notebooks", "notebook"),
+    "pandas": ("results as data frames", "notebook"),
     "h5py": ("HDF5 files", "hdf5"),
     "pyarrow": ("Parquet files", "parquet"),
     "dask": ("data larger than one machine, on a Dask cluster", "dask"),

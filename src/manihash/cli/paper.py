@@ -110,12 +110,12 @@ def paper(
       manihash paper --seeds 3 --jobs 2 --out report
     """
     from manihash.checks import positive_int
+    from manihash.pages import plots
     from manihash.paper import catalog
     from manihash.paper.report import check_target, write_report
     from manihash.paper.run.runner import run
     from manihash.paper.run.trial import ResultFolder
     from manihash.paper.tasks import measure
-    from manihash.report import plots
 
     start = perf_counter()
     settings = _run_settings(quick, bits, seeds, queries)

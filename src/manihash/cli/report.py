@@ -51,7 +51,7 @@ def report(
         file, vectors, ids, data, model, None, labels, images, image_dir, texts, recipe, bits, seed
     )
     subject.check()
-    from manihash.report.folder import check_folder, replace_files
+    from manihash.pages.folder import check_folder, replace_files
 
     check_folder(out, [_PAGE, _FILE])
     with progress_shown(quiet) as bar, _explored.prepared(subject, bar) as exploration:

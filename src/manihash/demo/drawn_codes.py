@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from manihash.codes import n_bytes, unpack
 from manihash.demo.measure import Demo, ShownCodes
-from manihash.report import pictures
+from manihash.pages import pictures
 
 _GAP = 1.0  # between the parts of a code, in squares
 _SIDE = 0.84  # of a square

@@ -12,8 +12,8 @@ from manihash.codes import n_bytes
 from manihash.demo.drawn_codes import codes_of_queries, nearest_codes
 from manihash.demo.measure import DEPTHS, RADIUS, Answers, Demo, Score, Setup
 from manihash.hashers.recipe_table import RECIPES
-from manihash.report import curves, page, pictures, plots
-from manihash.report.section import Curve, Plot, Value
+from manihash.pages import curves, page, pictures, plots
+from manihash.pages.section import Curve, Plot, Value
 from manihash.types import Floats, Ints
 
 SECTIONS = {

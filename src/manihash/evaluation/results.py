@@ -1,15 +1,18 @@
 """Results of an evaluation: the quality of codes and rankings, and the times of a hasher."""
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import numpy as np
+
+from manihash.display import Shown, axes, frame, html
 from manihash.types import Floats
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
+@dataclass(frozen=True, eq=False, repr=False)
+class Curves(Shown):
     """Precision and recall at every rank and within every radius, means over the queries.
 
     Returned by ``evaluate`` with ``curves=True`` as ``Evaluation.curves``.
@@ -40,9 +43,63 @@ class Curves:
     precision_within: Floats
     recall_within: Floats
 
+    def to_frame(self, by: str = "rank") -> Any:
+        """Return the curves as a table.
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+        Parameters
+        ----------
+        by : {"rank", "radius"}, default="rank"
+            Precision and recall at every rank, or within every radius.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns ``precision`` and ``recall``, by rank from 1 or by radius from 0.
+        """
+        precision, recall = self._curve(by)
+        index = np.arange(len(precision)) + (by == "rank")
+        made = frame({"precision": precision, "recall": recall}, index=index)
+        made.index.name = by
+        return made
+
+    def plot(self, by: str = "rank", ax: Any = None, **options: Any) -> Any:
+        """Draw precision against recall.
+
+        Parameters
+        ----------
+        by : {"rank", "radius"}, default="rank"
+            One point per rank, or one per radius.
+        ax : matplotlib.axes.Axes or None, default=None
+            Axes to draw on; None for new ones.
+        **options : dict
+            Options of ``Axes.plot``, such as ``label``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        precision, recall = self._curve(by)
+        ax = axes(ax, "recall", "precision")
+        ax.plot(recall, precision, **{"marker": "." if by == "radius" else None, **options})
+        ax.set_xlim(0, 1.02)
+        ax.set_ylim(0, 1.02)
+        return ax
+
+    def _facts(self) -> dict[str, Any]:
+        return {"ranks": len(self.precision_at), "radii": len(self.precision_within)}
+
+    def _curve(self, by: str) -> tuple[Floats, Floats]:
+        """Precision and recall by rank or by radius."""
+        if by not in ("rank", "radius"):
+            raise ValueError(f'by must be "rank" or "radius", not {by!r}')
+        if by == "rank":
+            return self.precision_at, self.recall_at
+        return self.precision_within, self.recall_within
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """Quality of a set of codes: the result of ``evaluate``.
 
     All values are between 0 and 1, and 1 is best.
@@ -90,6 +147,52 @@ class Evaluation:
     recall_at_10: float | None = None
     curves: Curves | None = None
     plain: "Evaluation | None" = None
+
+    def to_frame(self) -> Any:
+        """Return the measures as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One column per measure and one row, ``ranking``; codes of two parts have a second row, ``plain``.
+        """
+        rows = {"ranking": self._measures()} | ({"plain": self.plain._measures()} if self.plain else {})
+        return frame(list(rows.values()), index=list(rows))
+
+    def plot(self, by: str = "rank", ax: Any = None, **options: Any) -> Any:
+        """Draw precision against recall; ``evaluate`` must have been called with ``curves=True``.
+
+        Parameters
+        ----------
+        by : {"rank", "radius"}, default="rank"
+            One point per rank, or one per radius.
+        ax : matplotlib.axes.Axes or None, default=None
+            Axes to draw on; None for new ones.
+        **options : dict
+            Options of ``Axes.plot``, such as ``label``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        if self.curves is None:
+            raise ValueError("this evaluation has no curves: call evaluate(..., curves=True)")
+        return self.curves.plot(by, ax, **options)
+
+    def _measures(self) -> dict[str, float]:
+        """The measures by name, without those that were not measured."""
+        names = ("map", "map_ties", "precision", "recall", "f1", "precision_at_10", "recall_at_10")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def _facts(self) -> dict[str, Any]:
+        return self._measures()
+
+    def _repr_html_(self) -> str:
+        if self.plain is None:
+            return html(type(self).__name__, self._measures())
+        both = [{"": "ranking", **self._measures()}, {"": "plain", **self.plain._measures()}]
+        return html(type(self).__name__, {}, table=both)
 
 
 @dataclass(frozen=True, eq=False)

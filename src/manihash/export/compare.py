@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from manihash import checks
+from manihash.display import Shown
 from manihash.export.graph import read_metadata
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.bridged import BridgedHasher
@@ -23,8 +24,8 @@ _BITS, _LEAST_ROWS, _MOST_ROWS, _BATCH = 1_000_000, 1_000, 20_000, 1_024
 _DRAWN_POINTS = 1_000
 
 
-@dataclass(frozen=True)
-class OnnxComparison:
+@dataclass(frozen=True, repr=False)
+class OnnxComparison(Shown):
     """The result of ``compare_onnx``.
 
     Parameters

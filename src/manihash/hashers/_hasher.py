@@ -98,7 +98,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     statistics_: Statistics
     uses_labels: Any = False  # whether ``fit`` learns from y
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, verbose: bool = False) -> Self:
         """Learn the hash functions from rows.
 
         Parameters
@@ -107,13 +107,15 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
             Training rows, at least two.
         y : array-like of shape (n,) or None, default=None
             Labels. Only supervised methods use them; all others ignore them.
+        verbose : bool, default=False
+            Show a progress bar, in a terminal or in a notebook.
 
         Returns
         -------
         Hasher
             The fitted hasher itself.
         """
-        return super().fit(X, y)
+        return super().fit(X, y, verbose=verbose)
 
     def _after_fit(self, rows: Rows) -> None:
         self.n_bits_ = self._fitted_length()

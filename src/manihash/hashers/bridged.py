@@ -116,7 +116,7 @@ class BridgedHasher(Hasher):
         known["interval"] = tuple(known["interval"])
         return BridgeQuality(**known | {"curve": [tuple(point) for point in known["curve"]]})
 
-    def fit(self, X: Any, y: Any = None) -> "BridgedHasher":
+    def fit(self, X: Any, y: Any = None, *, verbose: bool = False) -> "BridgedHasher":
         """Learn the map from pairs of rows.
 
         Parameters
@@ -125,13 +125,15 @@ class BridgedHasher(Hasher):
             Rows of the new space, at least 10 and usually a few hundred to 10,000.
         y : array-like of shape (n, p)
             Rows of the old space: row i is the same item as row i of X.
+        verbose : bool, default=False
+            Show a progress bar, in a terminal or in a notebook.
 
         Returns
         -------
         BridgedHasher
             The fitted hasher itself.
         """
-        return super().fit(X, y)
+        return super().fit(X, y, verbose=verbose)
 
     def to_old_space(self, X: Any) -> Floats:
         """Map rows into the old space, as ``encode`` does before it encodes them.

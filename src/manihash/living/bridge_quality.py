@@ -14,6 +14,7 @@ import numpy as np
 from manihash.code_tables import table_distances
 from manihash.codes import unpack
 from manihash.compute import numpy as numpy_backend
+from manihash.display import Shown
 from manihash.evaluation.first_answers import FIRST, expected_hits_ranked
 from manihash.living.bridge_fit import MapSettings, fitted_maps, settings_of, unit_length
 from manihash.living.bridge_map import SpaceMap
@@ -32,8 +33,8 @@ _SLACK = 0.01  # share of the recall that a cheaper map may lose
 _BLOCK = 256
 
 
-@dataclass(frozen=True)
-class BridgeQuality:
+@dataclass(frozen=True, repr=False)
+class BridgeQuality(Shown):
     """What a bridge is expected to lose, measured on pairs that its map was not fitted to.
 
     Parameters

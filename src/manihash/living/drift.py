@@ -9,12 +9,14 @@ in any proportions, are no drift: the largest p-value of these counts.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 from scipy.special import kolmogorov
 from scipy.stats import chi2, hypergeom
 
+from manihash.display import Shown, axes, frame, html
 from manihash.living.landmarks import Reference, Seen, beyond, mixed, pooled, unit_of
 from manihash.living.statistics import Observed, Statistics
 from manihash.types import Floats, Ints, Mask
@@ -29,8 +31,8 @@ _FARTHER = 3.0  # standard errors by which more rows than expected must lie beyo
 _SHOWN = 4  # every fourth quantile is part of the result
 
 
-@dataclass(frozen=True)
-class Drift:
+@dataclass(frozen=True, repr=False)
+class Drift(Shown):
     """The result of ``hasher.drift``: whether new rows differ from the training rows, and how.
 
     Parameters
@@ -102,6 +104,51 @@ class Drift:
     def drifted(self) -> bool:
         """Whether drift is reported."""
         return self.p_value < self.level
+
+    def to_frame(self) -> Any:
+        """Return the p-value of each test as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per test, with the column ``p_value``.
+        """
+        return frame({"p_value": self.tests})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far training rows and new rows lie from the nearest landmark.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or None, default=None
+            Axes to draw on; None for new ones.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = axes(ax, "distance to the nearest landmark", "share of rows at most this far")
+        share = np.linspace(0, 1, self.quantiles.shape[1])
+        for values, label in zip(self.quantiles, ("training rows", "new rows"), strict=True):
+            ax.plot(values, share, label=label)
+        ax.legend()
+        return ax
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "n_rows": self.n_rows,
+            "drifted": self.drifted,
+            "p_value": self.p_value,
+            "level": self.level,
+            "outside": self.outside,
+            "advice": self.advice,
+        }
+
+    def _repr_html_(self) -> str:
+        tests = [{"test": name, "p_value": p} for name, p in self.tests.items()]
+        reason = self.reason[:1].upper() + self.reason[1:].rstrip(".") + "."
+        return html(type(self).__name__, self._facts(), [reason], tests)
 
 
 def compare(known: Statistics, observed: Observed, level: float, *, can_update: bool) -> Drift:

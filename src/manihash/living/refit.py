@@ -15,6 +15,7 @@ from manihash.base.weights import normalized_weights
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
+from manihash.display import Shown
 from manihash.embeddings._descent import Start
 from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings.tsne import TSNE
@@ -25,8 +26,8 @@ ROWS = 20_000  # rows on which old and new values are compared
 _SHARE = 10  # a warm start needs this many times fewer iterations
 
 
-@dataclass(frozen=True)
-class Refit:
+@dataclass(frozen=True, repr=False)
+class Refit(Shown):
     """The result of ``hasher.refit``.
 
     Parameters

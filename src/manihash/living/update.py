@@ -20,6 +20,7 @@ from manihash.base.reduced_neighbors import ReducedNeighbors
 from manihash.base.weights import normalized_weights
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
+from manihash.display import Shown
 from manihash.embeddings._descent import START, Start
 from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings.tsne import TSNE
@@ -38,8 +39,8 @@ _NEW_CLUSTER = 0.25
 _WALK = 30  # steps of a lazy random walk, over which the starts of new points are averaged
 
 
-@dataclass(frozen=True)
-class Update:
+@dataclass(frozen=True, repr=False)
+class Update(Shown):
     """The result of ``hasher.update``.
 
     Parameters

@@ -5,12 +5,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from manihash.datasets import CATALOG
+from manihash.pages.section import Plot, Section
 from manihash.paper.experiment import Experiment, how_to_get
 from manihash.paper.figures import fig1, fig2, fig3, fig4, fig5, fig6, fig7, fig10, ours, tab1, tab2, thm1
 from manihash.paper.figures.large_sets import FIG8, FIG9
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Plot, Section
 
 _BEFORE = (fig1, fig2, fig3, tab1, fig4, fig5, fig6, fig7, tab2)
 _AFTER = (fig10, thm1, ours)

@@ -7,9 +7,9 @@ from importlib.resources import files
 from statistics import fmean
 from typing import Any
 
+from manihash.pages.section import Claim
 from manihash.paper.series import NotMeasured, Series
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Claim
 
 FAR = 1.1  # "far above", "by a large margin": at least 10 % more
 

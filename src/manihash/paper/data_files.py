@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from manihash.report.section import Cell, Claim, Plot, Section, Table, Value
+from manihash.pages.section import Cell, Claim, Plot, Section, Table, Value
 
 
 def result(claim: Claim) -> str:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from manihash.datasets import CATALOG
 from manihash.evaluation.truth import NEAREST
+from manihash.pages.section import Section
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.settings import LARGE_SETS, RunSettings
-from manihash.report.section import Section
 
 
 @dataclass(frozen=True)

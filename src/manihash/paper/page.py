@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from manihash.pages import page
+from manihash.pages.curves import Drawn
+from manihash.pages.section import Cell, Claim, Item, Plot, Section, Table
 from manihash.paper.data_files import difference, known, result
-from manihash.report import page
-from manihash.report.curves import Drawn
-from manihash.report.section import Cell, Claim, Item, Plot, Section, Table
 
 TITLE = "Inductive Hashing on Manifolds, reproduced"
 RESERVED = ("about", "summary")  # sections that are not experiments

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from manihash import progress
+from manihash.pages import curves, sheets
+from manihash.pages.curves import Drawn
+from manihash.pages.folder import check_folder, replace_files
+from manihash.pages.section import Item, Pictures, Plot, Section, Table
 from manihash.paper import data_files
 from manihash.paper.page import RESERVED, paper_page
-from manihash.report import curves, sheets
-from manihash.report.curves import Drawn
-from manihash.report.folder import check_folder, replace_files
-from manihash.report.section import Item, Pictures, Plot, Section, Table
 
 PAGE = "index.html"
 _CLAIMS = ("claims.csv", "claims.json")

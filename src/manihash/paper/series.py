@@ -6,9 +6,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from manihash.hashers.recipe_table import RECIPES
+from manihash.pages.section import Curve, Plot, Value
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Curve, Plot, Value
 from manihash.search.faiss_peers import PEER_TITLES
 
 _SHOWN = 16  # values of a series that a claim shows

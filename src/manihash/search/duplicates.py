@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from manihash.checks import positive_int
 from manihash.codes import check_codes
+from manihash.display import Shown, frame, html
 from manihash.rows.dask import is_dask
 from manihash.search.central import most_central
 from manihash.search.ids import check_ids, rows_of_ids
@@ -20,10 +21,11 @@ from manihash.search.union_find import Nodes
 from manihash.types import Ids, Ints
 
 _BLOCK = 2**22  # rows whose labels are compared at once
+_GROUPS_SHOWN = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Duplicates:
+@dataclass(frozen=True, eq=False, repr=False)
+class Duplicates(Shown):
     """Groups of at least two rows, as ``dedup`` returns them.
 
     Iterating yields the ids of each group; ``len`` is the number of groups.
@@ -75,6 +77,29 @@ class Duplicates:
         rest = np.ones(len(self.ids), np.bool_)
         rest[self.lims[:-1]] = False
         return np.sort(self.ids[rest])
+
+    def to_frame(self) -> Any:
+        """Return the groups as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per grouped row, with the columns ``group`` (numbered from 0) and ``id``.
+        """
+        return frame({"group": np.repeat(np.arange(len(self)), np.diff(self.lims)), "id": self.ids})
+
+    def _facts(self) -> dict[str, Any]:
+        sizes = np.diff(self.lims)
+        largest = int(sizes.max()) if len(sizes) else 0
+        facts = {"rows": len(self.first), "groups": len(self), "largest_group": largest}
+        return facts | {"duplicates": len(self.ids) - len(self)}
+
+    def _repr_html_(self) -> str:
+        shown = range(min(len(self), _GROUPS_SHOWN))
+        groups = [{"group": i, "ids": self.ids[self.lims[i] : self.lims[i + 1]].tolist()} for i in shown]
+        more = len(self) - len(groups)
+        notes = [f"The first {len(groups)} of {len(self)} groups are listed."] if more else []
+        return html(type(self).__name__, self._facts(), notes, groups)
 
     def keep(
         self,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from manihash.checks import positive_int
 from manihash.code_layout import CodeLayout
 from manihash.codes import check_codes
+from manihash.display import html, text
 from manihash.files.lineage import model_id
 from manihash.search.buckets import build
 from manihash.search.ids import Filter, check_ids, filter_masks, selected_rows
@@ -103,11 +104,22 @@ class HammingIndex(InspectedRows):
         self.made_by = model_id(made_by)
 
     def __repr__(self) -> str:
+        return text(type(self).__name__, self._facts())
+
+    def _repr_html_(self) -> str:
+        return html(type(self).__name__, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """What the text of the index says."""
         snapshot = self._snapshot
-        distinct = f", distinct_codes={len(snapshot.base.buckets.codes)}" if snapshot.unchanged else ""
-        file = "" if self._file is None else f", file={str(self._file.path)!r}"
-        parts = "" if self.layout.is_hamming else f", layout={self.layout.described()!r}"
-        return f"{type(self).__name__}(rows={len(snapshot)}, n_bits={self.n_bits}{parts}{distinct}{file})"
+        facts: dict[str, Any] = {"rows": len(snapshot), "n_bits": self.n_bits}
+        if not self.layout.is_hamming:
+            facts["layout"] = self.layout.described()
+        if snapshot.unchanged:
+            facts["distinct_codes"] = len(snapshot.base.buckets.codes)
+        if self._file is not None:
+            facts["file"] = str(self._file.path)
+        return facts
 
     def search(
         self,

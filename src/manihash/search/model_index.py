@@ -66,6 +66,9 @@ class Index(HammingIndex):
         self.hasher = hasher
         self._given_ids = None if ids is None else np.asarray(ids)
 
+    def _facts(self) -> dict[str, Any]:
+        return super()._facts() | {"hasher": type(self.hasher).__name__}
+
     def search(
         self,
         queries: Any,

@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from manihash.codes import hamming, words
+from manihash.display import Shown
 from manihash.search.near_pairs import choose_scheme
 from manihash.search.vector_pairs import PairVerifier
 from manihash.types import Codes
@@ -22,8 +23,8 @@ _FEW_CANDIDATES = 10  # the radius is the largest one with so many candidates pe
 _SCAN = 0.25  # share of all pairs: with more candidates, codes are of little use
 
 
-@dataclass(frozen=True)
-class RadiusStep:
+@dataclass(frozen=True, repr=False)
+class RadiusStep(Shown):
     """A radius, as measured on a sample of the rows before the search.
 
     Parameters

@@ -1,11 +1,13 @@
 """Statistics of the codes of an index, and warnings if they have collapsed."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manihash.codes import n_bytes, unpack
+from manihash.display import Shown, html
 from manihash.linalg import effective_number
 from manihash.search.buckets import Buckets
 from manihash.types import Ints
@@ -17,8 +19,8 @@ _CORRELATED = 0.95
 _COLLAPSED = 0.1
 
 
-@dataclass(frozen=True)
-class IndexStats:
+@dataclass(frozen=True, repr=False)
+class IndexStats(Shown):
     """Statistics of the codes of an index, as ``HammingIndex.stats`` returns them.
 
     Parameters
@@ -74,6 +76,26 @@ class IndexStats:
     bytes: int
     table_bytes: int
     warnings: tuple[str, ...]
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "n_bits": self.n_bits,
+            "distinct_codes": self.distinct_codes,
+            "mean_bucket": self.mean_bucket,
+            "median_bucket": self.median_bucket,
+            "largest_bucket": self.largest_bucket,
+            "constant_bits": len(self.constant_bits),
+            "correlated_pairs": len(self.correlated_bits),
+            "effective_bits": self.effective_bits,
+            "entropy": self.entropy,
+            "bytes": self.bytes,
+            "warnings": len(self.warnings),
+        }
+
+    def _repr_html_(self) -> str:
+        notes = [f"Warning: {warning}." for warning in self.warnings]
+        return html(type(self).__name__, self._facts(), notes)
 
 
 def stats(buckets: Buckets, n_bits: int, held: int, tables: int, *, ranked: bool = True) -> IndexStats:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import check_unmasked, positive_int
+from manihash.display import axes
 from manihash.search.duplicates import Duplicates, checked_rows, grouped
 from manihash.search.ids import check_ids
 from manihash.search.radius_curve import RadiusStep, chosen_radius, radius_curve
@@ -20,7 +21,7 @@ from manihash.types import Floats, Ids, Ints, Mask
 _MOST_PAIRS = 2**26
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VerifiedDuplicates(Duplicates):
     """Groups of rows whose vectors are duplicates of the first row of the group.
 
@@ -69,6 +70,30 @@ class VerifiedDuplicates(Duplicates):
     candidates: int
     largest_chain: int
     curve: tuple[RadiusStep, ...] = ()
+
+    def _facts(self) -> dict[str, Any]:
+        facts = super()._facts() | {"pairs": len(self.pairs), "radius": self.radius}
+        return facts | {"candidates": self.candidates, "largest_chain": self.largest_chain}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw which share of the duplicates each radius finds, against the candidate pairs it needs.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or None, default=None
+            Axes to draw on; None for new ones.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        if not self.curve:
+            raise ValueError("there is no curve: the radius was given. Leave out radius to measure all radii")
+        ax = axes(ax, "candidate pairs", "share of the duplicates found")
+        ax.plot([step.candidates for step in self.curve], [step.found for step in self.curve], marker=".")
+        ax.set_xscale("symlog")
+        return ax
 
 
 def verified_duplicates(

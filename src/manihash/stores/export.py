@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from manihash.checks import positive_int
 from manihash.codes import check_codes
+from manihash.display import Shown
 from manihash.errors import StoreConnectionError, StoreError
 from manihash.progress import advance
 from manihash.search.ids import check_ids
@@ -14,8 +15,8 @@ from manihash.stores.store import Store
 from manihash.types import Codes, Ids
 
 
-@dataclass(frozen=True)
-class ExportResult:
+@dataclass(frozen=True, repr=False)
+class ExportResult(Shown):
     """The result of `export_codes`.
 
     Parameters

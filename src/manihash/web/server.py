@@ -9,7 +9,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from ipaddress import ip_address
 from types import FrameType
@@ -17,10 +17,11 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from manihash.web.connections import limited_protocol, limits_of
+from manihash.web.connections import ConnectionLimits, limited_protocol, limits_of
 
 LOCAL = "127.0.0.1"
 _BACKLOG = 2048
+_BACKGROUND_CONNECTIONS, _BACKGROUND_SECONDS = 100, 30.0
 
 
 def run(
@@ -63,23 +64,56 @@ def run(
     OSError
         If the port is in use, or if the address cannot be listened on.
     """
-    limits = limits_of(connections, seconds)
-    with listening_socket(host, port) as bound:
-        config = uvicorn.Config(
-            app,
-            access_log=False,
-            log_config=None,
-            ws="none",
-            lifespan="on",
-            proxy_headers=False,
-            server_header=False,
-            backlog=_BACKLOG,
-            timeout_keep_alive=int(limits.idle_seconds),
-            http=limited_protocol(limits),
-            timeout_graceful_shutdown=shutdown_seconds,
+    config = _config(app, limits_of(connections, seconds), shutdown_seconds)
+    with listening_socket(host, port) as bound, _frozen_objects():
+        _Server(config, url_of(host, bound.getsockname()[1]), announce, open_page).run([bound])
+
+
+def _config(app: ASGIApp, limits: ConnectionLimits, shutdown_seconds: int) -> uvicorn.Config:
+    """The settings of uvicorn that all servers share."""
+    return uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        ws="none",
+        lifespan="on",
+        proxy_headers=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=int(limits.idle_seconds),
+        http=limited_protocol(limits),
+        timeout_graceful_shutdown=shutdown_seconds,
+    )
+
+
+class BackgroundServer:
+    """A server on a free port of this machine, in a thread of its own, until ``stop``."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        config = _config(app, limits_of(_BACKGROUND_CONNECTIONS, _BACKGROUND_SECONDS), shutdown_seconds=1)
+        started = threading.Event()
+        self._stack = ExitStack()
+        bound = self._stack.enter_context(listening_socket(LOCAL, 0))
+        self.url = url_of(LOCAL, bound.getsockname()[1])
+        self._server = _Server(config, self.url, lambda _: started.set(), open_page=False)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([bound],), name="manihash page", daemon=True
         )
-        with _frozen_objects():
-            _Server(config, url_of(host, bound.getsockname()[1]), announce, open_page).run([bound])
+        self._thread.start()
+        while not started.wait(0.05):
+            if not self._thread.is_alive():
+                self._stack.close()
+                raise RuntimeError("the server of the page has ended: the log has the reason")
+
+    def stop(self) -> None:
+        """End the server, its thread and its connections; a second call does nothing."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._stack.close()
+
+    def wait(self) -> None:
+        """Wait until the server is stopped."""
+        self._thread.join()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from web.explore.pages import CHROMIUM, SOFTWARE
 from manihash import IMH
 from manihash.base import KMeansBase
 from manihash.hashers import LSH
-from manihash.report.thumbnails import ArrayImages
+from manihash.pages.thumbnails import ArrayImages
 from manihash.web.explore.exploration import Exploration, prepare
 from manihash.web.explore.rows import explored_rows
 

@@ -13,7 +13,7 @@ pytest.importorskip("httpx2")
 
 from starlette.testclient import TestClient
 
-from manihash.report.pictures import png
+from manihash.pages.pictures import png
 from manihash.web.explore.application import explore_application
 
 pytestmark = pytest.mark.extra

@@ -5,7 +5,7 @@ import pytest
 
 from manihash import Hybrid, InductiveEmbedding, unpack
 from manihash.hashers import ITQ, LSH, ProductQuantizer
-from manihash.report.thumbnails import ArrayImages, FolderImages, ValueStrips
+from manihash.pages.thumbnails import ArrayImages, FolderImages, ValueStrips
 from manihash.search import HammingIndex
 from manihash.web.explore.coded import coded_rows
 from manihash.web.explore.exploration import COSINES, prepare
@@ -233,7 +233,7 @@ def test_arrays_that_are_not_images_are_refused(shape):
 
 
 def test_the_images_of_a_folder_are_in_the_order_of_their_names(tmp_path):
-    from manihash.report.pictures import png
+    from manihash.pages.pictures import png
 
     for name, value in (("b.png", 20), ("a.png", 10), ("note.txt", 0)):
         (tmp_path / name).write_bytes(png(np.full((300, 200), value, np.uint8)))

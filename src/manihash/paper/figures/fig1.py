@@ -1,13 +1,13 @@
 """Figure 1: the ten nearest of 300 digits, before and after a nonlinear embedding, as pictures."""
 
 from manihash.datasets import load_dataset
+from manihash.pages.section import Cell, Claim, Item, Pictures, Row, Section, Strip, Table
 from manihash.paper.claims import claim
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Figures, Results, Trial
 from manihash.paper.series import NotMeasured, average
 from manihash.paper.settings import RunSettings
 from manihash.paper.tasks.answers import EMBEDDED, LSH_BITS, SAMPLE, TOP
-from manihash.report.section import Cell, Claim, Item, Pictures, Row, Section, Strip, Table
 
 DATA = "mnist"
 WAYS = {

@@ -1,12 +1,12 @@
 """Figure 10: accuracy of a linear SVM on the codes of nine methods on MNIST, and on the pixels."""
 
+from manihash.pages.section import Cell, Claim, Row, Section, Table, Value
 from manihash.paper.claims import above, claim, means, paper
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, along_bits, by_method, describe, mean, plot
 from manihash.paper.settings import PAPER_METHODS, RunSettings, base_options
 from manihash.paper.tasks.classify import PIXELS
-from manihash.report.section import Cell, Claim, Row, Section, Table, Value
 
 DATA = "mnist"
 BITS = (16, 32, 64, 128, 256, 512)

@@ -1,11 +1,11 @@
 """Figure 2: embeddings compared within IMH on CIFAR-10, with PCAH and the exhaustive l2 scan."""
 
+from manihash.pages.section import Claim, Section, Value
 from manihash.paper.claims import FAR, above, claim, means
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, along_bits, by_method, describe, mean, plot
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Claim, Section, Value
 
 DATA = "cifar10-gist"
 EMBEDDINGS = (

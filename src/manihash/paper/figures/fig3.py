@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from manihash.pages.section import Claim, Section
 from manihash.paper.claims import above, claim
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import NotMeasured, Series, by_method, describe, mean, plot, title
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Claim, Section
 
 DATA = "cifar10-gist"
 METHODS = ("imh-tsne", "imh-le", "imh-le-b", "agh")

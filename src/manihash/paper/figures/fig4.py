@@ -1,12 +1,12 @@
 """Figure 4: MAP and F1 of nine methods on CIFAR-10, from 16 to 128 bits."""
 
+from manihash.pages.section import Claim, Section
 from manihash.paper.claims import FAR, above, claim, falls, means, ranked
 from manihash.paper.experiment import Experiment
 from manihash.paper.figures import nine_methods
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, by_method, describe
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Claim, Section
 
 DATA = "cifar10-gist"
 

@@ -1,12 +1,12 @@
 """Figure 5: precision and recall of nine methods on CIFAR-10 against the number of points retrieved."""
 
+from manihash.pages.section import Claim, Plot, Section
 from manihash.paper.claims import claim
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.figures import fig4, nine_methods
 from manihash.paper.run.trial import Results
 from manihash.paper.series import Series, by_method, describe, plot
 from manihash.paper.settings import PAPER_METHODS, RunSettings
-from manihash.report.section import Claim, Plot, Section
 
 DATA = fig4.DATA
 SHOWN_BITS = 64

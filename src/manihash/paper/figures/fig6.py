@@ -9,13 +9,13 @@ from manihash.datasets import load_dataset
 from manihash.datasets.loading import PAPER_SEED, balanced_split
 from manihash.datasets.locations import find
 from manihash.datasets.sources import CIFAR10_BATCHES, CIFAR10_RECORD
+from manihash.pages.section import Cell, Item, Pictures, Row, Section, Strip, Table
 from manihash.paper.claims import claim
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, by_method, describe, mean, title
 from manihash.paper.settings import RunSettings
 from manihash.paper.tasks.answers import DEPTH
-from manihash.report.section import Cell, Item, Pictures, Row, Section, Strip, Table
 
 METHODS = ("imh-tsne", "sh", "agh", "sth")
 BITS = 32

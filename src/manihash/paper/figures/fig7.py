@@ -3,13 +3,13 @@
 from itertools import pairwise
 from statistics import median
 
+from manihash.pages.section import Claim, Plot, Section
 from manihash.paper.claims import FAR, above, claim, everywhere_above, falls, means
 from manihash.paper.experiment import Experiment
 from manihash.paper.figures import nine_methods
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, by_method, describe, plot
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Claim, Plot, Section
 
 DATA = "mnist"
 

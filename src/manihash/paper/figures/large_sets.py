@@ -4,13 +4,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from manihash.pages.section import Claim, Section
 from manihash.paper.claims import claim, falls, means, paper, ranked
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.figures import nine_methods
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, by_method, describe
 from manihash.paper.settings import RunSettings, base_options
-from manihash.report.section import Claim, Section
 
 SIFT_SETS, GIST_SETS = ("sift1m", "photo-sift1m"), ("gist1m", "tiny-gist960")
 BASE_SIZE, NEIGHBORS = 1000, 2

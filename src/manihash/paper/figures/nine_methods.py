@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from manihash.pages.section import Claim, Plot, Section
 from manihash.paper.experiment import data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, along_bits, mean_curve, plot, title
 from manihash.paper.settings import PAPER_METHODS, RunSettings
-from manihash.report.section import Claim, Plot, Section
 
 Options = Callable[[str], dict[str, Any]]
 

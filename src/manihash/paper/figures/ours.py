@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manihash.hashers.recipe_table import RECIPES
+from manihash.pages.section import Cell, Row, Section, Table
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.figures.large_sets import BASE_SIZE, NEIGHBORS, SIFT_SETS
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import mean, title
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Cell, Row, Section, Table
 from manihash.search.faiss_peers import installed_peers
 
 MNIST, CIFAR = "mnist", "cifar10-gist"

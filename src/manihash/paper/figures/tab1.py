@@ -1,11 +1,11 @@
 """Table 1: random against k-means base points on CIFAR-10, with AGH."""
 
+from manihash.pages.section import Cell, Claim, Row, Section, Table
 from manihash.paper.claims import claim, everywhere_above, number
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, along_bits, by_method, describe, title
 from manihash.paper.settings import RunSettings
-from manihash.report.section import Cell, Claim, Row, Section, Table
 
 DATA = "cifar10-gist"
 BITS = (32, 64, 96)

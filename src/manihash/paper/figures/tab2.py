@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from manihash.pages.section import Cell, Claim, Item, Plot, Row, Section, Table, Value
 from manihash.paper.claims import FAR, claim, number, paper, ranked
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import Series, by_method, describe, mean, plot, title
 from manihash.paper.settings import PAPER_METHODS, RunSettings
-from manihash.report.section import Cell, Claim, Item, Plot, Row, Section, Table, Value
 
 DATA = "mnist"
 MICRO = 1e6

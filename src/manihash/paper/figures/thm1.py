@@ -2,13 +2,13 @@
 
 from itertools import pairwise
 
+from manihash.pages.section import Section, Value
 from manihash.paper.claims import claim
 from manihash.paper.experiment import Experiment, data_note
 from manihash.paper.run.trial import Results, Trial
 from manihash.paper.series import NotMeasured, Series, average, describe, plot
 from manihash.paper.settings import RunSettings
 from manihash.paper.tasks.prototypes import DRAWS, QUERIES, ROWS
-from manihash.report.section import Section, Value
 
 DATA = "mnist"
 DIMENSIONS = 16

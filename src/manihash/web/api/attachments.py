@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.report import pictures
-from manihash.report.thumbnails import Thumbnails
+from manihash.pages import pictures
+from manihash.pages.thumbnails import Thumbnails
 from manihash.search.attached import AttachedRows
 from manihash.search.row_fields import IMAGES, LABELS, NAMES, TEXTS, VECTORS
 from manihash.types import Ints

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from manihash.errors import KnownIdError, UnknownIdError
-from manihash.report import pictures
-from manihash.report.thumbnails import SIDE
+from manihash.pages import pictures
+from manihash.pages.thumbnails import SIDE
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change
 from manihash.search.row_fields import IMAGES, LABELS, TEXTS, VECTORS, RowFields

@@ -12,12 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from manihash.report import pictures
+from manihash.pages import pictures
 from manihash.rows import rows_of
 from manihash.types import Floats
 from manihash.web.application import RequestError, application, json_answer
 from manihash.web.explore.coded import CodedRows
 from manihash.web.explore.exploration import COSINES, Exploration
+from manihash.web.explore.selection import Selection
 from manihash.web.npy import array_of_npy
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -33,9 +34,11 @@ _FOREVER = {"cache-control": "private, max-age=3600"}
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def explore_application(exploration: Exploration, host: str | None = None) -> ASGIApp:
-    """The application with the page of an exploration."""
-    ask = _Answers(exploration)
+def explore_application(
+    exploration: Exploration, host: str | None = None, selection: Selection | None = None
+) -> ASGIApp:
+    """The application with the page of an exploration; it keeps the marked rows in ``selection``."""
+    ask = _Answers(exploration, selection)
     routes = [
         Route("/", ask.page),
         Route("/static/{name}", ask.static_file),
@@ -49,6 +52,7 @@ def explore_application(exploration: Exploration, host: str | None = None) -> AS
         Route("/api/nearest", ask.nearest),
         Route("/api/tables", ask.tables),
         Route("/api/query", ask.query, methods=["POST"]),
+        Route("/api/selected", ask.select, methods=["POST"]),
     ]
     return application(routes, host=host, policy=POLICY)
 
@@ -61,8 +65,8 @@ def static_text(name: str) -> str:
 class _Answers:
     """The answers of one exploration; what computes runs in a thread, so that other requests go on."""
 
-    def __init__(self, exploration: Exploration) -> None:
-        self.exploration = exploration
+    def __init__(self, exploration: Exploration, selection: Selection | None) -> None:
+        self.exploration, self.selection = exploration, selection
         names = [file.name for file in resources.files("manihash.web.explore").joinpath("static").iterdir()]
         self.files = {name: static_text(name) for name in names}
 
@@ -79,7 +83,9 @@ class _Answers:
 
     async def summary(self, request: Request) -> Response:
         """Names, numbers and statistics."""
-        return json_answer({**self.exploration.summary, "server": True})
+        return json_answer(
+            {**self.exploration.summary, "server": True, "selects": self.selection is not None}
+        )
 
     async def array(self, request: Request) -> Response:
         """The bytes of an array: places, labels, or the codes and bucket sizes of a model."""
@@ -162,6 +168,19 @@ class _Answers:
             return json_answer(await run_in_threadpool(answered))
         except ValueError as error:
             raise RequestError(400, str(error)) from error
+
+    async def select(self, request: Request) -> Response:
+        """Keep the marked rows: their numbers in four bytes each, little-endian."""
+        if self.selection is None:
+            raise RequestError(404, "this page does not keep the marked rows")
+        # Browsers send this type to other sites only if those allow it, and this server never does.
+        if request.headers.get("content-type") != "application/octet-stream":
+            raise RequestError(415, "send row numbers as application/octet-stream")
+        try:
+            self.selection.keep(await _body(request), len(self.exploration.rows))
+        except ValueError as error:
+            raise RequestError(400, str(error)) from error
+        return json_answer({"selected": len(self.selection.rows)})
 
     def _row(self, given: str) -> int:
         n, row = len(self.exploration.rows), _whole(given)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from manihash.code_layout import CodeLayout
 from manihash.hashers._hasher import Hasher
-from manihash.report import pictures
-from manihash.report.pictures import Image
-from manihash.report.thumbnails import ArrayImages, is_pixels
+from manihash.pages import pictures
+from manihash.pages.pictures import Image
+from manihash.pages.thumbnails import ArrayImages, is_pixels
 from manihash.types import Codes, Floats, Ids
 from manihash.web.explore.coded import ROWS_SHOWN, CodedRows, coded_rows
 from manihash.web.explore.plane import Plane, fit_plane

@@ -11,7 +11,7 @@ import orjson
 
 from manihash.evaluation.truth import nearest_euclidean
 from manihash.files.atomic import atomic_write
-from manihash.report import pictures
+from manihash.pages import pictures
 from manihash.types import Floats, Ids
 from manihash.web.explore.application import static_text
 from manihash.web.explore.exploration import COSINES, Exploration
@@ -40,20 +40,31 @@ def write_file(exploration: Exploration, path: Path) -> list[str]:
 def file_text(exploration: Exploration) -> tuple[str, list[str]]:
     """The page with its data as HTML, and what was left out."""
     content, arrays, notes = _content(exploration)
+    scripts = [_data_script("content", "application/json", _json_text(content))]
+    scripts += [
+        _data_script(f"array-{name}", "text/plain", b64encode(array).decode())
+        for name, array in arrays.items()
+    ]
+    return _page_text(exploration.rows.name, scripts), notes
+
+
+def kernel_page_text(title: str) -> str:
+    """The page without data as HTML: it asks the kernel of the notebook whose output it is in."""
+    page = _page_text(title, [_data_script("kernel", "text/plain", "")])
+    return page.replace("Loading the rows …", "Waiting for the Python kernel …")
+
+
+def _page_text(title: str, scripts: list[str]) -> str:
+    """The page as one HTML document, with scripts that say where its data are."""
     html = static_text("index.html")
     icon = b64encode(static_text("icon.svg").encode()).decode()
     html = html.replace('href="static/icon.svg"', f'href="data:image/svg+xml;base64,{icon}"')
     style = f"<style>\n{static_text('style.css')}</style>"
     html = html.replace('<link rel="stylesheet" href="static/style.css">', style)
     html = _PRELOAD.sub("", html)
-    html = html.replace("<title>manihash explore</title>", f"<title>{escape(exploration.rows.name)}</title>")
-    scripts = [_data_script("content", "application/json", _json_text(content))]
-    scripts += [
-        _data_script(f"array-{name}", "text/plain", b64encode(array).decode())
-        for name, array in arrays.items()
-    ]
+    html = html.replace("<title>manihash explore</title>", f"<title>{escape(title)}</title>")
     scripts.append(f'<script type="module">\n{bundled("main.js")}</script>')
-    return html.replace('<script type="module" src="static/main.js"></script>', "\n".join(scripts)), notes
+    return html.replace('<script type="module" src="static/main.js"></script>', "\n".join(scripts))
 
 
 def bundled(main: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from manihash import __version__
-from manihash.report import curves, page, plots
-from manihash.report.section import Curve, Plot, Value
+from manihash.pages import curves, page, plots
+from manihash.pages.section import Curve, Plot, Value
 from manihash.types import Ids
 from manihash.web.explore.coded import CodedRows
 from manihash.web.explore.exploration import Exploration
@@ -38,8 +38,13 @@ _RADII = (0, 1, 2, 3, 4, 6, 8, 12, 16)
 _DUPLICATE_COSINE = 0.99
 
 
-def report_page(exploration: Exploration, made: date, command: str) -> str:
-    """The report of the first model as HTML; ``command`` is what makes it again."""
+def report_page(
+    exploration: Exploration, made: date, command: str, explore_file: str | None = "explore.html"
+) -> str:
+    """The report of the first model as HTML; ``command`` is what makes it again.
+
+    ``explore_file`` is the name of the page to explore, if it is beside the report.
+    """
     model, rows = exploration.models[0], exploration.rows
     queries = sampled_queries(rows)
     # Codes without signs have no Hamming radius.
@@ -51,6 +56,7 @@ def report_page(exploration: Exploration, made: date, command: str) -> str:
         title=f"{rows.name}: codes of {model.n_bits} bits",
         lead=_lead(exploration, model, first),
         navigation=SECTIONS.items(),
+        explore_file=explore_file,
         map=_map(exploration),
         kind="image" if rows.kind == "image" else "text",
         shown=[_shown(exploration, model, int(row)) for row in _shown_queries(exploration)],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.report.thumbnails import Thumbnails, ValueStrips
+from manihash.pages.thumbnails import Thumbnails, ValueStrips
 from manihash.rows import Rows, rows_of
 from manihash.types import Floats, Ids
 

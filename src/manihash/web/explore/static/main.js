@@ -2,6 +2,7 @@
 import { CodesPanel } from "./codespanel.js";
 import { ComparePanel } from "./compare.js";
 import { byId, choice, element, grouped } from "./dom.js";
+import { KernelSource } from "./kernel.js";
 import { MapPanel } from "./map.js";
 import { MarkedPanel } from "./marked.js";
 import { QueryPanel } from "./query.js";
@@ -12,9 +13,9 @@ const MOST_VECTOR = 8000; // characters of a pasted vector that is kept in the a
 const TABS = ["query", "codes", "marked-tab", "compare"];
 
 async function start() {
-  const source = byId("content") ? new FileSource() : new ServerSource();
+  const source = openedSource();
   const session = await Session.open(source);
-  useTheme(session, localStorageValue("manihash-theme"));
+  useTheme(session, localStorageValue("manihash-theme") ?? document.documentElement.dataset.theme);
   describe(session);
   const map = new MapPanel(session);
   new QueryPanel(session);
@@ -26,6 +27,7 @@ async function start() {
   byId("theme").addEventListener("click", () => useTheme(session, session.theme === "dark" ? "light" : "dark", true));
   session.on("marks", () => session.marks && session.marks.what === "lasso" && openTab("marked-tab"));
   connectAddress(session);
+  if (session.summary.selects) session.on("marks", () => source.select(session.marks?.rows ?? []));
   byId("loading").hidden = true;
   document.body.classList.add("ready");
   document.body.dataset.ready = "yes";
@@ -34,6 +36,7 @@ async function start() {
 
 /** Keep the query, the number of answers and the model in the address, so that they survive a reload. */
 function connectAddress(session) {
+  if (byId("kernel")) return; // a frame of a notebook has no address of its own
   const given = new URLSearchParams(window.location.hash.slice(1));
   const [row, k, model] = ["row", "k", "model"].map((name) => (/^\d+$/.test(given.get(name) ?? "") ? Number(given.get(name)) : null));
   if (k !== null) byId("count").querySelector(`input[value="${k}"]`)?.click();
@@ -51,6 +54,12 @@ function connectAddress(session) {
     else if (query.vector !== null && query.vector.length <= MOST_VECTOR) kept.set("vector", query.vector.trim());
     window.history.replaceState(null, "", `#${kept}`);
   });
+}
+
+/** Where the data are: in this file, in the kernel of a notebook, or on the server of the page. */
+function openedSource() {
+  if (byId("content")) return new FileSource();
+  return byId("kernel") ? new KernelSource() : new ServerSource();
 }
 
 /** The title, and what the page is about. */

@@ -14,7 +14,7 @@ export class ServerSource {
 
   /** An element that shows the picture of a row. */
   picture(row, alt) {
-    return image(`api/pictures/${row}.png`, alt);
+    return this.image(`api/pictures/${row}.png`, alt);
   }
 
   texts(ids) {
@@ -26,7 +26,7 @@ export class ServerSource {
   }
 
   bitMean(model, bit, side) {
-    return image(`api/models/${model}/bits/${bit}/${side}.png`, `mean of the rows whose bit ${bit} is ${side}`);
+    return this.image(`api/models/${model}/bits/${bit}/${side}.png`, `mean of the rows whose bit ${bit} is ${side}`);
   }
 
   duplicates(model, cosine) {
@@ -46,6 +46,21 @@ export class ServerSource {
     return this.#json(`api/query?k=${k}`, { method: "POST", body });
   }
 
+  /** Tell the server which rows are marked. */
+  async select(rows) {
+    const headers = { "content-type": "application/octet-stream" };
+    await this.#answer("api/selected", { method: "POST", body: Uint32Array.from(rows), headers });
+  }
+
+  image(path, alt) {
+    return image(path, alt);
+  }
+
+  /** Send a request; a source that is not reached by HTTP has a method of its own. */
+  send(path, options) {
+    return fetch(path, options);
+  }
+
   async #json(path, options = {}) {
     return (await this.#answer(path, options)).json();
   }
@@ -53,9 +68,9 @@ export class ServerSource {
   async #answer(path, options = {}) {
     let answer;
     try {
-      answer = await fetch(path, options);
+      answer = await this.send(path, options);
     } catch {
-      throw new Error("The server does not answer. Is the command manihash explore still running?");
+      throw new Error("The server does not answer. Is the program that opened this page still running?");
     }
     if (answer.ok) return answer;
     const said = await answer.json().catch(() => ({}));
@@ -122,7 +137,7 @@ export class FileSource {
   }
 }
 
-function image(src, alt) {
+export function image(src, alt) {
   const made = document.createElement("img");
   Object.assign(made, { src, alt, loading: "lazy", decoding: "async" });
   made.addEventListener("error", () => made.classList.add("broken"));

@@ -11,7 +11,7 @@ from typing import Any
 
 from manihash.checks import extra
 from manihash.files.atomic import atomic_write
-from manihash.report import pictures
+from manihash.pages import pictures
 
 
 def render(
@@ -30,7 +30,7 @@ def write(path: str | os.PathLike[str], html: str) -> None:
 def environment(package: str, filters: Mapping[str, Callable[..., Any]] | None = None) -> Any:
     """The jinja2 environment with the templates of the package and those of all pages."""
     jinja2 = extra("jinja2", "plot")
-    folders = [jinja2.PackageLoader(name, "templates") for name in (package, "manihash.report")]
+    folders = [jinja2.PackageLoader(name, "templates") for name in (package, "manihash.pages")]
     made = jinja2.Environment(
         loader=jinja2.ChoiceLoader(folders),
         autoescape=True,

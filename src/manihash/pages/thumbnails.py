@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.report import pictures
-from manihash.report.image_folder import image_paths
-from manihash.report.pictures import Image
+from manihash.pages import pictures
+from manihash.pages.image_folder import image_paths
+from manihash.pages.pictures import Image
 from manihash.rows import rows_of
 from manihash.types import Floats
 
@@ -77,10 +77,10 @@ class ArrayImages:
 
 
 class FolderImages:
-    """The images of a folder in the order of their names."""
+    """The images of a folder in the order of their names, or those of a list of files."""
 
-    def __init__(self, folder: Path) -> None:
-        self.paths = image_paths(folder)
+    def __init__(self, folder: Path | Sequence[Path]) -> None:
+        self.paths = image_paths(folder) if isinstance(folder, Path) else list(folder)
 
     def __len__(self) -> int:
         return len(self.paths)

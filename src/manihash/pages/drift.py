@@ -3,8 +3,8 @@
 import numpy as np
 
 from manihash.living.drift import Drift
-from manihash.report.curves import Drawn, draw
-from manihash.report.section import Curve, Plot, Value
+from manihash.pages.curves import Drawn, draw
+from manihash.pages.section import Curve, Plot, Value
 
 
 def drift_plot(found: Drift) -> Drawn:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.checks import extra
+from manihash.display import matplotlib, matplotlib_figure
 from manihash.hashers.recipes import recipe_names
 
 # Okabe and Ito's colors with a darker yellow, and two dark ones of Tol's: distinct with any color vision.
@@ -128,17 +128,17 @@ def _text_marker(name: str) -> str:
 
 def check_installed() -> None:
     """Raise unless the library that draws the plots is installed."""
-    extra("matplotlib", "plot")
+    matplotlib()
 
 
 def settings() -> Any:
     """The settings of every drawing, for a ``with`` block."""
-    return extra("matplotlib", "plot").rc_context(_SETTINGS)
+    return matplotlib().rc_context(_SETTINGS)
 
 
 def new_figure(width: float, height: float, **options: Any) -> Any:
     """An empty figure, in inches."""
-    return extra("matplotlib.figure", "plot").Figure(figsize=(width, height), **options)
+    return matplotlib_figure().Figure(figsize=(width, height), **options)
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:

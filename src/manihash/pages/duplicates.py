@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import __version__
-from manihash.report import page
+from manihash.pages import page
 from manihash.search import Duplicates
 from manihash.search.ids import rows_of_ids
 from manihash.types import Ids, Ints
@@ -25,7 +25,7 @@ def duplicates_page(
     largest = np.argsort(-size, kind="stable")[:_LARGEST]
     some = np.sort(np.random.default_rng(0).permutation(len(size))[:_RANDOM])
     return page.render(
-        "manihash.report",
+        "manihash.pages",
         "duplicates.html",
         title=f"Duplicates in {facts['codes']}",
         lead=f"{facts['rows']:,} rows: {len(found):,} groups with {facts['extra']:,} rows that duplicate the "

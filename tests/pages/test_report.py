@@ -24,8 +24,8 @@ from manihash.demo.measure import Demo, ShownCodes
 from manihash.demo.page import demo_page, headline
 from manihash.evaluation import evaluate
 from manihash.hashers.recipes import recipe, recipe_names
-from manihash.report import curves, page, pictures, plots
-from manihash.report.section import Curve, Plot, Value
+from manihash.pages import curves, page, pictures, plots
+from manihash.pages.section import Curve, Plot, Value
 from manihash.search import faiss_peers
 
 METHODS = ("imh-hybrid", "imh-tsne", "imh-le", "imh-pca")

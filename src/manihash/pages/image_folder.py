@@ -7,8 +7,8 @@ import numpy as np
 
 from manihash.datasets.gist import SIDE, area_scaled
 from manihash.errors import DataFileError
+from manihash.pages import pictures
 from manihash.progress import advance
-from manihash.report import pictures
 from manihash.types import Floats
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"}

@@ -6,8 +6,8 @@ from typing import Any
 
 from manihash import __version__
 from manihash.advice.choice import Choice
-from manihash.report import curves, page
-from manihash.report.section import Curve, Plot, Value
+from manihash.pages import curves, page
+from manihash.pages.section import Curve, Plot, Value
 
 _SECTIONS = {"advice": "Advice", "trade-off": "Trade-off", "candidates": "Candidates", "facts": "Protocol"}
 _QUALITY = {  # key of a record: heading, format
@@ -40,7 +40,7 @@ def choice_page(choice: Choice, name: str, made: date) -> str:
     """The page as HTML; ``name`` is that of the vectors."""
     measured = [row for row in choice.table if row["score"] is not None]
     return page.render(
-        "manihash.report",
+        "manihash.pages",
         "choice.html",
         title=f"Which codes for {name}?",
         lead=choice.reasons[0],

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.report import plots
-from manihash.report.curves import Drawn
-from manihash.report.section import Pictures, Strip
+from manihash.pages import plots
+from manihash.pages.curves import Drawn
+from manihash.pages.section import Pictures, Strip
 
 _TILE, _GAP, _APART = 34, 4, 12  # points: side of an image, gap between images, gap after the query
 _TITLE, _BELOW = 17, 9

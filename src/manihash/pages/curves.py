@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
-from manihash.report import plots
-from manihash.report.section import Curve, Plot, Value
+from manihash.pages import plots
+from manihash.pages.section import Curve, Plot, Value
 
 _WIDTH, _HEIGHT = 5.4, 3.9  # inches
 _NAME_SIZE = 10.5
