@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from manihash.web.explore.rows import ExploredRows
 
 _LEAST_BASE_SHARE = 4  # a smaller base set is used if there are fewer rows per base point
+_LEAST_HELD_OUT = 200  # rows from which on some are held out of the fit
+_MOST_COPIED = 2**28  # numbers of the rows that are fitted without those held out, which are copied
 
 Vectors = Annotated[
     str | None,
@@ -161,19 +163,23 @@ def subject_of(given: str | None, vectors: str | None, *others: Any) -> Subject:
 
 
 @contextmanager
-def prepared(subject: Subject, bar: "ProgressBar") -> Iterator["Exploration"]:
-    """Read the rows, fit or load the models, encode all rows and draw the map."""
+def prepared(subject: Subject, bar: "ProgressBar", *, hold_out: bool = False) -> Iterator["Exploration"]:
+    """Read the rows, fit or load the models, encode all rows and draw the map.
+
+    With ``hold_out``, a model is fitted to all rows but some, which are honest queries.
+    """
     from manihash.web.explore.exploration import prepare
 
     bar.start("reading vectors")
     with _rows(subject) as rows:
+        held_out = _held_out(subject, rows) if hold_out else None
         models: list[Any] = [
-            _of_index(subject, rows) if subject.index is not None else _model(subject, rows, bar)
+            _of_index(subject, rows) if subject.index is not None else _model(subject, rows, held_out, bar)
         ]
         if subject.compare is not None:
             models.append((subject.compare.name, _inputs.load_hasher(subject.compare)))
         bar.start("encoding rows and drawing the map")
-        exploration = prepare(rows, models, seed=subject.seed)
+        exploration = prepare(rows, models, seed=subject.seed, held_out=held_out)
         for doubt in (doubt for model in exploration.models for doubt in model.doubts):
             print_message("warning", doubt, "yellow")
         yield exploration
@@ -261,13 +267,27 @@ def _described(ids: "Ids") -> str:
     return f"{len(ids):,} rows" + (f" (ids {shown_id(ids[0])} to {shown_id(ids[-1])})" if len(ids) else "")
 
 
-def _model(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "tuple[str, Hasher]":
+def _model(
+    subject: Subject, rows: "ExploredRows", held_out: "Ids | None", bar: "ProgressBar"
+) -> "tuple[str, Hasher]":
     """The model of --model, or one that is fitted, with its name."""
-    return subject.recipe if subject.model is None else subject.model.name, _hasher(subject, rows, bar)
+    name = subject.recipe if subject.model is None else subject.model.name
+    return name, _hasher(subject, rows, held_out, bar)
 
 
-def _hasher(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "Hasher":
-    """The model of the file, or one that is fitted to the rows."""
+def _held_out(subject: Subject, rows: "ExploredRows") -> "Ids | None":
+    """Rows that are held out of the fit, at most a tenth; None for a given model, and for very many rows."""
+    from manihash.web.explore.measure import QUERIES, sampled_queries
+
+    n = len(rows)
+    given = subject.model is not None or subject.index is not None
+    if given or n < _LEAST_HELD_OUT or n * rows.width > _MOST_COPIED:
+        return None
+    return sampled_queries(rows, min(QUERIES, n // 10))
+
+
+def _hasher(subject: Subject, rows: "ExploredRows", held_out: "Ids | None", bar: "ProgressBar") -> "Hasher":
+    """The model of the file, or one that is fitted to the rows that are not held out."""
     if subject.model is not None:
         return _inputs.load_hasher(subject.model)
     hasher = _settings.make_hasher(subject.recipe, subject.bits, subject.seed, None)
@@ -275,4 +295,14 @@ def _hasher(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "Hash
     if isinstance(size, int) and size > len(rows) // _LEAST_BASE_SHARE:
         hasher.set_params(base__size=max(len(rows) // _LEAST_BASE_SHARE, min(len(rows), subject.bits + 1)))
     bar.start(f"fitting {subject.recipe}")
-    return hasher.fit(rows.X, None if rows.labels is None else rows.labels.for_fit())
+    labels = None if rows.labels is None else rows.labels.for_fit()
+    if held_out is None:
+        return hasher.fit(rows.X, labels)
+    import numpy as np
+
+    from manihash.rows import rows_of
+
+    whole = rows_of(rows.X)
+    whole.check_all()  # an invalid row is named by its number among all rows
+    kept = np.setdiff1d(np.arange(len(rows)), held_out)
+    return hasher.fit(whole.take(kept), None if labels is None else labels[kept])
