@@ -21,7 +21,6 @@ from manihash.hashers._hasher import Hasher
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
 
-
 # Labels that "auto" uses: in all, and per class. With seven labels per class, 150 classes were not learned.
 _LABELS, _LABELS_PER_CLASS = 1000, 40
 

@@ -151,8 +151,8 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
         """Report if there are too few base points for the classes."""
         if m < _POINTS_PER_CLASS * n_classes:
             note(
-                f"{n_classes} classes share {m:,} base points, which does not tell them apart: use a base set "
-                f"of at least {_POINTS_PER_CLASS * n_classes:,} points, as imh-supervised-large does, or ksh"
+                f"{n_classes} classes share {m:,} base points, which do not tell them apart: use at least "
+                f"{_POINTS_PER_CLASS * n_classes:,} base points, as imh-supervised-large does, or ksh"
             )
 
 
