@@ -80,7 +80,7 @@ def _quality() -> Iterator[Piece]:
     yield from _baselines()
     yield Piece("search", "asymmetric, 1 thread", ("search.py", "asymmetric", "--threads", "1"), 10)
     yield Piece("same-bits", "photo-sift1m, imh-graph", ("same_bits.py",), 25)
-    for name in ("digits", "mnist", "cifar10-gist", "photo-sift1m"):
+    for name in ("digits", "clinc150", "agnews", "mnist", "cifar10-gist", "photo-sift1m"):
         yield Piece("choose", f"full, {name}", ("choose.py", "--only", name), 15)
     yield Piece("choose", "without labels", ("choose_without_labels.py",), 20)
 

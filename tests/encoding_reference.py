@@ -117,7 +117,7 @@ def coordinates(Z: Prepared, rounding: float) -> tuple[np.ndarray, np.ndarray]:
     shifted = Z.rows - model.mean_
     error = Z.error + rounding * (np.abs(Z.rows) + np.abs(model.mean_))
     if model.rotation_ is None:
-        return shifted, error
+        return shifted[:, : model.n_bits_], error[:, : model.n_bits_]
     R = model.rotation_
     return shifted @ R, error @ np.abs(R) + rounding * (np.abs(shifted) @ np.abs(R))
 

@@ -1,5 +1,6 @@
 """choose recommends what was measured best, without and with labels, and refuses invalid input."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,80 +9,157 @@ from sklearn.datasets import load_digits
 
 from manihash import choose
 from manihash.advice import candidates
-from manihash.advice.candidates import Candidate, Measured
-from manihash.advice.choose import recommend
-from manihash.advice.quality import LookUpByRadius, Quality
-from manihash.advice.relevance import relevance_of
+from manihash.advice import choose as choosing
+from manihash.advice.candidates import Candidate, Measured, combined
+from manihash.advice.choose import Stage
+from manihash.advice.quality import CopiesFound, LookUpByRadius, Quality
+from manihash.advice.reasons import knee_of
 from manihash.advice.sample import draw_sample
-from manihash.advice.scores import Purpose
+from manihash.advice.scores import Purpose, error_of
 
 
 @pytest.fixture(autouse=True)
 def few_candidates(monkeypatch):
     monkeypatch.setattr(candidates, "MANIFOLD", ("imh-graph",))
-    monkeypatch.setattr(candidates, "OTHER", ("itq", "sign"))
-    monkeypatch.setattr(candidates, "PEERS", {})
+    monkeypatch.setattr(candidates, "OTHER", ("itq", "sign", "sign-prefix"))
+    monkeypatch.setattr(candidates, "LABELED", ("ldahash",))
+    monkeypatch.setattr(candidates, "LOOK_UP", ())
+    monkeypatch.setattr(candidates, "RANKED", ())
+    monkeypatch.setattr(choosing, "_SPLITS", ((2_500, 1),))
 
 
-def clustered(n=700, columns=32):
+def clustered(n=700, columns=32, classes=6):
     rng = np.random.default_rng(0)
-    y = rng.integers(6, size=n)
-    return (3 * rng.normal(size=(6, columns))[y] + rng.normal(size=(n, columns))).astype(np.float32), y
+    y = rng.integers(classes, size=n)
+    return (3 * rng.normal(size=(classes, columns))[y] + rng.normal(size=(n, columns))).astype(np.float32), y
 
 
-def test_the_recommendation_is_the_best_candidate_of_at_most_n_bits():
-    X, y = clustered()
-    choice = choose(X, 16, "ranking", y)
-    allowed = [row for row in choice.table if row["n_bits"] <= 16]
-    best = max(row["score"] for row in allowed)
-    assert choice.n_bits <= 16
-    assert choice.best["score"] >= 0.99 * best
-    assert choice.best["score"] == choice.best["map"]
-    assert {row["n_bits"] for row in choice.table} == {8, 16, 32}
-    hasher = choice.build().fit(X)
-    assert hasher.n_bits_ == choice.n_bits
-    assert "70 held-out queries" in choice.sample
+@pytest.fixture(scope="module")
+def labeled():
+    """A choice with labels, of few candidates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "MANIFOLD", ("imh-graph",))
+        patch.setattr(candidates, "OTHER", ("itq", "sign", "sign-prefix"))
+        patch.setattr(candidates, "LABELED", ("ldahash",))
+        patch.setattr(candidates, "RANKED", ())
+        return choose(*clustered()[:1], 16, "ranking", clustered()[1])
 
 
-def test_digits_without_labels_are_given_to_a_manifold_method_and_noise_is_not(monkeypatch):
-    monkeypatch.setattr(candidates, "MANIFOLD", ("imh-hybrid",))
-    X = load_digits().data[:1000]
-    assert choose(X, 64, "ranking").recipe == "imh-hybrid"
-    noise = np.random.default_rng(0).normal(size=(700, 64)).astype(np.float32)
-    choice = choose(noise, 64, "ranking")
-    assert choice.recipe in ("itq", "sign", "imh-hybrid")  # its quantizer ranks
+def test_the_recommendation_is_the_best_candidate_of_at_most_n_bits(labeled):
+    allowed = [row for row in labeled.table if row["n_bits"] <= 16 and row["final"] and row["score"]]
+    best = max(allowed, key=lambda row: row["score"])
+    assert labeled.n_bits <= 16
+    assert best["score"] - labeled.best["score"] <= 2 * best["error"] + 1e-9
+    assert labeled.best["score"] == pytest.approx(labeled.best["map"])
+    assert labeled.best["behind"] == 0
+    assert "70 held-out queries" in labeled.sample
+    assert labeled.build().n_bits == labeled.n_bits
+
+
+def test_the_first_sentence_names_the_recommendation_and_its_interval(labeled):
+    first = labeled.reasons[0]
+    assert f"{labeled.recipe} with {labeled.n_bits} bits" in first
+    assert "MAP is" in first
+    assert "±" in first
+
+
+def test_the_table_says_who_saw_labels_and_has_the_vectors_and_all_columns(labeled):
+    rows = {(row["recipe"], row["n_bits"]): row for row in labeled.table}
+    assert rows["ldahash", 16]["uses_labels"]
+    assert not rows["itq", 16]["uses_labels"]
+    assert rows["vectors", 32 * 32]["bytes_per_row"] == 128
+    assert {("sign-zero", 32), ("sign-median", 32)} <= rows.keys()
+    text = " ".join(labeled.reasons)
+    assert "Signs of all 32 columns (4 bytes per row)" in text
+    assert "Signs of the first 16 columns" in text
+
+
+def test_the_curve_of_bytes_has_a_knee(labeled):
+    assert [point["n_bits"] for point in labeled.curve] == sorted(p["n_bits"] for p in labeled.curve)
+    assert labeled.knee in [point["n_bits"] for point in labeled.curve]
+    points = [{"n_bits": bits, "score": s} for bits, s in ((16, 0.4), (32, 0.7), (64, 0.72), (128, 0.73))]
+    assert knee_of(points) == 32
+    assert knee_of(points[:2]) is None
+
+
+def test_digits_without_labels_are_given_to_a_manifold_method(monkeypatch):
+    monkeypatch.setattr(candidates, "MANIFOLD", ("imh-graph",))
+    choice = choose(load_digits().data[:1000], 32, "group")
+    assert choice.recipe == "imh-graph"
     assert choice.relevance == "clusters and neighbors"
+
+
+def test_a_product_quantizer_can_be_the_winner_and_has_no_radius(monkeypatch):
+    monkeypatch.setattr(candidates, "MANIFOLD", ())
+    monkeypatch.setattr(candidates, "OTHER", ("sign",))
+    monkeypatch.setattr(candidates, "RANKED", ("opq",))
+    X = np.random.default_rng(0).normal(size=(800, 8)) @ np.random.default_rng(1).normal(size=(8, 24))
+    choice = choose(X, 16, "neighbors")
+    assert choice.recipe == "opq"
+    assert choice.radius is None
+    assert "opq with 16 bits" in choice.reasons[0]
+    assert choice.build().fit(X).encode(X).shape == (800, 2)
+    assert choose(X, 16, "group").recipe == "sign"
+
+
+def test_too_short_codes_are_named_first(monkeypatch):
+    monkeypatch.setattr(candidates, "MANIFOLD", ())
+    monkeypatch.setattr(candidates, "OTHER", ("sign",))
+    X = np.random.default_rng(0).normal(size=(600, 40))
+    choice = choose(X, 8, "neighbors")
+    assert choice.reasons[0].startswith(("Use longer codes", "Use the vectors themselves"))
+    assert f"sign with {choice.n_bits} bits" in choice.reasons[0]
+
+
+def test_methods_that_learn_from_labels_are_judged_on_other_rows_and_on_new_classes(monkeypatch):
+    monkeypatch.setattr(candidates, "MANIFOLD", ())
+    monkeypatch.setattr(candidates, "OTHER", ("sign",))
+    X, y = clustered(1200, 24, 10)
+    choice = choose(X, 16, "first", y.astype(str))
+    assert choice.recipe == "ldahash"
+    assert choice.uses_labels
+    text = " ".join(choice.reasons)
+    assert re.search(r"saw those of 54\d rows", text)
+    assert "On classes whose labels it has not seen, ldahash has" in text
+    assert choice.build().fit(X, y).n_bits_ == choice.n_bits
+
+
+def test_labels_for_learning_and_for_judging_are_of_different_rows():
+    X, y = clustered(1600)
+    some = np.where(np.arange(1600) % 4 == 0, -1, y)
+    sample = draw_sample(X, some, 1600, np.random.default_rng(0))
+    assert (sample.y_query >= 0).all()
+    assert (sample.y[sample.taught] >= 0).all()
+    shown = np.array([label is not None for label in sample.lesson])
+    assert (shown == sample.taught).all()
+    assert len(sample.database) == (~sample.taught).sum()
+    hidden = sample.without_classes(np.random.default_rng(0))
+    seen = {label for label in hidden.lesson if label is not None}
+    assert not seen & set(hidden.y_query)
+    assert len(hidden.database) == len(sample.database)
+
+
+def test_another_split_has_other_queries_of_the_same_rows():
+    X, y = clustered(400)
+    one = draw_sample(X, y, 400, np.random.default_rng(0))
+    two = one.split_again(np.random.default_rng(1))
+    rows = [{row.tobytes() for row in np.concatenate([each.X, each.Q])} for each in (one, two)]
+    assert rows[0] == rows[1]
+    assert {row.tobytes() for row in one.Q} != {row.tobytes() for row in two.Q}
 
 
 def test_the_same_seed_gives_the_same_table():
     X, y = clustered(400)
-    times = {"fit_seconds", "fit_all_seconds", "encode_us_per_row", "search_us_per_query"}
     one, two = (
-        [{k: v for k, v in row.items() if k not in times} for row in choose(X, 8, "auto", y).table]
-        for _ in range(2)
+        {(row["recipe"], row["n_bits"], row["score"], row.get("map")) for row in each.table}
+        for each in (choose(X, 8, "auto", y) for _ in range(2))
     )
-    assert one == two
+    assert len(one ^ two) <= 4  # times decide which of two equal recipes is measured at other lengths
 
 
 def test_copies_are_found_within_the_radius_of_the_goal_duplicates():
     choice = choose(clustered(400)[0], 32, "duplicates")
     assert choice.best["copies_found"] > 0.9
-
-
-def test_a_quantizer_of_faiss_is_named_if_it_serves_the_goal_better(monkeypatch):
-    pytest.importorskip("faiss")
-    monkeypatch.setattr(candidates, "PEERS", {"faiss-pq": "pq"})
-    monkeypatch.setattr(candidates, "MANIFOLD", ())
-    X = np.random.default_rng(0).normal(size=(800, 8)) @ np.random.default_rng(1).normal(size=(8, 24))
-    choice = choose(X, 16, "neighbors")
-    assert choice.peer == "faiss-pq"
-    assert choice.recipe in ("itq", "sign", "imh-hybrid")  # its quantizer ranks
-    assert choice.reasons[0].startswith("Use ")
-    assert any("FAISS PQ with 2 bytes per row is better" in text for text in choice.reasons)
-    rows = [row for row in choice.table if row["recipe"] == "faiss-pq"]
-    assert {row["bytes_per_row"] for row in rows} == {1, 2, 4}
-    assert "radius" not in rows[0]
-    assert choose(X, 16, "lookup").peer is None
 
 
 def test_more_rows_than_the_sample_are_drawn_at_random():
@@ -93,18 +171,15 @@ def test_more_rows_than_the_sample_are_drawn_at_random():
     assert len(set(drawn)) == 300
     assert (y[drawn] == np.concatenate([sample.y, sample.y_query])).all()
     assert "a random 300 of 1,000 rows" in sample.text
+    part = sample.part(100, 10, np.random.default_rng(0))
+    assert (len(part.X), len(part.Q), len(part.y), len(part.taught)) == (100, 10, 100, 100)
 
 
-def test_rows_without_a_label_are_no_queries():
-    X, y = clustered(400)
-    some = np.where(np.arange(400) % 2, y, -1)
-    assert (draw_sample(X, some, 400, np.random.default_rng(0)).y_query >= 0).all()
-
-
-def measured(returned, recall):
-    """A candidate of four bits with a given look-up; the other values do not matter."""
+def measured(returned, recall, name="itq", n_bits=4, seconds=1.0):
+    """A candidate with a given look-up; the other values do not matter."""
     lookup = LookUpByRadius(*(np.array(each, float) for each in (returned, [0] * 5, recall, recall, recall)))
-    return Measured(Candidate("itq", 4), Quality(lookup, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5))
+    quality = Quality(lookup, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
+    return Measured(Candidate(name, n_bits), quality, (quality,) * 10, 1, seconds, n_rows=100)
 
 
 def test_the_radius_is_the_largest_whose_rows_stay_within_the_budget():
@@ -113,81 +188,105 @@ def test_the_radius_is_the_largest_whose_rows_stay_within_the_budget():
     assert Purpose("neighbors", 19, False).radius(found) == 1
     assert Purpose("neighbors", 0.5, False).radius(found) == 0
     assert Purpose("neighbors", 100, False).radius(found) == 4
-    assert Purpose("lookup", 100, False).radius(found) == 2  # answered from tables
-    assert Purpose("lookup", 20, False).score(found) == pytest.approx(0.6)
+    assert Purpose("group", 100, False).radius(found) == 2  # answered from tables
+    assert Purpose("group", 20, False).score(found) == pytest.approx(0.6)
 
 
 def test_the_score_of_a_look_up_does_not_jump_between_two_radii():
     found = measured([1, 5, 20, 80, 90], [0.1, 0.3, 0.6, 0.9, 1])  # precision = recall, so F1 is the same
-    scores = [Purpose("lookup", budget, True).score(found) for budget in (5, 10, 12.5, 20)]
+    scores = [Purpose("group", budget, True).score(found) for budget in (5, 10, 12.5, 20)]
     assert scores == pytest.approx([0.3, 0.4, 0.45, 0.6])
-    assert Purpose("lookup", 100, True).score(found) == pytest.approx(0.6)  # radius 2 at most, from tables
+    assert Purpose("group", 100, True).score(found) == pytest.approx(0.6)  # radius 2 at most, from tables
 
 
 def test_a_look_up_that_returns_more_rows_than_a_given_limit_scores_less():
     found = measured([100] * 5, [1] * 5)  # all of them are relevant
-    assert Purpose("lookup", 10, True).score(found) == 1.0
-    assert Purpose("lookup", 10, True, is_limit=True).score(found) == pytest.approx(0.1)
+    assert Purpose("group", 10, True).score(found) == 1.0
+    assert Purpose("group", 10, True, is_limit=True).score(found) == pytest.approx(0.1)
 
 
-def recommended(found):
-    """The recommendation among measured candidates of four bits, for 400 rows with labels."""
+def test_a_score_without_labels_is_the_weighted_geometric_mean_of_the_stand_ins():
+    quality = Quality(None, 0.4, 0.9, 0.5, 0.5, 0.5, 0.5, 0.9, 0.6)
+    found = Measured(Candidate("pq", 8), quality)
+    assert Purpose("ranking", 1, False).score(found) == pytest.approx(0.4**0.5 * 0.9**0.25 * 0.5**0.25)
+    assert Purpose("first", 1, False).score(found) == pytest.approx(0.9**0.5 * 0.6**0.25 * 0.5**0.25)
+    known = replace(found, quality=replace(quality, nearest_map=None, nearest_precision_at_10=None))
+    assert Purpose("auto", 1, True).score(known) == pytest.approx(0.6)
+
+
+def test_a_difference_within_its_error_counts_for_nothing():
+    steady = np.linspace(0.50, 0.59, 10)
+    noise = np.random.default_rng(0).normal(size=10) / 50
+
+    def of(scores):
+        groups = tuple(Quality(None, s, s, 0.5, 0.5, 0.5, 0.5) for s in scores.tolist())
+        whole = Quality(None, float(scores.mean()), 0.5, 0.5, 0.5, 0.5, 0.5)
+        return Measured(Candidate("pq", 8), whole, groups)
+
+    purpose = Purpose("ranking", 1, True)
+    assert purpose.is_better(of(steady + 0.01), of(steady))  # small, but the same for all queries
+    noisy = steady + noise - noise.mean() + 0.1 * error_of(noise)
+    assert not purpose.is_better(of(noisy), of(steady))
+
+
+def winner(found, limit=None):
     X, y = clustered(400)
     rng = np.random.default_rng(0)
-    sample = draw_sample(X, y, 400, rng)
-    return recommend(found, Purpose("lookup", 10, True), 4, sample, relevance_of(sample, rng), None, 0)
+    stage = Stage.of(draw_sample(X, y, 400, rng), "group", 10, rng, 0)
+    return choosing._winner(found, replace(stage, purpose=Purpose("group", 10, True)), limit).candidate
+
+
+def test_between_equals_the_shorter_and_then_the_faster_is_taken():
+    slow, fast = (measured([100] * 5, [1] * 5, name, 8, s) for name, s in (("sph", 2.0), ("itq", 1.0)))
+    short = measured([100] * 5, [1] * 5, "sph", 4, 9.0)
+    worse = measured([100] * 5, [0.99] * 5, "sign", 2, 0.1)
+    assert winner([slow, fast, worse]) == Candidate("itq", 8)
+    assert winner([slow, fast, short, worse]) == Candidate("sph", 4)
 
 
 def test_a_smaller_base_set_is_recommended_only_if_the_larger_one_is_left_out():
     small, large = (
-        replace(measured([100] * 5, [share] * 5), candidate=Candidate(name, 4))
+        measured([100] * 5, [share] * 5, name)
         for name, share in (("imh-graph-small", 0.9), ("imh-graph", 0.8))
     )
-    assert recommended([small, large]).recipe == "imh-graph"
-    assert recommended([small]).recipe == "imh-graph-small"
+    assert winner([small, large]).recipe == "imh-graph"
+    assert winner([small]).recipe == "imh-graph-small"
+    assert winner([small, replace(large, fit_seconds=1000.0)], 60).recipe == "imh-graph-small"
+    with pytest.raises(ValueError, match="raise max_fit_seconds"):
+        winner([large], 0.1)
 
 
-def test_between_equal_scores_better_first_answers_decide():
-    whole = measured([100] * 5, [1] * 5)
+def test_several_splits_are_combined():
+    one, two = measured([2] * 5, [1] * 5), measured([4] * 5, [0.5] * 5)
+    both = combined([one, two])
+    assert both.quality.lookup.returned[0] == 3
+    assert len(both.groups) == 20
+    failed = Measured(Candidate("itq", 4), reason="no")
+    assert combined([failed, failed]).reason == "no"
+
+
+def test_finalists_are_the_best_and_the_best_manifold_method():
+    names = ("pq", "opq", "itq", "sign", "sph", "imh-graph")
+    scores = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
     found = [
-        replace(
-            whole, candidate=Candidate(name, 4), quality=replace(whole.quality, recall_at_10_rescored=recall)
-        )
-        for name, recall in (("sign", 0.3), ("itq", 0.6), ("sph", 0.4))
+        Measured(Candidate(name, 8), Quality(None, s, s, s, s, s, s))
+        for name, s in zip(names, scores, strict=True)
     ]
-    choice = recommended(found)
-    assert choice.recipe == "itq"
-    assert any(
-        "more than the 11 rows allowed, but radius 0 is the smallest" in text for text in choice.reasons
-    )
+    going_on = choosing._finalists(found, Purpose("ranking", 1, True), 8, None)
+    assert [candidate.recipe for candidate in going_on] == ["pq", "opq", "itq", "sign", "imh-graph"]
 
 
-def test_a_look_up_without_labels_is_scored_by_both_stand_ins():
-    X, _ = clustered(400)
-    choice = choose(X, 16, "lookup")
-    row = choice.best
-    assert {"f1", "nearest_f1"} <= set(row)
-    lookup = LookUpByRadius(*(np.full(5, value) for value in (10, 0, 0.5, 0.4, 0.4, 0.9, 0.9)))
-    found = Measured(Candidate("itq", 4), Quality(lookup, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5))
-    assert Purpose("lookup", 10, False).score(found) == pytest.approx(0.6)
+def test_the_old_name_of_a_goal_is_an_alias():
+    X, _ = clustered(300)
+    assert choose(X, 8, "lookup").goal == "group"
 
 
-def test_a_recipe_that_is_too_slow_is_not_recommended(monkeypatch):
+def test_the_steps_name_what_runs_and_what_is_left():
     X, y = clustered(400)
-    real, best = candidates.measure, choose(X, 16, "ranking", y).recipe
-
-    def slow_best(candidate, *arguments):
-        found = real(candidate, *arguments)
-        seconds = 1000.0 if candidate.recipe == best else 0.1
-        return Measured(found.candidate, found.quality, found.bytes_per_row, seconds)
-
-    monkeypatch.setattr("manihash.advice.choose.measure", slow_best)
-    assert choose(X, 16, "ranking", y).recipe == best
-    choice = choose(X, 16, "ranking", y, max_fit_seconds=60)
-    assert choice.recipe != best
-    left_out = [row["reason"] for row in choice.table if row["recipe"] == best and "reason" in row]
-    assert len(left_out) == 2
-    assert "would take about" in left_out[0]
+    options = {"sample": 400, "max_candidates": None, "max_fit_seconds": None}
+    steps = list(choosing.choosing(X, 8, "ranking", y, 0, **options))
+    assert steps[:2] == ["sample", "relevant rows of the sample"]
+    assert any(step.startswith("itq, 8 bits, 360 rows (step ") for step in steps)
 
 
 @pytest.mark.parametrize(
@@ -222,3 +321,11 @@ def test_values_beyond_the_range_of_float32_leave_out_what_needs_it(scale):
     X = np.random.default_rng(0).normal(size=(400, 8)) * scale
     choice = choose(X, n_bits=8, random_state=0)
     assert choice.recipe in {row["recipe"] for row in choice.table}
+
+
+def test_copies_of_one_radius_score_by_the_rows_that_are_returned():
+    quality = replace(
+        measured([1] * 5, [1] * 5).quality, copies=CopiesFound(np.full(5, 0.8), np.full(5, 20.0))
+    )
+    found = Measured(Candidate("itq", 4), quality)
+    assert Purpose("duplicates", 1, True).score(found) == pytest.approx(0.4)

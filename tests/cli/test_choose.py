@@ -16,16 +16,28 @@ from manihash.cli._progress import ProgressLines
 def few_candidates(monkeypatch):
     monkeypatch.setattr(candidates, "MANIFOLD", ("imh-graph",))
     monkeypatch.setattr(candidates, "OTHER", ("itq", "sign"))
-    monkeypatch.setattr(candidates, "PEERS", {})
+    monkeypatch.setattr(candidates, "LABELED", ("ldahash",))
+    monkeypatch.setattr(candidates, "LOOK_UP", ())
+    monkeypatch.setattr(candidates, "RANKED", ())
+    monkeypatch.setattr("manihash.advice.choose._SPLITS", ((2_500, 1),))
 
 
 def test_the_recommendation_can_be_fitted(folder):
     result = run("choose", "X.npy", "--labels=y.npy", "--bytes=1", "--json")
     document = json.loads(result.stdout)
     assert document["n_bits"] <= 8
-    assert document["recipe"] in ("imh-graph", "itq", "sign")
-    assert {row["n_bits"] for row in document["table"]} == {4, 8, 16}
-    run("fit", "X.npy", f"--recipe={document['recipe']}", f"--bits={document['n_bits']}", "-o", "m.mhash")
+    assert document["recipe"] in ("imh-graph", "itq", "sign", "ldahash")
+    assert document["uses_labels"] == (document["recipe"] == "ldahash")
+    assert {row["n_bits"] for row in document["table"]} >= {8, 16}
+    command = [
+        "fit",
+        "X.npy",
+        f"--recipe={document['recipe']}",
+        f"--bits={document['n_bits']}",
+        "-o",
+        "m.mhash",
+    ]
+    run(*command, *(["--labels=y.npy"] if document["uses_labels"] else []))
     assert Path("m.mhash").exists()
 
 
@@ -40,6 +52,10 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     assert "All candidates" in page
     assert page.count("bits ←") == 2  # in both tables
     assert '<p class="lead">Use ' in page
+    assert re.search(r"<h1>[a-z-]+, \d+ bits, for X.npy", page)  # the headline names the winner
+    first = result.stdout.split("\n\n")[0]
+    assert first.startswith("Use ")
+    assert "Bytes against quality of" in page
     run("choose", "X.npy", "--bits=8", "--out=choice")  # replaced
 
 
@@ -48,30 +64,37 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     [
         ("auto", ["MAP", "near MAP", "P@10", "near P@10"], ["copies"]),
         ("ranking", ["MAP", "near MAP"], ["P@10"]),
+        ("first", ["P@10", "near P@10"], ["MAP"]),
+        ("group", ["F1", "near F1", "empty"], ["MAP"]),
         ("lookup", ["F1", "near F1", "empty"], ["MAP"]),
         ("neighbors", ["rescored"], ["MAP"]),
         ("duplicates", ["copies"], ["MAP"]),
     ],
 )
 def test_the_table_shows_what_the_score_is_made_of(folder, goal, parts, others):
-    head, *_ = run("choose", "X.npy", "--bits=8", f"--goal={goal}").stdout.splitlines()
+    lines = run("choose", "X.npy", "--bits=8", f"--goal={goal}").stdout.splitlines()
+    head = next(line for line in lines if "recipe" in line and "score" in line)
     columns = re.split(r"  +", head.strip())
     assert set(parts) <= set(columns)
     assert not set(others) & set(columns)
 
 
 def test_a_long_measurement_is_announced(folder, monkeypatch):
-    assert "takes minutes" not in run("choose", "X.npy", "--bits=8").stderr
+    assert "takes a minute" not in run("choose", "X.npy", "--bits=8").stderr
     monkeypatch.setattr("manihash.cli.choose._LONG", 1000)
-    assert "on 300 rows of 16 columns takes minutes" in " ".join(
-        run("choose", "X.npy", "--bits=8").stderr.split()
-    )
-    assert "takes minutes" not in run("choose", "X.npy", "--bits=8", "--quiet").stderr
+    text = " ".join(run("choose", "X.npy", "--bits=8").stderr.split())
+    assert "up to 300 rows of 16 columns takes a minute or more" in text
+    assert "--sample" not in text  # nothing to gain for so few rows
+    assert "takes a minute" not in run("choose", "X.npy", "--bits=8", "--quiet").stderr
 
 
 def test_progress_lines_name_the_candidate(folder, monkeypatch):
     monkeypatch.setattr(ProgressLines, "interval", 0.0)
-    assert re.search(r"^itq, 4 bits \(\d+ of \d+\): \w+", run("choose", "X.npy", "--bits=8").stderr, re.M)
+    assert re.search(
+        r"^imh-graph, 8 bits, 270 rows \(step \d+ of \d+ at most\): \w+",
+        run("choose", "X.npy", "--bits=8").stderr,
+        re.M,
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,6 +119,6 @@ def test_an_interruption_leaves_nothing_behind(folder, monkeypatch):
 
     monkeypatch.setattr("manihash.advice.choose.measure", interrupted)
     result = run("choose", "X.npy", "--bits=8", "--out=choice", code=130)
-    assert "stopped at: itq, 4 bits (1 of" in " ".join(result.stderr.split())
+    assert "stopped at: sign-zero, 16 bits, 270 rows (step 1 of" in " ".join(result.stderr.split())
     assert not Path("choice").exists()
     assert np.load("X.npy").shape == (300, 16)

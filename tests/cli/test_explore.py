@@ -93,6 +93,7 @@ def test_the_report_is_a_folder_with_two_pages():
     page = Path("out/index.html").read_text("utf-8")
     assert "300 vectors of length 16 have codes of 2 bytes" in page
     assert re.findall(r'(?:src|href)="(?!data:|#)([^"]*)"', page) == ["explore.html"]
+    assert "answers to 30 held-out queries" in page
     run("report", "X.npy", "-o", "out", *LSH)  # an earlier report is replaced
     assert "there are no labels" in Path("out/index.html").read_text("utf-8")
 

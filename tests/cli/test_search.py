@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -376,3 +377,12 @@ def test_dedup_compares_new_codes_with_an_index() -> None:
 )
 def test_dedup_refuses_options_that_do_not_fit(options: list[str], message: str) -> None:
     assert message in stderr_line(run("dedup", "codes.npy", "--bits=12", *options, code=2))
+
+
+def test_a_radius_that_finds_too_few_duplicates_does_not_show_enough_of_them():
+    from manihash.cli._dedup_verified import curve_table
+    from manihash.search.radius_curve import RadiusStep
+
+    curve = [RadiusStep(2, 10.0, 0.9896, 0.1), RadiusStep(3, 20.0, 0.99, 0.2)]
+    table = curve_table(SimpleNamespace(curve=curve, radius=3))
+    assert list(table.columns[3].cells) == ["98.9%", "99.0%"]

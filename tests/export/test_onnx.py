@@ -66,6 +66,7 @@ HASHERS = {
     "sh": manihash.hashers.SH(40),
     "sign": manihash.hashers.SignQuantizer(64),
     "sign-rotated": manihash.hashers.SignQuantizer(70, normalize=True),
+    "sign-prefix": manihash.hashers.SignQuantizer(20, center="median", prefix=True),
     "bre": manihash.hashers.BRE(8, n_train=100, max_iter=3),
     "sth": manihash.hashers.STH(8, n_neighbors=5),
     "sph": manihash.hashers.SpH(16, max_iter=10),

@@ -61,6 +61,16 @@ def test_labels_that_are_not_sampled_have_no_effect_on_the_number_used(hasher):
     hasher.set_params(n_labels=200)
 
 
+def test_by_default_forty_labels_per_class_are_used_if_that_is_more_than_a_thousand():
+    rng = np.random.default_rng(0)
+    many, few = np.repeat(np.arange(50), 60), np.repeat(np.arange(3), 1000)
+    rows = rng.normal(size=(3000, 4))
+    assert LDAHash(2).fit(rows, many).n_labels_ == 2000
+    assert LDAHash(2).fit(rows, few).n_labels_ == 1000
+    with pytest.raises(ValueError, match="n_labels"):
+        LDAHash(2, n_labels="all").fit(rows, few)
+
+
 @every_hasher
 def test_a_model_file_gives_the_same_codes_without_labels(hasher, tmp_path):
     hasher.fit(X, y).save(tmp_path / "m.mhash")

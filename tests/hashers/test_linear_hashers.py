@@ -137,6 +137,22 @@ def test_sign_quantization_of_as_many_bits_as_dimensions_is_the_sign_of_each_coo
     assert np.array_equal(SignQuantizer(64, center=False).fit(digits).transform(digits), digits > 0)
 
 
+def test_signs_at_the_median_have_as_many_ones_as_zeros_and_a_prefix_takes_the_first_columns():
+    X = np.random.default_rng(0).exponential(size=(501, 12))
+    bits = SignQuantizer(12, center="median").fit(X).transform(X)
+    assert np.array_equal(bits, np.median(X, axis=0) < X)
+    assert (bits.sum(axis=0) == 250).all()
+    first = SignQuantizer(5, center="median", prefix=True).fit(X)
+    assert np.array_equal(first.transform(X), bits[:, :5])
+    assert first.rotation_ is None
+    with pytest.raises(
+        ValueError, match="n_bits=13 exceeds the 12 columns of X: lower n_bits, or use prefix"
+    ):
+        SignQuantizer(13, prefix=True).fit(X)
+    with pytest.raises(ValueError, match="center"):
+        SignQuantizer(5, center="mode").fit(X)
+
+
 @pytest.mark.parametrize("r", [13, 100])
 def test_sign_quantization_to_another_length_takes_orthonormal_directions(digits, r):
     R = SignQuantizer(r, random_state=0).fit(digits).rotation_

@@ -64,6 +64,16 @@ def test_weights_are_those_of_induction():
 
 
 @pytest.mark.usefixtures("seed_of_zero")
+def test_too_few_base_points_for_the_classes_are_reported(caplog):
+    X = np.random.default_rng(0).normal(size=(300, 5))
+    hasher = SupervisedIMH(4, base=KMeansBase(30), embedding=PCA(), random_state=0)
+    with caplog.at_level("INFO", logger="manihash.note"):
+        hasher.fit(X, np.arange(300) % 3)
+        assert "classes share" not in caplog.text
+        hasher.fit(X, np.arange(300) % 4)
+    assert "4 classes share 30 base points" in caplog.text
+
+
 def test_without_weight_on_labels_it_is_imh():
     ours = SupervisedIMH(8, base=B, embedding=LaplacianEigenmaps(n_neighbors=10), label_weight=0.0).fit(X, y)
     imh = IMH(8, base=B, embedding=LaplacianEigenmaps(n_neighbors=10)).fit(X)

@@ -43,13 +43,16 @@ def test_effective_bits_follow_from_the_correlation_matrix():
 def test_constant_and_correlated_bits_have_warnings():
     bits = RNG.random((5000, 8)) < 0.5
     bits[:, 2], bits[:, 5] = True, False
-    bits[:, 7] = ~bits[:, 0]
+    bits[:, 6], bits[:, 7] = bits[:, 1], ~bits[:, 0]
     found = of(bits)
     assert found.constant_bits == (2, 5)
-    assert found.correlated_bits == ((0, 7),)
+    assert found.correlated_bits == ((0, 7), (1, 6))
     text = " ".join(found.warnings)
     assert "2 of 8 bits are the same in every row" in text
-    assert "1 pairs of bits are strongly correlated" in text
+    assert "2 of 8 bits repeat an earlier bit" in text
+    assert "codes of 6 bits would say about as much" in text
+    bits[:, 6] = np.random.default_rng(1).random(5000) < 0.5
+    assert not any("repeat" in each for each in of(bits).warnings)  # a single pair needs no action
 
 
 def test_collapsed_codes_have_a_warning():
@@ -69,7 +72,7 @@ def test_few_effective_bits_are_no_reason_for_advice():
 
 def test_no_warning_speaks_of_parts_that_a_method_may_not_have():
     bits = np.zeros((100, 8), bool)
-    bits[:, :2] = RNG.random((100, 1)) < 0.5
+    bits[:, :3] = RNG.random((100, 1)) < 0.5
     assert len(of(bits).warnings) == 3
     assert not any(word in " ".join(of(bits).warnings) for word in ("base", "rotation", "shorter"))
 

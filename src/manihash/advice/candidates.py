@@ -1,136 +1,81 @@
 """The candidates among which ``choose`` chooses, and their measurement on a sample."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from manihash.advice.quality import Quality, Truths, quality_of, quality_of_ranking
+from manihash.advice.quality import (
+    CopiesFound,
+    Qualities,
+    Quality,
+    Truths,
+    mean_quality,
+    quality_of,
+    quality_of_ranking,
+)
 from manihash.advice.sample import Sample
 from manihash.codes import hamming, n_bytes
+from manihash.evaluation.truth import EuclideanScan
 from manihash.hashers.recipes import recipe
 from manihash.progress import without_notes
-from manihash.search.faiss_peers import PEERS, FaissQuantizer
 from manihash.search.index import HammingIndex
-from manihash.search.scanners import faiss_library
 from manihash.types import Floats
 
-MANIFOLD = ("imh-tsne-rotated", "imh-graph-small", "imh-graph", "imh-hybrid", "imh-large-ee", "agh2")
-OTHER = ("itq", "sph", "sign")
+MANIFOLD = ("imh-hybrid", "imh-graph", "imh-large-ee", "imh-tsne-rotated", "agh2")
+OTHER = ("itq", "sign", "sign-prefix")
+# Codes for a look-up only, and codes that are not looked up.
+LOOK_UP, RANKED = ("imh-hybrid-hamming",), ("pq", "opq")
+LABELED = ("ksh", "cgh", "ldahash", "imh-supervised", "imh-supervised-large", "imh-hybrid-supervised")
+# Signs of all columns, as vector databases store them: measured for comparison.
+WHOLE = ("sign-zero", "sign-median")
 # A recipe, and the same with a smaller base set for faster fits.
 FASTER = {"imh-graph": "imh-graph-small"}
-# Up to this many rows, every row is a base point of both imh-graph and imh-graph-small.
-_SAME_BASE_ROWS = 2000
+VECTORS = "vectors"  # a scan of the vectors, for comparison
+_TIMED_QUERIES = 100
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe, or a quantizer of FAISS, at one code length."""
+    """A recipe at one code length."""
 
     recipe: str
     n_bits: int
 
     @property
-    def is_peer(self) -> bool:
-        """Whether it is a quantizer of FAISS, which has no Hamming distance and no radius."""
-        return self.recipe in PEERS
+    def uses_labels(self) -> bool:
+        """Whether it learns from labels."""
+        return self.recipe in LABELED
 
     def __str__(self) -> str:
-        return f"{self.recipe}, {self.n_bits} bits"
+        return self.recipe if self.recipe == VECTORS else f"{self.recipe}, {self.n_bits} bits"
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A candidate on a sample: quality and times, or the reason why it was not measured."""
+    """A candidate on samples: quality and times, or the reason why it was not measured."""
 
     candidate: Candidate
     quality: Quality | None = None
+    groups: tuple[Quality, ...] = ()
     bytes_per_row: int = 0
     fit_seconds: float = 0.0
     encode_us_per_row: float = 0.0
     search_us_per_query: float = 0.0
-    copies: "CopiesFound | None" = None
+    n_rows: int = 0  # rows that it was fitted to
     reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
-class CopiesFound:
-    """Share of the planted copies whose original is within each radius, and rows within it: (n_bits + 1,)."""
+class Split:
+    """A sample with what answers are compared with, and the seed of the methods."""
 
-    found: Floats
-    returned: Floats
-
-
-def candidates(lengths: Sequence[int], n_rows: int) -> list[Candidate]:
-    """All candidates for a sample of some rows, short codes first; those of FAISS if it is installed."""
-    same = {"imh-graph-small"} if n_rows <= _SAME_BASE_ROWS else set()
-    peers = PEERS if faiss_library() is not None else {}
-    names = [name for name in (*OTHER, *peers, *MANIFOLD) if name not in same]
-    return [Candidate(name, bits) for bits in sorted(set(lengths)) for name in names]
-
-
-def measure(
-    candidate: Candidate, sample: Sample, truths: Truths, seed: int, copies: "Copies | None" = None
-) -> Measured:
-    """Fit a candidate to the sample and measure it; a method that refuses the rows gives a reason."""
-    if candidate.is_peer:
-        return _measure_peer(candidate, sample, truths, seed)
-    times = [perf_counter()]
-    try:
-        with without_notes():
-            hasher = recipe(candidate.recipe, candidate.n_bits, seed).fit(sample.X)
-    except ValueError as error:
-        return Measured(candidate, reason=str(error))
-    times.append(perf_counter())
-    codes = hasher.encode(sample.X)
-    times.append(perf_counter())
-    queries = hasher.encode(sample.Q)
-    layout = hasher.layout_
-    values = hasher.embed(sample.Q) if layout.has_fields else None
-    quality = quality_of(hasher, codes, sample.Q, truths)
-    index = HammingIndex(codes, candidate.n_bits, layout=layout, made_by=hasher)
-    index.search(queries[:1], k=min(10, len(codes)), asymmetric=None if values is None else values[:1])
-    start = perf_counter()
-    index.search(queries, k=min(10, len(codes)), asymmetric=values)
-    search = perf_counter() - start
-    fit, encode = np.diff(times)
-    return Measured(
-        candidate,
-        quality,
-        n_bytes(candidate.n_bits),
-        float(fit),
-        1e6 * float(encode) / len(codes),
-        1e6 * search / len(queries),
-        None if copies is None else _found(hasher, codes, copies),
-    )
-
-
-def _measure_peer(candidate: Candidate, sample: Sample, truths: Truths, seed: int) -> Measured:
-    """The measures of a quantizer of FAISS; its distances are real numbers."""
-    times = [perf_counter()]
-    try:
-        peer = FaissQuantizer(PEERS[candidate.recipe], candidate.n_bits, random_state=seed).fit(sample.X)
-    except (ValueError, ImportError) as error:
-        return Measured(candidate, reason=str(error))
-    times.append(perf_counter())
-    codes = peer.encode(sample.X)
-    times.append(perf_counter())
-    index = peer.index(codes)
-    quality = quality_of_ranking(lambda start, stop: index.distances(sample.Q[start:stop]), truths)
-    start = perf_counter()
-    index.search(sample.Q, k=min(10, len(codes)))
-    search = perf_counter() - start
-    fit, encode = np.diff(times)
-    return Measured(
-        candidate,
-        quality,
-        peer.bytes_per_row_,
-        float(fit),
-        1e6 * float(encode) / len(codes),
-        1e6 * search / len(sample.Q),
-    )
+    sample: Sample
+    truths: Truths
+    seed: int
+    copies: "Copies | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,22 +86,110 @@ class Copies:
     of: Any
 
 
+def candidates(n_bits: int, width: int, goal: str, *, labels: bool, faster: bool) -> list[Candidate]:
+    """All candidates of one length for a goal, quick ones first, and signs of all columns."""
+    quick = tuple(FASTER.values()) if faster else ()
+    own = LOOK_UP if goal in ("group", "duplicates") else RANKED
+    names = (*own, *OTHER, *(LABELED if labels else ()), *quick, *MANIFOLD)
+    whole = [Candidate(name, width) for name in WHOLE]
+    return [*whole, *(Candidate(name, n_bits) for name in names)]
+
+
+def measure(candidate: Candidate, split: Split) -> Measured:
+    """Fit a candidate to a sample and measure it; a method that refuses the rows gives a reason."""
+    sample, times = split.sample, [perf_counter()]
+    try:
+        hasher = fitted(candidate, sample, split.seed)
+    except ValueError as error:
+        return Measured(candidate, reason=str(error))
+    times.append(perf_counter())
+    codes = hasher.encode(sample.database)
+    times.append(perf_counter())
+    found = quality_of(hasher, codes, sample.Q, split.truths)
+    if split.copies is not None and found.whole.lookup is not None:
+        found = _with_copies(found, hasher, codes, split.copies)
+    fit, encode = np.diff(times)
+    return Measured(
+        candidate,
+        found.whole,
+        found.groups,
+        n_bytes(candidate.n_bits),
+        float(fit),
+        1e6 * float(encode) / len(codes),
+        1e6 * _search_seconds(hasher, codes, sample.Q[:_TIMED_QUERIES]),
+        len(sample.X),
+    )
+
+
+def fitted(candidate: Candidate, sample: Sample, seed: int) -> Any:
+    """The hasher of a candidate, fitted to a sample."""
+    with without_notes():
+        hasher = recipe(candidate.recipe, candidate.n_bits, seed)
+        return hasher.fit(sample.X, sample.lesson) if candidate.uses_labels else hasher.fit(sample.X)
+
+
+def measure_vectors(split: Split) -> Measured:
+    """The measures of a scan of the vectors, which no code is compared with but by its quality."""
+    sample = split.sample
+    found = quality_of_ranking(EuclideanScan(sample.Q, sample.database).keys, split.truths)
+    width = sample.X.shape[1] * sample.X.dtype.itemsize
+    return Measured(Candidate(VECTORS, 8 * width), found.whole, found.groups, width, n_rows=len(sample.X))
+
+
+def combined(measures: Sequence[Measured]) -> Measured:
+    """The means of what was measured for one candidate on several splits, with the groups of all of them."""
+    known = [each for each in measures if each.quality is not None]
+    if len(known) < 2:
+        return known[0] if known else measures[0]
+    names = ("fit_seconds", "encode_us_per_row", "search_us_per_query")
+    times: Any = {name: float(np.mean([getattr(each, name) for each in known])) for name in names}
+    quality = mean_quality([each.quality for each in known])
+    return replace(known[0], quality=quality, groups=sum((each.groups for each in known), ()), **times)
+
+
+def _search_seconds(hasher: Any, codes: Any, Q: Any) -> float:
+    """Seconds of a search for the ten nearest rows, per query."""
+    layout, queries = hasher.layout_, hasher.encode(Q)
+    values = hasher.embed(Q) if layout.has_fields else None
+    index = HammingIndex(codes, hasher.n_bits_, layout=layout, made_by=hasher)
+    k = min(10, len(codes))
+    index.search(queries[:1], k=k, asymmetric=None if values is None else values[:1])
+    start = perf_counter()
+    index.search(queries, k=k, asymmetric=values)
+    return (perf_counter() - start) / len(queries)
+
+
 def plant_copies(sample: Sample, spacing: float, number: int, rng: np.random.Generator) -> Copies:
     """Copies of random rows with normal noise, of a quarter of the spacing of the rows in length."""
-    some = np.sort(rng.choice(len(sample.X), min(number, len(sample.X)), replace=False))
-    noise = rng.normal(size=(len(some), sample.X.shape[1]))
+    X = sample.database
+    some = np.sort(rng.choice(len(X), min(number, len(X)), replace=False))
+    noise = rng.normal(size=(len(some), X.shape[1]))
     noise *= spacing / 4 / np.linalg.norm(noise, axis=1, keepdims=True)
-    return Copies((sample.X[some] + noise).astype(sample.X.dtype), some)
+    return Copies((X[some] + noise).astype(X.dtype), some)
 
 
-def _found(hasher: Any, codes: Any, copies: Copies) -> CopiesFound:
+def _with_copies(found: Qualities, hasher: Any, codes: Any, copies: Copies) -> Qualities:
+    """The qualities with the copies that are found; each group has its own part of the copies."""
+    number, encoded, layout = len(found.groups), hasher.encode(copies.X), hasher.layout_
+    if layout.has_fields:  # the first part is looked up
+        encoded, codes = layout.first(encoded), layout.first(codes)
+    n_bits = layout.look_up_bits if layout.has_fields else layout.n_bits
+    return Qualities(
+        replace(found.whole, copies=_found(encoded, codes, copies.of, n_bits)),
+        tuple(
+            replace(group, copies=_found(encoded[g::number], codes, copies.of[g::number], n_bits))
+            for g, group in enumerate(found.groups)
+        ),
+    )
+
+
+def _found(encoded: Any, codes: Any, of: Any, n_bits: int) -> CopiesFound:
     """How many copies are within each radius of their originals, and how many rows are."""
-    near = np.zeros(hasher.n_bits_ + 1)
-    returned = np.zeros(hasher.n_bits_ + 1)
-    encoded = hasher.encode(copies.X)
+    near = np.zeros(n_bits + 1)
+    returned = np.zeros(n_bits + 1)
     for start in range(0, len(encoded), 256):
         distance = hamming(encoded[start : start + 256], codes)
-        own = distance[np.arange(len(distance)), copies.of[start : start + 256]]
+        own = distance[np.arange(len(distance)), of[start : start + 256]]
         near += np.bincount(own, minlength=len(near))
         returned += np.bincount(distance.ravel(), minlength=len(returned))
     return CopiesFound(np.cumsum(near) / len(encoded), np.cumsum(returned) / len(encoded))

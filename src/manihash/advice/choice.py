@@ -1,7 +1,7 @@
 """The result of ``choose``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from manihash.display import axes, frame, html, text
@@ -19,9 +19,10 @@ class Choice:
         Name of the recommended recipe.
     n_bits : int
         Recommended length of the codes.
-    radius : int
+    radius : int or None
         Hamming radius for look-ups: the largest one at which the expected number of rows stays within
-        ``max_candidates``. For codes of two parts (``imh-hybrid``) it is a radius of the first part.
+        ``max_candidates``. For codes of two parts (``imh-hybrid``) it is a radius of the first part. None for
+        codes that are not looked up within a radius (``pq``, ``opq``).
     goal : str
         The goal that the score measures.
     relevance : {"labels", "clusters and neighbors"}
@@ -29,15 +30,20 @@ class Choice:
         neighbor graph (``map``, ``precision_at_10``) and the nearest 2 % of the rows (``nearest_map``,
         ``nearest_precision_at_10``).
     table : list of dict
-        One record per candidate, best score first; ``pandas.DataFrame(choice.table)`` shows it as a table.
-        Candidates that could not be measured have no score, but a ``reason``.
+        One record per candidate; ``pandas.DataFrame(choice.table)`` shows it as a table. Those that were
+        measured on the whole sample (``final``) come first, best score first, then those that were measured
+        on a few rows only. Candidates that could not be measured have no score, but a ``reason``.
     reasons : list of str
-        The advice in plain sentences.
+        The advice in plain sentences; the first one names the recommendation.
     sample : str
         What the sample was.
-    peer : str or None
-        Quantizer of FAISS that serves the goal better with the same number of bytes, such as ``"faiss-pq"``;
-        None if there is none, or if FAISS is not installed.
+    uses_labels : bool
+        Whether the recommended hasher learns from labels: ``choice.build().fit(X, labels)``.
+    curve : list of dict
+        The recommended recipe at several lengths, short codes first: ``n_bits``, ``bytes_per_row``, ``score``
+        and its standard ``error``, on a few rows.
+    knee : int or None
+        Length in bits beyond which more bytes gain little; None if fewer than three lengths were measured.
     random_state : int
         Seed of the measurement, and of the hasher that ``build`` returns.
 
@@ -47,20 +53,22 @@ class Choice:
     >>> from manihash import choose
     >>> X, y = load_digits(return_X_y=True)
     >>> choice = choose(X[:400], n_bits=16, goal="ranking", labels=y[:400])
-    >>> hasher = choice.build().fit(X)
-    >>> hasher.encode(X).shape[1] * 8 == choice.n_bits
+    >>> hasher = choice.build().fit(X, y)
+    >>> hasher.n_bits_ == choice.n_bits
     True
     """
 
     recipe: str
     n_bits: int
-    radius: int
+    radius: int | None
     goal: str
     relevance: str
     table: list[dict[str, Any]]
     reasons: list[str]
     sample: str
-    peer: str | None = None
+    uses_labels: bool = False
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    knee: int | None = None
     random_state: int = 0
 
     def build(self) -> Hasher:
@@ -69,7 +77,7 @@ class Choice:
         Returns
         -------
         Hasher
-            An unfitted hasher; call ``fit`` with all rows.
+            An unfitted hasher; call ``fit`` with all rows, and with labels if ``uses_labels``.
         """
         hasher: Hasher = recipe(self.recipe, n_bits=self.n_bits, random_state=self.random_state)
         return hasher

@@ -1,25 +1,44 @@
-"""Which encoder suits a set of vectors: candidates measured on a sample, and a recommendation."""
+"""Which encoder suits a set of vectors: candidates measured on a sample, and a recommendation.
 
-from collections.abc import Generator, Sequence
+All candidates are measured on a few rows first, and the best of them on the whole sample. What is equal is
+decided by the differences over groups of queries: a difference within its standard error counts for nothing.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from manihash import checks
-from manihash.advice.candidates import FASTER, Candidate, Measured, candidates, measure, plant_copies
+from manihash.advice.candidates import (
+    FASTER,
+    MANIFOLD,
+    Candidate,
+    Measured,
+    Split,
+    candidates,
+    combined,
+    measure,
+    measure_vectors,
+    plant_copies,
+)
 from manihash.advice.choice import Choice
-from manihash.advice.reasons import reasons, record
-from manihash.advice.relevance import Relevance, relevance_of
+from manihash.advice.reasons import Findings, Unseen, is_too_short, knee_of, reasons, record
+from manihash.advice.relevance import Relevance, relevance_of, spacing
 from manihash.advice.sample import FEWEST_ROWS, Sample, draw_sample
-from manihash.advice.scores import GOALS, Purpose
-from manihash.codes import n_bytes
+from manihash.advice.scores import ALIASES, GOALS, Purpose, error_of
 
-# A shorter code is preferred if its score is at least this share of the best one.
-_AS_GOOD = 0.99
-# A quantizer of FAISS is named if its score is this many times that of the best recipe.
-_CLEARLY_BETTER = 1.02
+# Rows and queries that all candidates are measured on, and the number of those that go on to the sample.
+_FEW, _FEW_QUERIES, _FINALISTS = 1_500, 400, 4
+# Samples of at most so many rows are split into queries and database several times.
+_SPLITS = ((2_500, 3), (5_000, 2))
 _COPIES = 1000
+# Lengths of the curve of size against quality, as shares of the requested length.
+_CURVE = (0.25, 0.5, 1, 2, 4)
+_SHORTEST = 8
 
 
 def choose(
@@ -29,34 +48,39 @@ def choose(
     labels: ArrayLike | None = None,
     random_state: int = 0,
     *,
-    sample: int = 20_000,
+    sample: int = 10_000,
     max_candidates: int | None = None,
     max_fit_seconds: float | None = None,
 ) -> Choice:
     """Recommend a recipe, a code length and a radius for some vectors.
 
-    Candidates (manifold methods, ITQ, SpH, sign; with FAISS installed also its quantizers) are fitted to a
-    random sample at several code lengths, and measured with held-out queries. The one with the best score
-    for the goal is recommended; a shorter code is preferred if its score is almost as good.
+    Candidates (manifold methods, product quantizers, ITQ, signs; with labels also methods that learn from
+    them) are fitted to a few rows of a random sample and measured with held-out queries; the best of them are
+    fitted to the whole sample. The one with the best score for the goal is recommended. Among candidates that
+    are equal within the error of the measurement, the one with the shortest code is taken, then the one that
+    fits fastest.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
         The vectors, in memory or memory-mapped; at least 200 rows.
     n_bits : int, default=64
-        Largest length of the codes. Codes of half and of twice the length are measured, too.
-    goal : {"auto", "ranking", "lookup", "neighbors", "duplicates"}, default="auto"
-        What the codes are for. "ranking": relevant rows first, by MAP. "lookup": relevant rows within a small
-        radius, by F1 if it returns ``max_candidates`` rows. "neighbors": the nearest rows, by recall@10 after
-        rescoring 100 rows. "duplicates": copies within a radius that returns at most ten rows. "auto": a good
-        ranking with good first answers, by the geometric mean of MAP and precision@10.
+        Largest length of the codes. Half of the length is recommended if it is as good; longer codes are
+        measured to say what they gain.
+    goal : {"auto", "first", "group", "ranking", "neighbors", "duplicates"}, default="auto"
+        What the codes are for. "first": the ten best answers, by precision@10. "group": everything of the
+        same kind by a look-up within a small radius, by F1 if it returns ``max_candidates`` rows ("lookup" is
+        the same). "ranking": relevant rows before others, by MAP. "neighbors": the nearest rows, by recall@10
+        after rescoring 100 rows. "duplicates": copies within a radius that returns at most ten rows. "auto":
+        a good ranking with good first answers, by the geometric mean of MAP and precision@10.
     labels : array-like of shape (n,), default=None
-        Labels of the rows, -1 or None for a row without one. They say which rows are relevant to each other;
-        no method learns from them. Without labels two stand-ins are used, and the score is the geometric mean
-        of both: rows of the query's community of the neighbor graph, and the nearest 2 % of the rows.
+        Labels of the rows, -1 or None for a row without one. They say which rows are relevant to each other.
+        Methods that learn from labels see those of half of the rows, and are judged on other rows. Without
+        labels stand-ins are used: rows of the query's community of the neighbor graph, the nearest 2 % of the
+        rows, and the ten nearest rows.
     random_state : int, default=0
         Seed of the sample and of the methods.
-    sample : int, default=20_000
+    sample : int, default=10_000
         Largest number of rows to use.
     max_candidates : int, default=None
         Number of rows of X that a look-up may return on average. By default the mean number of relevant rows
@@ -117,35 +141,98 @@ def choosing(
 ) -> Generator[str, None, Choice]:
     """Yield the name of each step before it is made, and return the choice."""
     n_bits = checks.positive_int(n_bits, "n_bits", least=2)
-    _check_goal(goal)
+    goal = _checked_goal(goal)
     size = checks.positive_int(sample, "sample", least=FEWEST_ROWS)
     limit = None if max_fit_seconds is None else checks.positive_number(max_fit_seconds, "max_fit_seconds")
     rng = checks.generator(checks.positive_int(random_state, "random_state", least=0))
     yield "sample"
     drawn = draw_sample(X, labels, size, rng)
-    yield "neighbors of the sample"
-    relevance = relevance_of(drawn, rng)
-    purpose = purpose_of(goal, max_candidates, drawn, relevance)
-    copies = plant_copies(drawn, relevance.spacing, _COPIES, rng) if goal == "duplicates" else None
+    yield "relevant rows of the sample"
+    stages = [Stage.of(each, goal, max_candidates, rng, random_state) for each in _samples(drawn, rng)]
+    few, whole = stages[0], [stage for stage in stages if len(stage.split.sample.X) == len(drawn.X)]
+    tried = candidates(n_bits, drawn.X.shape[1], goal, labels=labels is not None, faster=limit is not None)
+    steps = _Steps(len(tried) + (_FINALISTS + 3) * len(whole) + len(_CURVE) + 2)
     found: list[Measured] = []
-    tried = candidates((max(2, n_bits // 2), n_bits, 2 * n_bits), len(drawn.X))
-    for i, candidate in enumerate(tried, 1):
-        yield f"{candidate} ({i} of {len(tried)})"
-        slow = _too_slow(candidate, found, limit, drawn)
-        found.append(slow or measure(candidate, drawn, relevance.truths, random_state, copies))
-    return recommend(found, purpose, n_bits, drawn, relevance, limit, random_state)
+    for candidate in tried:
+        yield steps.named(candidate, few)
+        found.append(measure(candidate, few.split))
+    last: list[Measured] = []
+    for candidate in _finalists(found, few.purpose, n_bits, limit):
+        own = [m for m in found if m.candidate == candidate and few is whole[0]]
+        for stage in whole[len(own) :]:
+            yield steps.named(candidate, stage)
+            own.append(measure(candidate, stage.split))
+        last.append(combined(own))
+    main = whole[0]
+    best = _winner(last, main, limit)
+    curve = yield from _curve(best, n_bits, found, few, steps)
+    vectors = None
+    if labels is not None and goal in ("first", "ranking", "auto"):
+        yield steps.named("scan of the vectors", main)
+        vectors = measure_vectors(main.split)
+    for length in _other_lengths(best, curve, vectors, n_bits, main, few):
+        other = Candidate(best.candidate.recipe, length)
+        yield steps.named(other, main)
+        last.append(combined([measure(other, stage.split) for stage in whole]))
+    best = _winner([m for m in last if m.candidate.n_bits <= n_bits], main, limit)
+    unseen = yield from _unseen_classes(best, last, main, few, steps, rng)
+    findings = Findings(best, last, found, main.purpose, few.purpose, drawn, main.relevance, n_bits)
+    return _choice(findings, vectors, curve, unseen, random_state)
 
 
-def _check_goal(goal: str) -> None:
-    if goal not in GOALS:
-        close = get_close_matches(str(goal).lower(), GOALS, n=1)
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A sample on which candidates are measured, and how they are scored there."""
+
+    split: Split
+    relevance: Relevance
+    purpose: Purpose
+
+    @classmethod
+    def of(
+        cls, sample: Sample, goal: str, max_candidates: int | None, rng: np.random.Generator, seed: int
+    ) -> "Stage":
+        """The stage of a sample, with its relevant rows."""
+        relevance = relevance_of(sample, rng)
+        copies = plant_copies(sample, spacing(sample), _COPIES, rng) if goal == "duplicates" else None
+        purpose = purpose_of(goal, max_candidates, sample, relevance)
+        return cls(Split(sample, relevance.truths, seed, copies), relevance, purpose)
+
+
+class _Steps:
+    """The names of steps, with their numbers; ``total`` is the largest number that may be needed."""
+
+    def __init__(self, total: int) -> None:
+        self._done, self._total = 0, total
+
+    def named(self, what: Any, stage: Stage) -> str:
+        """The name of the next step."""
+        self._done += 1
+        return f"{what}, {len(stage.split.sample.X):,} rows (step {self._done} of {self._total} at most)"
+
+
+def _samples(drawn: Sample, rng: np.random.Generator) -> Iterator[Sample]:
+    """A few rows for all candidates, and the whole sample, split once or several times."""
+    n = len(drawn.X)
+    splits = next((number for most, number in _SPLITS if n <= most), 1)
+    if n > _SPLITS[0][0]:
+        yield drawn.part(_FEW, _FEW_QUERIES, rng)
+    yield drawn
+    for _ in range(splits - 1):
+        yield drawn.split_again(rng)
+
+
+def _checked_goal(goal: str) -> str:
+    if goal not in (*GOALS, *ALIASES):
+        close = get_close_matches(str(goal).lower(), (*GOALS, *ALIASES), n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ValueError(f"unknown goal {goal!r}{hint}: the goals are {', '.join(GOALS)}")
+    return ALIASES.get(goal, goal)
 
 
 def purpose_of(goal: str, max_candidates: int | None, sample: Sample, relevance: Relevance) -> Purpose:
-    """The purpose of the codes, with the budget of a look-up in rows of the sample."""
-    n = len(sample.X)
+    """The purpose of the codes, with the budget of a look-up in rows of the database of a sample."""
+    n = len(sample.database)
     if max_candidates is not None:
         budget = checks.positive_int(max_candidates, "max_candidates") * n / sample.n_rows
     elif relevance.by_labels:
@@ -155,43 +242,34 @@ def purpose_of(goal: str, max_candidates: int | None, sample: Sample, relevance:
     return Purpose(goal, budget, relevance.by_labels, max_candidates is not None)
 
 
-def _estimated_fit(measured: Measured, sample: Sample) -> float:
-    """Seconds to fit all rows, if the time grows with their number."""
-    return measured.fit_seconds * max(1.0, sample.n_rows / len(sample.X))
+def _scored(found: Sequence[Measured], purpose: Purpose) -> list[tuple[float, Measured]]:
+    """The candidates that can serve the goal, with their scores."""
+    return [(score, m) for m in found if (score := purpose.score(m)) is not None]
 
 
-def _too_slow(
-    candidate: Candidate, found: Sequence[Measured], limit: float | None, sample: Sample
-) -> Measured | None:
-    """The reason to leave out a candidate, if its recipe was too slow with shorter codes."""
-    for other in found:
-        if limit is not None and other.candidate.recipe == candidate.recipe and other.quality is not None:
-            seconds = _estimated_fit(other, sample)
-            if seconds > limit:
-                text = (
-                    f"a fit of all rows with {other.candidate.n_bits} bits would take about {seconds:.0f} s"
-                )
-                return Measured(candidate, reason=text)
-    return None
+def _finalists(
+    found: Sequence[Measured], purpose: Purpose, n_bits: int, limit: float | None
+) -> list[Candidate]:
+    """The candidates that go on: the best ones, and the best manifold method, which gains by more rows."""
+    allowed = [
+        (score, m.candidate)
+        for score, m in _scored(found, purpose)
+        if m.candidate.n_bits <= n_bits and (limit is None or m.fit_seconds <= limit)
+    ]
+    allowed.sort(key=lambda pair: -pair[0])
+    ordered = [candidate for _, candidate in allowed]
+    best = ordered[:_FINALISTS]
+    manifold = [candidate for candidate in ordered if candidate.recipe in MANIFOLD][:1]
+    return [*best, *(candidate for candidate in manifold if candidate not in best)]
 
 
-def recommend(
-    found: Sequence[Measured],
-    purpose: Purpose,
-    n_bits: int,
-    sample: Sample,
-    relevance: Relevance,
-    limit: float | None,
-    seed: int,
-) -> Choice:
-    """The choice among measured candidates, of at most ``n_bits`` bits."""
+def _winner(last: Sequence[Measured], stage: Stage, limit: float | None) -> Measured:
+    """The best candidate; of those that are equal within the error, the shortest, then the fastest."""
+    sample, purpose = stage.split.sample, stage.purpose
     allowed = [
         (score, m)
-        for m in found
-        if m.candidate.n_bits <= n_bits
-        and not m.candidate.is_peer
-        and (score := purpose.score(m)) is not None
-        and (limit is None or _estimated_fit(m, sample) <= limit)
+        for score, m in _scored(last, purpose)
+        if limit is None or estimated_fit(m, sample) <= limit
     ]
     if not allowed:
         raise ValueError(
@@ -199,28 +277,14 @@ def recommend(
             "columns"
         )
     allowed = _without_smaller_bases(allowed)
-    most = max(score for score, _ in allowed)
-    _, best = min(
-        ((score, m) for score, m in allowed if score >= _AS_GOOD * most),
-        key=lambda pair: (pair[1].candidate.n_bits, -round(pair[0], 3), -_first_answers(pair[1])),
-    )
-    table = [record(m, purpose, _estimated_fit(m, sample)) for m in found]
-    table.sort(key=lambda row: (row["score"] is None, -(row["score"] or 0)))
-    radius = purpose.radius(best)
-    assert radius is not None
-    peer = _better_peer(found, most, purpose, n_bytes(n_bits))
-    return Choice(
-        best.candidate.recipe,
-        best.candidate.n_bits,
-        radius,
-        purpose.goal,
-        "labels" if relevance.by_labels else "clusters and neighbors",
-        table,
-        reasons(best, found, purpose, sample, relevance, peer),
-        sample.text,
-        None if peer is None else peer.candidate.recipe,
-        seed,
-    )
+    _, best = max(allowed, key=lambda pair: pair[0])
+    equal = [m for _, m in allowed if not purpose.is_better(best, m)]
+    return min(equal, key=lambda m: (m.candidate.n_bits, m.fit_seconds))
+
+
+def estimated_fit(measured: Measured, sample: Sample) -> float:
+    """Seconds to fit all rows, if the time grows with their number."""
+    return measured.fit_seconds * max(1.0, sample.n_rows / max(1, measured.n_rows))
 
 
 def _without_smaller_bases(allowed: list[tuple[float, Measured]]) -> list[tuple[float, Measured]]:
@@ -233,17 +297,89 @@ def _without_smaller_bases(allowed: list[tuple[float, Measured]]) -> list[tuple[
     return [(score, m) for score, m in allowed if m.candidate not in faster]
 
 
-def _first_answers(measured: Measured) -> float:
-    """Recall@10 after rescoring, which decides between equal scores."""
-    return 0.0 if measured.quality is None else measured.quality.recall_at_10_rescored
+def _curve(
+    best: Measured, n_bits: int, found: Sequence[Measured], few: Stage, steps: _Steps
+) -> Generator[str, None, list[Measured]]:
+    """The best recipe at several lengths, on a few rows."""
+    measures = []
+    for share in _CURVE:
+        candidate = Candidate(best.candidate.recipe, int(share * n_bits))
+        if candidate.n_bits < _SHORTEST:
+            continue
+        known = [m for m in found if m.candidate == candidate]
+        if not known:
+            yield steps.named(candidate, few)
+        measures.append(known[0] if known else measure(candidate, few.split))
+    return [m for m in measures if few.purpose.score(m) is not None]
 
 
-def _better_peer(found: Sequence[Measured], most: float, purpose: Purpose, n_bytes: int) -> Measured | None:
-    """The best quantizer of FAISS of at most some bytes per row, if it is clearly better than all recipes."""
-    peers = [
-        (score, m)
-        for m in found
-        if m.candidate.is_peer and m.bytes_per_row <= n_bytes and (score := purpose.score(m)) is not None
+def _other_lengths(
+    best: Measured, curve: Sequence[Measured], vectors: Measured | None, n_bits: int, main: Stage, few: Stage
+) -> list[int]:
+    """Lengths that are worth a fit of the whole sample: the half, if it is as good on a few rows, and the
+    double, if the codes are too short.
+    """
+    by_length = {m.candidate.n_bits: m for m in curve}
+    own, half, lengths = by_length.get(n_bits), by_length.get(n_bits // 2), []
+    if own is not None and half is not None and not few.purpose.is_better(own, half):
+        lengths.append(n_bits // 2)
+    if is_too_short(best, vectors, main.purpose):
+        lengths.append(2 * n_bits)
+    return lengths
+
+
+def _unseen_classes(
+    best: Measured, last: Sequence[Measured], main: Stage, few: Stage, steps: _Steps, rng: Any
+) -> Generator[str, None, Unseen | None]:
+    """The best candidate, and the best one that needs no labels, on classes whose labels none has seen."""
+    sample = few.split.sample.without_classes(rng) if best.candidate.uses_labels else None
+    others = [(s, m) for s, m in _scored(last, main.purpose) if not m.candidate.uses_labels]
+    if sample is None or not others:
+        return None
+    relevance, (_, other) = relevance_of(sample, rng), max(others, key=lambda pair: pair[0])
+    scores = []
+    for candidate in (best.candidate, Candidate(other.candidate.recipe, best.candidate.n_bits)):
+        yield steps.named(f"{candidate}, new classes", few)
+        scores.append(few.purpose.score(measure(candidate, Split(sample, relevance.truths, few.split.seed))))
+    own, without = scores
+    return None if own is None or without is None else Unseen(other.candidate.recipe, own, without)
+
+
+def _choice(
+    findings: Findings, vectors: Measured | None, curve: list[Measured], unseen: Unseen | None, seed: int
+) -> Choice:
+    """The choice, with all records and reasons."""
+    best, purpose, sample = findings.best, findings.purpose, findings.sample
+    final = [m.candidate for m in findings.last]
+    table = [
+        record(m, purpose, estimated_fit(m, sample), findings, is_final=True)
+        for m in [*findings.last, *([] if vectors is None else [vectors])]
     ]
-    score, best = max(peers, key=lambda pair: pair[0], default=(0.0, None))
-    return best if score > _CLEARLY_BETTER * most else None
+    few = [m for m in findings.found if m.candidate not in final or m.quality is None]
+    table += [
+        record(m, findings.few_purpose, estimated_fit(m, sample), findings, is_final=False) for m in few
+    ]
+    table.sort(key=lambda row: (row["score"] is None, not row["final"], -(row["score"] or 0)))
+    points = [
+        {
+            "n_bits": m.candidate.n_bits,
+            "bytes_per_row": m.bytes_per_row,
+            "score": findings.few_purpose.score(m),
+            "error": error_of(findings.few_purpose.group_scores(m)),
+        }
+        for m in curve
+    ]
+    return Choice(
+        best.candidate.recipe,
+        best.candidate.n_bits,
+        purpose.radius(best),
+        purpose.goal,
+        "labels" if purpose.has_labels else "clusters and neighbors",
+        table,
+        reasons(findings, vectors, points, unseen),
+        sample.text,
+        best.candidate.uses_labels,
+        points,
+        knee_of(points),
+        seed,
+    )

@@ -1,11 +1,12 @@
 """Quality of codes on a sample: first answers with and without rescoring, the ranking, and look-up by radius.
 
 Everything follows from the number of rows at each distance. Ties are in random order: all values are exact
-expectations, as in ``manihash.evaluation``.
+expectations, as in ``manihash.evaluation``. Every value is known for all queries and for groups of queries:
+the groups say how far a value is from that of other queries.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from manihash.code_tables import table_distances
 from manihash.codes import hamming
 from manihash.compute.largest import query_block
 from manihash.evaluation import metrics
-from manihash.evaluation.first_answers import NeighborTruth, expected_hits, expected_hits_ranked
+from manihash.evaluation.first_answers import NeighborTruth, expected_hits
 from manihash.evaluation.truth import Truth
 from manihash.hashers._hasher import Hasher
-from manihash.types import Codes, Floats, Ints, Mask
+from manihash.types import Codes, Floats, Mask
 
 SHORTLIST = 10  # rows that are rescored per answer
+GROUPS = 10  # groups of queries
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,14 @@ class LookUpByRadius:
 
 
 @dataclass(frozen=True, eq=False)
+class CopiesFound:
+    """Share of the planted copies whose original is within each radius, and rows within it: (n_bits + 1,)."""
+
+    found: Floats
+    returned: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Quality:
     """Means over the queries of a sample: values from 0 to 1."""
 
@@ -68,24 +78,18 @@ class Quality:
     recall_at_100_rescored: float
     nearest_map: float | None = None  # as map and precision_at_10, of the nearest 2 %
     nearest_precision_at_10: float | None = None
+    copies: CopiesFound | None = None
 
 
-def quality_of_codes(queries: Codes, codes: Codes, truths: Truths, layout: CodeLayout) -> Quality:
-    """Quality of the codes (n, b) of a database for the codes (q, b) of queries, whose parts are signs."""
-    (q, n), ranks, radii = (len(queries), len(codes)), _Sums(), _LookUpSums()
-    for start in range(0, q, query_block(n)):
-        stop = min(start + query_block(n), q)
-        masks = truths.masks(start, stop)
-        first = hamming(layout.first(queries[start:stop]), layout.first(codes))
-        found = _Histograms(first, masks, layout.look_up_bits)
-        radii.add(found)
-        if not layout.is_hamming:
-            found = _Histograms(layout.levels(queries[start:stop], codes), masks, layout.n_levels - 1)
-        ranks.add(found)
-    return Quality(radii.means(q), *ranks.means(q))
+@dataclass(frozen=True, eq=False)
+class Qualities:
+    """The quality over all queries, and over each of several groups of them."""
+
+    whole: Quality
+    groups: tuple[Quality, ...]
 
 
-def quality_of(hasher: Hasher, codes: Codes, Q: Any, truths: Truths) -> Quality:
+def quality_of(hasher: Hasher, codes: Codes, Q: Any, truths: Truths) -> Qualities:
     """Quality of the codes (n, b) of a database for queries Q (q, d), ranked as an index ranks them."""
     layout, queries = hasher.layout_, hasher.encode(Q)
     if layout.has_fields:
@@ -93,36 +97,100 @@ def quality_of(hasher: Hasher, codes: Codes, Q: Any, truths: Truths) -> Quality:
     return quality_of_codes(queries, codes, truths, layout)
 
 
+def quality_of_codes(queries: Codes, codes: Codes, truths: Truths, layout: CodeLayout) -> Qualities:
+    """Quality of the codes (n, b) of a database for the codes (q, b) of queries, whose parts are signs."""
+    ranks, radii = [], []
+    for start, stop in _blocks(len(queries), len(codes)):
+        masks = truths.masks(start, stop)
+        first = hamming(layout.first(queries[start:stop]), layout.first(codes))
+        found = _Histograms(first, masks, layout.look_up_bits)
+        radii.append(found.within_radii())
+        if not layout.is_hamming:
+            found = _Histograms(layout.levels(queries[start:stop], codes), masks, layout.n_levels - 1)
+        ranks.append(found.ranking())
+    return _grouped(np.hstack(ranks), np.concatenate(radii, axis=1))
+
+
 def quality_of_words(
     queries: Codes, values: Floats, codes: Codes, truths: Truths, layout: CodeLayout
-) -> Quality:
+) -> Qualities:
     """Quality of codes (n, b) with fields, for the codes (q, b) and real values (q, v) of queries."""
     split = layout.split(codes)
 
     def distances(start: int, stop: int) -> Floats:
         return table_distances(layout.tables(values[start:stop]), split)
 
-    ranking = quality_of_ranking(distances, truths)
-    if not layout.look_up_bits:
-        return ranking
-    first = CodeLayout(layout.look_up_bits)
-    look_up = quality_of_codes(layout.first(queries), layout.first(codes), truths, first)
-    return replace(ranking, lookup=look_up.lookup)
+    first = None
+    if layout.look_up_bits:
+        first = layout.first(queries), layout.first(codes), layout.look_up_bits
+    return quality_of_ranking(distances, truths, first)
 
 
-def quality_of_ranking(distances: Callable[[int, int], Floats], truths: Truths) -> Quality:
-    """Quality of a ranking by real distances (stop - start, n) to the queries from start to stop."""
-    (q, n), sums = truths.ten.shape, np.zeros(6 if truths.nearest is None else 8)
-    ten, hundred = min(10, n), min(100, n)
-    for start in range(0, q, query_block(n)):
-        stop = min(start + query_block(n), q)
-        distance, (relevant, near, nearer, *nearest) = distances(start, stop), truths.masks(start, stop)
-        depths = [(near, ten), (near, SHORTLIST * ten), (nearer, hundred), (nearer, SHORTLIST * hundred)]
-        found = [expected_hits_ranked(distance, mask, min(k, n)) / mask.sum(axis=1) for mask, k in depths]
-        first = [expected_hits_ranked(distance, mask, ten) / ten for mask in (relevant, *nearest)]
-        ap = [metrics.average_precision(distance, mask) for mask in (relevant, *nearest)]
-        sums += [each.sum() for each in (ap[0], first[0], *found, *ap[1:], *first[1:])]
-    return Quality(None, *(min(1.0, value) for value in (sums / q).tolist()))
+def quality_of_ranking(
+    distances: Callable[[int, int], Floats], truths: Truths, first: tuple[Codes, Codes, int] | None = None
+) -> Qualities:
+    """Quality of a ranking by real distances (stop - start, n) to the queries from start to stop.
+
+    ``first`` has the codes of queries and rows that are looked up, and their length.
+    """
+    ranks, radii = [], []
+    for start, stop in _blocks(*truths.ten.shape):
+        masks = truths.masks(start, stop)
+        rows = zip(distances(start, stop), *masks, strict=True)
+        ranks.append(np.array([_ranking(distance, kinds) for distance, *kinds in rows]).T)
+        if first is not None:
+            queries, codes, n_bits = first
+            radii.append(_Histograms(hamming(queries[start:stop], codes), masks, n_bits).within_radii())
+    return _grouped(np.hstack(ranks), np.concatenate(radii, axis=1) if radii else None)
+
+
+def mean_quality(qualities: Sequence[Any]) -> Any:
+    """The mean of qualities, or of parts of them, field by field; None where a field is None."""
+    one = qualities[0]
+    if one is None or isinstance(one, float | np.ndarray):
+        mean = None if one is None else np.mean(qualities, axis=0)
+        return float(mean) if isinstance(one, float) else mean  # type: ignore[arg-type]
+    values = {each.name: [getattr(quality, each.name) for quality in qualities] for each in fields(one)}
+    return type(one)(**{name: mean_quality(value) for name, value in values.items()})
+
+
+def _blocks(q: int, n: int) -> list[tuple[int, int]]:
+    step = query_block(n)
+    return [(start, min(start + step, q)) for start in range(0, q, step)]
+
+
+def _grouped(ranks: Floats, radii: Floats | None) -> Qualities:
+    """The quality from values (measures, q) of the ranking and (measures, q, radii) of a look-up."""
+
+    def over(some: slice) -> Quality:
+        lookup = None if radii is None else LookUpByRadius(*radii[:, some].mean(axis=1))
+        return Quality(lookup, *(min(1.0, value) for value in ranks[:, some].mean(axis=1).tolist()))
+
+    number = min(GROUPS, ranks.shape[1])
+    return Qualities(over(slice(None)), tuple(over(slice(g, None, number)) for g in range(number)))
+
+
+def _ranking(distance: Floats, kinds: Sequence[Mask]) -> list[float]:
+    """The measures of the ranking of rows by real distances (n,) for the kinds of relevant rows (n,)."""
+    order = np.argsort(distance, kind="stable")
+    ordered, n = distance[order], len(distance)
+    sorted_kinds = [kind[order] for kind in kinds]
+    relevant, near, nearer, *nearest = [np.concatenate([[0], np.cumsum(kind)]) for kind in sorted_kinds]
+
+    def hits(count: Any, k: int) -> float:
+        """Expected hits among the first k rows: the tie at the k-th place is in random order."""
+        k = min(k, n)
+        low, high = (int(np.searchsorted(ordered, ordered[k - 1], side)) for side in ("left", "right"))
+        return float(count[low] + (count[high] - count[low]) * (k - low) / (high - low))
+
+    def ap(kind: Mask) -> float:
+        return metrics.ap_of_ranks(np.flatnonzero(kind) + 1)
+
+    found = [hits(near, 10), hits(near, 10 * SHORTLIST), hits(nearer, 100), hits(nearer, 100 * SHORTLIST)]
+    shares = np.array(found) / [near[-1], near[-1], nearer[-1], nearer[-1]]
+    first = [hits(count, 10) / min(10, n) for count in (relevant, *nearest)]
+    values = [ap(sorted_kinds[0]), first[0], *shares.tolist()]
+    return values + ([ap(sorted_kinds[3]), first[1]] if nearest else [])
 
 
 class _Histograms:
@@ -134,50 +202,29 @@ class _Histograms:
         self.relevant, self.ten, self.hundred = (hits for _, hits in pairs[:3])
         self.nearest = pairs[3][1] if len(pairs) > 3 else None
 
-
-class _Sums:
-    """Sums over queries of the measures of the ranking."""
-
-    def __init__(self) -> None:
-        self._sums: Floats | float = 0.0
-
-    def add(self, found: _Histograms) -> None:
-        n = int(found.all[0].sum())
+    def ranking(self) -> Floats:
+        """The measures of the ranking, (measures, b)."""
+        n = int(self.all[0].sum())
         ten, hundred = min(10, n), min(100, n)
-        near, nearer = found.hundred, found.ten
-        sums = [
-            metrics.expected_ap(found.all, found.relevant).sum(),
-            expected_hits(found.all, found.relevant, ten).sum() / ten,
-            (expected_hits(found.all, nearer, ten) / ten).sum(),
-            (expected_hits(found.all, nearer, SHORTLIST * ten) / nearer.sum(axis=1)).sum(),
-            (expected_hits(found.all, near, hundred) / hundred).sum(),
-            (expected_hits(found.all, near, SHORTLIST * hundred) / near.sum(axis=1)).sum(),
+        values = [
+            metrics.expected_ap(self.all, self.relevant),
+            expected_hits(self.all, self.relevant, ten) / ten,
+            expected_hits(self.all, self.ten, ten) / ten,
+            expected_hits(self.all, self.ten, SHORTLIST * ten) / self.ten.sum(axis=1),
+            expected_hits(self.all, self.hundred, hundred) / hundred,
+            expected_hits(self.all, self.hundred, SHORTLIST * hundred) / self.hundred.sum(axis=1),
         ]
-        if found.nearest is not None:
-            sums.append(metrics.expected_ap(found.all, found.nearest).sum())
-            sums.append(expected_hits(found.all, found.nearest, ten).sum() / ten)
-        self._sums = self._sums + np.array(sums)
+        if self.nearest is not None:
+            values.append(metrics.expected_ap(self.all, self.nearest))
+            values.append(expected_hits(self.all, self.nearest, ten) / ten)
+        return np.stack(values)
 
-    def means(self, q: int) -> list[float]:
-        return [min(1.0, float(value)) for value in np.asarray(self._sums) / q]
-
-
-class _LookUpSums:
-    """Sums over queries of the measures of a look-up within each radius."""
-
-    def __init__(self) -> None:
-        self._sums: Floats | None = None
-
-    def add(self, found: _Histograms) -> None:
-        inside: Ints = np.cumsum(found.all, axis=1)
-        precision, recall = metrics.within_radii(found.all, found.relevant)
-        near = metrics.within_radii(found.all, found.ten)[1]
+    def within_radii(self) -> Floats:
+        """The measures of a look-up within each radius, (measures, b, radii)."""
+        inside = np.cumsum(self.all, axis=1)
+        precision, recall = metrics.within_radii(self.all, self.relevant)
+        near = metrics.within_radii(self.all, self.ten)[1]
         parts = [inside, inside == 0, near, precision, recall]
-        if found.nearest is not None:
-            parts += metrics.within_radii(found.all, found.nearest)
-        sums = np.stack([part.sum(axis=0) for part in parts])
-        self._sums = sums if self._sums is None else self._sums + sums
-
-    def means(self, q: int) -> LookUpByRadius:
-        assert self._sums is not None
-        return LookUpByRadius(*(self._sums / q))
+        if self.nearest is not None:
+            parts += metrics.within_radii(self.all, self.nearest)
+        return np.stack(parts).astype(np.float64)

@@ -1,125 +1,264 @@
 """Measurements as records of a table, and the recommendation in plain sentences."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from manihash.advice.candidates import Measured
+import numpy as np
+
+from manihash.advice.candidates import VECTORS, Measured
 from manihash.advice.relevance import Relevance
 from manihash.advice.sample import Sample
-from manihash.advice.scores import Purpose
+from manihash.advice.scores import Purpose, error_of
 from manihash.evaluation import metrics
-from manihash.search.faiss_peers import PEER_TITLES
+
+# Codes that do not reach this share of a scan of the vectors are too short, and the advice says so first.
+_ENOUGH = 0.9
+_INTERVAL = 1.96  # standard errors of an interval that holds for 95 % of the samples
 
 
-def record(measured: Measured, purpose: Purpose, fit_all: float) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What was measured: the best candidate, those of the whole sample, and all of them on a few rows."""
+
+    best: Measured
+    last: Sequence[Measured]
+    found: Sequence[Measured]
+    purpose: Purpose
+    few_purpose: Purpose
+    sample: Sample
+    relevance: Relevance
+    n_bits: int
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Scores on classes without labels: of the recommendation, and of a recipe that learns from none."""
+
+    other: str
+    score: float
+    other_score: float
+
+
+def record(
+    measured: Measured, purpose: Purpose, fit_all: float, findings: Findings, *, is_final: bool
+) -> dict[str, Any]:
     """The record of a candidate: what was measured, or the reason why nothing was."""
     candidate, quality = measured.candidate, measured.quality
     row: dict[str, Any] = {
         "recipe": candidate.recipe,
         "n_bits": candidate.n_bits,
         "score": purpose.score(measured),
+        "final": is_final,
+        "uses_labels": candidate.uses_labels,
     }
     if quality is None:
         return row | {"reason": measured.reason}
-    row |= {
-        "bytes_per_row": measured.bytes_per_row,
-        "map": quality.map,
-        "precision_at_10": quality.precision_at_10,
-        "recall_at_10": quality.recall_at_10,
-        "recall_at_10_rescored": quality.recall_at_10_rescored,
-        "recall_at_100": quality.recall_at_100,
-        "recall_at_100_rescored": quality.recall_at_100_rescored,
-        "fit_seconds": measured.fit_seconds,
-        "fit_all_seconds": fit_all,
-        "encode_us_per_row": measured.encode_us_per_row,
-        "search_us_per_query": measured.search_us_per_query,
-    }
+    if row["score"] is not None:
+        row |= _errors(measured, purpose, findings.best if is_final else None)
+    names = ("map", "precision_at_10", "recall_at_10", "recall_at_10_rescored", "recall_at_100")
+    row |= {name: getattr(quality, name) for name in (*names, "recall_at_100_rescored")}
     if quality.nearest_map is not None:
-        row |= {
-            "nearest_map": quality.nearest_map,
-            "nearest_precision_at_10": quality.nearest_precision_at_10,
-        }
-    radius = purpose.radius(measured)
-    if radius is not None and quality.lookup is not None:
-        lookup = quality.lookup
-        at = min(radius, len(lookup.returned) - 1)
-        row |= {
-            "radius": radius,
-            "returned": float(lookup.returned[at]),
-            "lookup_recall": float(lookup.recall[at]),
-            "empty": float(lookup.empty[at]),
-            "f1": metrics.f1(float(lookup.relevant_precision[at]), float(lookup.relevant_recall[at])),
-        }
-        if lookup.nearest_precision is not None and lookup.nearest_recall is not None:
-            row["nearest_f1"] = metrics.f1(
-                float(lookup.nearest_precision[at]), float(lookup.nearest_recall[at])
-            )
-    if measured.copies is not None and radius is not None:
-        row["copies_found"] = float(measured.copies.found[radius])
+        row |= {name: getattr(quality, name) for name in ("nearest_map", "nearest_precision_at_10")}
+    row |= {"bytes_per_row": measured.bytes_per_row, "rows": measured.n_rows}
+    if candidate.recipe != VECTORS:
+        times = ("fit_seconds", "encode_us_per_row", "search_us_per_query")
+        row |= {name: getattr(measured, name) for name in times} | {"fit_all_seconds": fit_all}
+    return row | _looked_up(measured, purpose)
+
+
+def _errors(measured: Measured, purpose: Purpose, best: Measured | None) -> dict[str, float]:
+    """The standard error of the score, and how far it is behind the best one, with the error of that."""
+    scores = purpose.group_scores(measured)
+    errors = {"error": error_of(scores)}
+    if best is not None and len(best.groups) == len(scores):
+        behind = purpose.group_scores(best) - scores
+        errors |= {"behind": float(behind.mean()), "behind_error": error_of(behind)}
+    return errors
+
+
+def _looked_up(measured: Measured, purpose: Purpose) -> dict[str, Any]:
+    """The fields of a record about the look-up within the radius; none without a look-up."""
+    radius, quality = purpose.radius(measured), measured.quality
+    if radius is None or quality is None or quality.lookup is None:
+        return {}
+    lookup = quality.lookup
+    at = min(radius, len(lookup.returned) - 1)
+    row = {
+        "radius": radius,
+        "returned": float(lookup.returned[at]),
+        "lookup_recall": float(lookup.recall[at]),
+        "empty": float(lookup.empty[at]),
+        "f1": metrics.f1(float(lookup.relevant_precision[at]), float(lookup.relevant_recall[at])),
+    }
+    if lookup.nearest_precision is not None and lookup.nearest_recall is not None:
+        row["nearest_f1"] = metrics.f1(float(lookup.nearest_precision[at]), float(lookup.nearest_recall[at]))
+    if quality.copies is not None:
+        row["copies_found"] = float(quality.copies.found[radius])
     return row
 
 
 def reasons(
-    best: Measured,
-    found: Sequence[Measured],
-    purpose: Purpose,
-    sample: Sample,
-    relevance: Relevance,
-    peer: Measured | None,
+    findings: Findings, vectors: Measured | None, curve: Sequence[dict[str, Any]], unseen: Unseen | None
 ) -> list[str]:
-    """The advice: one sentence per fact."""
-    score = purpose.score(best) or 0.0
-    ours = [m for m in found if not m.candidate.is_peer]
-    scored = [(purpose.score(m) or 0.0, m) for m in ours if purpose.score(m) is not None]
-    texts = [
-        f"Use {best.candidate.recipe} with {best.candidate.n_bits} bits ({best.bytes_per_row} bytes per "
-        f"row): its {purpose.measure} is {score:.3f} on the sample."
-    ]
-    same_length = [(s, m) for s, m in scored if m.candidate.n_bits == best.candidate.n_bits and m is not best]
-    if same_length:
-        second_score, second = max(same_length, key=lambda pair: pair[0])
+    """The advice: one sentence or a few per fact, the recommendation first."""
+    best, purpose = findings.best, findings.purpose
+    texts = [_first(findings, vectors), *_others(findings)]
+    if best.candidate.uses_labels:
         texts.append(
-            f"The next best of the same length is {second.candidate.recipe} with {second_score:.3f}."
+            f"{best.candidate.recipe} learns from labels: fit it with those that you have. The score is that "
+            "on rows whose labels it has not seen."
         )
-    texts += [] if peer is None else [_peer_text(peer, purpose)]
-    texts.append(relevance.text)
-    texts.append(_radius_text(best, purpose, sample))
-    longer = [
-        (s, m)
-        for s, m in scored
-        if m.candidate.n_bits > best.candidate.n_bits and m.candidate.recipe == best.candidate.recipe
-    ]
-    if longer:
-        texts += [f"With {m.candidate.n_bits} bits the same recipe has {s:.3f}." for s, m in longer[-1:]]
-    texts.append(f"The sample was {sample.text}.")
+    texts += [] if unseen is None else [_unseen_text(best, unseen)]
+    texts.append(findings.relevance.text)
+    if purpose.radius(best) is not None:
+        texts.append(_radius_text(findings))
+    texts += [text for text in (_curve_text(curve), _signs_text(findings)) if text]
+    texts.append(f"The sample was {findings.sample.text}.")
     return texts
 
 
-def _peer_text(peer: Measured, purpose: Purpose) -> str:
-    """Why a quantizer of FAISS serves the goal better."""
+def _first(findings: Findings, vectors: Measured | None) -> str:
+    """The recommendation with its score; first of all that codes are too short, if they are."""
+    best, purpose = findings.best, findings.purpose
+    score, interval = purpose.score(best) or 0.0, _INTERVAL * error_of(purpose.group_scores(best))
+    name = f"{best.candidate.recipe} with {best.candidate.n_bits} bits"
+    text = f"({best.bytes_per_row} bytes per row): its {purpose.measure} is {score:.3f} ± {interval:.3f}"
+    if not is_too_short(best, vectors, purpose):
+        return f"Use {name} {text} on the sample."
+    exact = _exact(vectors, purpose) or 1.0
+    longer = [m for m in findings.last if m.candidate.n_bits > findings.n_bits]
+    for m in longer:
+        if (more := purpose.score(m) or 0.0) >= _ENOUGH * exact:
+            return (
+                f"Use longer codes if you can: {m.candidate.recipe} with {m.candidate.n_bits} bits "
+                f"({m.bytes_per_row} bytes per row) has {more:.3f}, and a scan of the vectors {exact:.3f}. "
+                f"With at most {findings.n_bits} bits, use {name} {text}."
+            )
     return (
-        f"For this goal alone, {PEER_TITLES[peer.candidate.recipe]} with {peer.bytes_per_row} bytes per row "
-        f"is better: its {purpose.measure} is {purpose.score(peer):.3f}. It ranks by estimated distances, so "
-        "it has no look-up within a radius, and databases of bits cannot store it."
+        f"Use the vectors themselves if you can: a scan of them has {exact:.3f}, and no code of at most "
+        f"{2 * findings.n_bits} bits comes within 10 % of it. The best code is {name} {text}."
     )
 
 
-def _radius_text(best: Measured, purpose: Purpose, sample: Sample) -> str:
+def _exact(vectors: Measured | None, purpose: Purpose) -> float | None:
+    """The score of a scan of the vectors; None if it is not known, or means nothing for the goal."""
+    return 1.0 if purpose.goal == "neighbors" else None if vectors is None else purpose.score(vectors)
+
+
+def is_too_short(best: Measured, vectors: Measured | None, purpose: Purpose) -> bool:
+    """Whether the best codes lose much of what a scan of the vectors finds."""
+    exact = _exact(vectors, purpose)
+    return exact is not None and (purpose.score(best) or 0.0) < _ENOUGH * exact
+
+
+def _others(findings: Findings) -> list[str]:
+    """What the recommendation was compared with: the next best, and whether it is equal."""
+    best, purpose = findings.best, findings.purpose
+    others = [
+        (score, m)
+        for m in findings.last
+        if m is not best and m.candidate.n_bits <= findings.n_bits and (score := purpose.score(m)) is not None
+    ]
+    if not others:
+        return []
+    score, second = max(others, key=lambda pair: pair[0])
+    behind = purpose.group_scores(best) - purpose.group_scores(second)
+    difference, error = float(behind.mean()), error_of(behind)
+    name = f"{second.candidate.recipe} with {second.candidate.n_bits} bits"
+    if difference > error:
+        return [
+            f"The next best is {name}, with {score:.3f}: {difference:.3f} ± {_INTERVAL * error:.3f} less."
+        ]
+    why = "is shorter" if best.candidate.n_bits < second.candidate.n_bits else "fits faster"
+    return [f"{name} has {score:.3f}, which is equal within the error; {best.candidate.recipe} {why}."]
+
+
+def _unseen_text(best: Measured, unseen: Unseen) -> str:
+    """How the recommendation works for classes without labels."""
+    text = (
+        f"On classes whose labels it has not seen, {best.candidate.recipe} has {unseen.score:.3f} (on a few "
+        f"rows), and {unseen.other}, which needs no labels, {unseen.other_score:.3f}"
+    )
+    if unseen.score < unseen.other_score:
+        return (
+            f"{text}: if rows of new classes will come, give labels for some of them, or use {unseen.other}."
+        )
+    return f"{text}."
+
+
+def _radius_text(findings: Findings) -> str:
     """What a look-up within the recommended radius returns."""
+    best, purpose, sample = findings.best, findings.purpose, findings.sample
     radius, quality = purpose.radius(best), best.quality
     assert radius is not None
     assert quality is not None
     assert quality.lookup is not None
     lookup = quality.lookup
-    at = min(radius, len(lookup.returned) - 1)
-    rows = lookup.returned[at] * sample.n_rows / len(sample.X)
-    part = " of the first part" if best.candidate.recipe == "imh-hybrid" else ""
+    at, scale = min(radius, len(lookup.returned) - 1), sample.n_rows / len(sample.database)
+    part = " of the first part" if len(lookup.returned) - 1 < best.candidate.n_bits else ""
     text = (
-        f"A look-up within radius {radius}{part} returns {rows:,.0f} of all {sample.n_rows:,} rows on "
-        f"average, with {lookup.recall[at]:.0%} of the ten nearest rows; {lookup.empty[at]:.0%} of the "
-        "queries get no answer."
+        f"A look-up within radius {radius}{part} returns {lookup.returned[at] * scale:,.0f} of all "
+        f"{sample.n_rows:,} rows on average, with {lookup.recall[at]:.0%} of the ten nearest rows; "
+        f"{lookup.empty[at]:.0%} of the queries get no answer."
     )
     if purpose.goal != "duplicates" and lookup.returned[at] > purpose.budget:
-        budget = purpose.budget * sample.n_rows / len(sample.X)
-        text += f" That is more than the {budget:,.0f} rows allowed, but radius 0 is the smallest."
+        allowed = f"{purpose.budget * scale:,.0f} rows allowed"
+        text += f" That is more than the {allowed}, but radius 0 is the smallest."
     return text
+
+
+def knee_of(curve: Sequence[dict[str, Any]]) -> int | None:
+    """The length in bits at which the curve of quality bends most, against the logarithm of the length."""
+    if len(curve) < 3:
+        return None
+    x = np.log2([point["n_bits"] for point in curve])
+    y = np.maximum.accumulate([point["score"] for point in curve])
+    if y[-1] == y[0]:
+        return int(curve[0]["n_bits"])
+    above = (y - y[0]) / (y[-1] - y[0]) - (x - x[0]) / (x[-1] - x[0])
+    return int(curve[int(np.argmax(above))]["n_bits"])
+
+
+def _curve_text(curve: Sequence[dict[str, Any]]) -> str:
+    """The curve of size against quality, and its knee."""
+    knee = knee_of(curve)
+    if knee is None:
+        return ""
+    points = ", ".join(f"{point['score']:.3f} with {point['bytes_per_row']}" for point in curve)
+    at = next(i for i, point in enumerate(curve) if point["n_bits"] == knee)
+    size = f"{curve[at]['bytes_per_row']} bytes"
+    end = f"the curve bends at {size}"
+    if at + 1 < len(curve):
+        end += f": twice as many gain {curve[at + 1]['score'] - curve[at]['score']:.3f}"
+    return f"Quality against bytes per row, on a few rows: {points}; {end}."
+
+
+def _signs_text(findings: Findings) -> str:
+    """What the signs of the columns are worth, by their threshold."""
+    purpose = findings.few_purpose
+    known = {m.candidate.recipe: m for m in findings.found if purpose.score(m) is not None}
+    texts = []
+    if {"sign-zero", "sign-median"} <= known.keys():
+        zero, median = known["sign-zero"], known["sign-median"]
+        advice = "both thresholds are equal"
+        if purpose.is_better(zero, median) or purpose.is_better(median, zero):
+            advice = f"take {'zero' if purpose.is_better(zero, median) else 'the median'}"
+        texts.append(
+            f"Signs of all {zero.candidate.n_bits} columns ({zero.bytes_per_row} bytes per row) have "
+            f"{purpose.score(zero):.3f} at zero and {purpose.score(median):.3f} at the median: {advice} for "
+            "this embedding model."
+        )
+    if {"sign-prefix", "sign"} <= known.keys():
+        prefix, rotated = known["sign-prefix"], known["sign"]
+        first = "the first columns are no better than others"
+        if purpose.is_better(prefix, rotated):
+            first = "the first columns matter most, as in Matryoshka embeddings"
+        text = (
+            f"Signs of the first {prefix.candidate.n_bits} columns have {purpose.score(prefix):.3f}, and "
+            f"signs of as many random directions {purpose.score(rotated):.3f}: {first}"
+        )
+        if "itq" in known:
+            text += f"; after ITQ's rotation they have {purpose.score(known['itq']):.3f}"
+        texts.append(f"{text}.")
+    return " ".join([*texts, *(["All of these are on a few rows."] if texts else [])])

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manihash.advice.communities import communities, neighbor_graph
+from manihash.advice.communities import Communities, communities, neighbor_graph
 from manihash.advice.quality import Truths
 from manihash.advice.sample import Sample
 from manihash.evaluation.first_answers import NeighborTruth
-from manihash.evaluation.truth import NEAREST, EuclideanTruth, LabelTruth, nearest_euclidean
-from manihash.types import Ids
+from manihash.evaluation.truth import NEAREST, LabelTruth, nearest_euclidean
+from manihash.types import Floats, Ids
 
 _NEIGHBORS = 10
 
@@ -18,44 +18,49 @@ _NEIGHBORS = 10
 class Relevance:
     """The relevant rows of each query, and how they are known.
 
-    Without labels nobody knows which rows are relevant, and two stand-ins are used: rows of the query's
-    community of the neighbor graph, which manifold codes keep together, and the nearest 2 % of the rows.
+    Without labels nobody knows which rows are relevant, and stand-ins are used: rows of the query's community
+    of the neighbor graph, which manifold codes keep together, the nearest 2 % of the rows, and the ten
+    nearest.
     """
 
     truths: Truths
     by_labels: bool
     text: str
-    spacing: float  # median distance of a row to its nearest row
 
 
 def relevance_of(sample: Sample, rng: np.random.Generator) -> Relevance:
     """The relevance by labels if there are labels, otherwise by communities and by distance."""
-    ten, hundred = (NeighborTruth(sample.Q, sample.X, k) for k in (_NEIGHBORS, 10 * _NEIGHBORS))
-    if sample.y is not None and sample.y_query is not None:
-        truths = Truths(LabelTruth(sample.y_query, sample.y), ten, hundred)
-        text = "A row is relevant to a query if both have the same label."
-        return Relevance(truths, True, text, _spacing(sample))
-    rows, q = np.concatenate([sample.Q, sample.X]), len(sample.Q)
-    others = without_self(nearest_euclidean(rows, rows, _NEIGHBORS + 1))
-    found = communities(neighbor_graph(others), rng)
-    truth = LabelTruth(found.label[:q], found.label[q:])
+    X, Q = sample.database, sample.Q
+    sizes = [_NEIGHBORS, 10 * _NEIGHBORS, max(1, round(NEAREST * len(X)))]
+    if sample.y_database is not None and sample.y_query is not None:
+        ten, hundred = NeighborTruth.of_each(Q, X, sizes[:2])
+        truths = Truths(LabelTruth(sample.y_query, sample.y_database), ten, hundred)
+        return Relevance(truths, True, "A row is relevant to a query if both have the same label.")
+    ten, hundred, nearest = NeighborTruth.of_each(Q, X, sizes)
+    q, found = len(Q), communities_of(np.concatenate([Q, X]), rng)
     text = (
-        "There are no labels. Codes are therefore judged by two stand-ins: rows of the query's cluster "
+        "There are no labels. Codes are therefore judged by stand-ins: rows of the query's cluster "
         f"(the graph of the ten nearest rows has {found.number} communities, modularity "
-        f"{found.modularity:.2f}), and the nearest {NEAREST:.0%} of the rows."
+        f"{found.modularity:.2f}), the nearest {NEAREST:.0%} of the rows, and the ten nearest rows."
     )
-    truths = Truths(truth, ten, hundred, EuclideanTruth(sample.Q, sample.X))
-    return Relevance(truths, False, text, _spacing(sample))
+    truths = Truths(LabelTruth(found.label[:q], found.label[q:]), ten, hundred, nearest)
+    return Relevance(truths, False, text)
 
 
-def _spacing(sample: Sample) -> float:
-    """The median distance of a query to the nearest row of the database."""
-    near = nearest_euclidean(sample.Q, sample.X, 1)[:, 0]
-    return float(np.median(np.linalg.norm(np.asarray(sample.Q, np.float64) - sample.X[near], axis=1)))
+def communities_of(rows: Floats, rng: np.random.Generator) -> Communities:
+    """The communities of the graph of the ten nearest rows."""
+    return communities(neighbor_graph(nearest_others(rows)), rng)
 
 
-def without_self(nearest: Ids) -> Ids:
-    """The nearest rows (n, k + 1) without the row itself: (n, k)."""
+def nearest_others(rows: Floats) -> Ids:
+    """The ten rows nearest to each row (n, d), without itself: (n, 10)."""
+    nearest = nearest_euclidean(rows, rows, _NEIGHBORS + 1)
     other = nearest != np.arange(len(nearest))[:, None]
     other[other.all(axis=1), -1] = False  # among many equal rows a row may miss itself
     return nearest[other].reshape(len(nearest), -1)
+
+
+def spacing(sample: Sample) -> float:
+    """The median distance of a query to the nearest row of the database."""
+    near = nearest_euclidean(sample.Q, sample.X, 1)[:, 0]
+    return float(np.median(np.linalg.norm(np.asarray(sample.Q, np.float64) - sample.X[near], axis=1)))

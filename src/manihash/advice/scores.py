@@ -1,4 +1,4 @@
-"""The score of a candidate for a goal, and the radius that goes with it."""
+"""The score of a candidate for a goal, its error, and the radius that goes with it."""
 
 from dataclasses import dataclass
 
@@ -9,79 +9,116 @@ from manihash.advice.quality import LookUpByRadius, Quality
 from manihash.evaluation import metrics
 from manihash.types import Floats
 
-GOALS = ("auto", "ranking", "lookup", "neighbors", "duplicates")
+GOALS = ("auto", "first", "group", "ranking", "neighbors", "duplicates")
+ALIASES = {"lookup": "group"}
 # Rows that a look-up for duplicates may return.
 _DUPLICATE_CANDIDATES = 10
 # A look-up is answered from tables up to this radius: at least one of n_bits / 16 parts of 16 bits is equal.
 _BITS_PER_TABLE = 16
+# Weights of communities, of the nearest 2 % and of the ten nearest rows. Half of the weight is that of
+# clusters, which manifold codes keep, half that of distances: docs/guide/choosing.md compares rules.
+WEIGHTS = (0.5, 0.25, 0.25)
+_LEAST = 1e-9  # instead of 0 in a geometric mean, so that the other part still counts
 
 
 @dataclass(frozen=True)
 class Purpose:
-    """What codes are chosen for: the goal, rows that a look-up may return, and whether there are labels."""
+    """What codes are chosen for: the goal, rows that a look-up may return, and whether there are labels.
+
+    Without labels, a score is the weighted geometric mean of the score by communities, of that by the nearest
+    2 % of the rows, and of the recall of the ten nearest rows.
+    """
 
     goal: str
-    budget: float  # rows of the sample
+    budget: float  # rows of the database of the sample
     has_labels: bool
     is_limit: bool = False  # whether the user gave the budget: codes that exceed it score less
 
     def radius(self, measured: Measured) -> int | None:
         """The largest radius at which a look-up returns at most ``budget`` rows on average, else 0."""
-        if measured.quality is None or measured.quality.lookup is None:
+        quality = measured.quality
+        if quality is None or quality.lookup is None:
             return None
-        if self.goal == "duplicates" and measured.copies is not None:
-            return _largest(measured.copies.returned, _DUPLICATE_CANDIDATES)
-        returned = measured.quality.lookup.returned
-        return _largest(returned[: from_tables(returned)] if self.goal == "lookup" else returned, self.budget)
+        if self.goal == "duplicates" and quality.copies is not None:
+            return _largest(quality.copies.returned, _DUPLICATE_CANDIDATES)
+        returned = quality.lookup.returned
+        return _largest(returned[: from_tables(returned)] if self.goal == "group" else returned, self.budget)
 
     def score(self, measured: Measured) -> float | None:
         """The score for the goal, from 0 to 1; None if the candidate cannot serve it."""
-        quality, radius = measured.quality, self.radius(measured)
-        if quality is None or (radius is None and self.goal in ("lookup", "duplicates")):
+        radius = self.radius(measured)
+        if measured.quality is None or (radius is None and self.goal in ("group", "duplicates")):
             return None
-        if self.goal in ("ranking", "auto"):
+        return self._score(measured.quality, radius)
+
+    def group_scores(self, measured: Measured) -> Floats:
+        """The scores over groups of queries, which say how precise the score is: (groups,)."""
+        radius = self.radius(measured)
+        return np.array([self._score(group, radius) for group in measured.groups])
+
+    def is_better(self, one: Measured, other: Measured) -> bool:
+        """Whether a candidate is better than another one by more than the error of the difference."""
+        difference = self.group_scores(one) - self.group_scores(other)
+        return float(difference.mean()) > error_of(difference)
+
+    def _score(self, quality: Quality, radius: int | None) -> float:
+        if self.goal in ("first", "ranking", "auto"):
             return self._ranking_score(quality)
         if self.goal == "neighbors":
             return quality.recall_at_10_rescored
-        assert radius is not None
-        if self.goal == "duplicates" and measured.copies is not None:
-            found, returned = measured.copies.found[radius], measured.copies.returned[radius]
-            return float(found * min(1.0, _DUPLICATE_CANDIDATES / returned))
+        if self.goal == "duplicates" and quality.copies is not None:
+            found, returned = quality.copies.found[radius], quality.copies.returned[radius]
+            return float(found * min(1.0, _DUPLICATE_CANDIDATES / returned)) if returned else 0.0
         assert quality.lookup is not None
         return self._lookup_score(quality.lookup)
 
     def _ranking_score(self, quality: Quality) -> float:
-        """The geometric mean of MAP, for "auto" also of precision@10, of all kinds of relevant rows."""
-        parts = [quality.map, quality.nearest_map]
-        if self.goal == "auto":
-            parts += [quality.precision_at_10, quality.nearest_precision_at_10]
-        known = np.array([part for part in parts if part is not None])
-        return float(np.prod(known) ** (1 / len(known)))
+        """MAP, precision@10 or the geometric mean of both, of all kinds of relevant rows."""
+        of_map, of_first = {"ranking": (1.0, 0.0), "first": (0.0, 1.0), "auto": (0.5, 0.5)}[self.goal]
+        relevant = float(quality.map**of_map * quality.precision_at_10**of_first)
+        if quality.nearest_map is None or quality.nearest_precision_at_10 is None:
+            return relevant
+        nearest = float(quality.nearest_map**of_map * quality.nearest_precision_at_10**of_first)
+        return _mean(relevant, nearest, quality.recall_at_10)
 
     @property
     def measure(self) -> str:
         """What the score is, in words."""
-        if self.goal == "ranking":
-            return "MAP" if self.has_labels else "geometric mean of MAP for both stand-ins"
-        if self.goal == "auto":
-            both = "MAP and precision@10"
-            return f"geometric mean of {both}" + ("" if self.has_labels else " for both stand-ins")
-        if self.goal == "lookup":
-            both = "" if self.has_labels else "geometric mean over both stand-ins of the "
-            return f"{both}F1 of as many rows as the budget allows"
-        if self.goal == "neighbors":
-            return "recall@10 after rescoring 100 rows"
-        return "share of planted copies within the radius"
+        one = {
+            "ranking": "MAP",
+            "first": "precision@10",
+            "auto": "geometric mean of MAP and precision@10",
+            "group": "F1 of as many rows as the budget allows",
+            "neighbors": "recall@10 after rescoring 100 rows",
+            "duplicates": "share of planted copies within the radius",
+        }[self.goal]
+        if self.has_labels or self.goal in ("neighbors", "duplicates"):
+            return one
+        return f"{one}, mean over the stand-ins,"
 
     def _lookup_score(self, lookup: LookUpByRadius) -> float:
-        """The geometric mean of F1 at the budget, of all kinds of relevant rows."""
+        """F1 at the budget, of all kinds of relevant rows."""
         part = slice(from_tables(lookup.returned))
-        kinds = [(lookup.relevant_precision, lookup.relevant_recall)]
+        returned = lookup.returned[part]
+        score = f1_at(self.budget, returned, lookup.relevant_precision[part], lookup.relevant_recall[part])
         if lookup.nearest_precision is not None and lookup.nearest_recall is not None:
-            kinds.append((lookup.nearest_precision, lookup.nearest_recall))
-        values = [f1_at(self.budget, lookup.returned[part], p[part], r[part]) for p, r in kinds]
-        share = min(1.0, self.budget / lookup.returned[0]) if self.is_limit and lookup.returned[0] else 1.0
-        return float(share * np.prod(values) ** (1 / len(values)))
+            nearest = f1_at(
+                self.budget, returned, lookup.nearest_precision[part], lookup.nearest_recall[part]
+            )
+            score = _mean(score, nearest, float(np.interp(self.budget, returned, lookup.recall[part])))
+        share = min(1.0, self.budget / returned[0]) if self.is_limit and returned[0] else 1.0
+        return share * score
+
+
+def _mean(communities: float, nearest: float, ten: float) -> float:
+    """The weighted geometric mean of the scores by the stand-ins for relevant rows."""
+    logs = np.log(np.maximum([communities, nearest, ten], _LEAST))
+    return float(np.exp(np.dot(WEIGHTS, logs)))
+
+
+def error_of(values: Floats) -> float:
+    """The standard error of the mean of scores or differences over groups of queries (groups,)."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def f1_at(budget: float, returned: Floats, precision: Floats, recall: Floats) -> float:

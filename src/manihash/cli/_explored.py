@@ -159,19 +159,25 @@ def subject_of(given: str | None, vectors: str | None, *others: Any) -> Subject:
 
 
 @contextmanager
-def prepared(subject: Subject, bar: "ProgressBar") -> Iterator["Exploration"]:
-    """Read the rows, fit or load the models, encode all rows and draw the map."""
+def prepared(subject: Subject, bar: "ProgressBar", *, hold_out: bool = False) -> Iterator["Exploration"]:
+    """Read the rows, fit or load the models, encode all rows and draw the map.
+
+    With ``hold_out``, a model is fitted to all rows but some, which are honest queries.
+    """
     from manihash.web.explore.exploration import prepare
+    from manihash.web.explore.fitting import rows_to_hold_out
 
     bar.start("reading vectors")
     with _rows(subject) as rows:
+        given = subject.model is not None or subject.index is not None
+        held_out = rows_to_hold_out(rows) if hold_out and not given else None
         models: list[Any] = [
-            _of_index(subject, rows) if subject.index is not None else _model(subject, rows, bar)
+            _of_index(subject, rows) if subject.index is not None else _model(subject, rows, held_out, bar)
         ]
         if subject.compare is not None:
             models.append((subject.compare.name, _inputs.load_hasher(subject.compare)))
         bar.start("encoding rows and drawing the map")
-        exploration = prepare(rows, models, seed=subject.seed)
+        exploration = prepare(rows, models, seed=subject.seed, held_out=held_out)
         for doubt in (doubt for model in exploration.models for doubt in model.doubts):
             print_message("warning", doubt, "yellow")
         yield exploration
@@ -259,17 +265,20 @@ def _described(ids: "Ids") -> str:
     return f"{len(ids):,} rows" + (f" (ids {shown_id(ids[0])} to {shown_id(ids[-1])})" if len(ids) else "")
 
 
-def _model(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "tuple[str, Hasher]":
+def _model(
+    subject: Subject, rows: "ExploredRows", held_out: "Ids | None", bar: "ProgressBar"
+) -> "tuple[str, Hasher]":
     """The model of --model, or one that is fitted, with its name."""
-    return subject.recipe if subject.model is None else subject.model.name, _hasher(subject, rows, bar)
+    name = subject.recipe if subject.model is None else subject.model.name
+    return name, _hasher(subject, rows, held_out, bar)
 
 
-def _hasher(subject: Subject, rows: "ExploredRows", bar: "ProgressBar") -> "Hasher":
-    """The model of the file, or one that is fitted to the rows."""
+def _hasher(subject: Subject, rows: "ExploredRows", held_out: "Ids | None", bar: "ProgressBar") -> "Hasher":
+    """The model of the file, or one that is fitted to the rows that are not held out."""
     from manihash.web.explore.fitting import fitted
 
     if subject.model is not None:
         return _inputs.load_hasher(subject.model)
     hasher = _settings.make_hasher(subject.recipe, subject.bits, subject.seed, None)
     bar.start(f"fitting {subject.recipe}")
-    return fitted(hasher, rows)
+    return fitted(hasher, rows, held_out)

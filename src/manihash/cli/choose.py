@@ -35,7 +35,7 @@ def choose(
         typer.Option(
             "--goal",
             metavar="GOAL",
-            help="What the codes are for: auto, ranking, lookup, neighbors or duplicates.",
+            help="What the codes are for: auto, first, group, ranking, neighbors or duplicates.",
         ),
     ] = "auto",
     labels: Annotated[
@@ -47,7 +47,7 @@ def choose(
             show_default=False,
         ),
     ] = None,
-    sample: Annotated[int, typer.Option("--sample", help="Largest number of rows to measure with.")] = 20_000,
+    sample: Annotated[int, typer.Option("--sample", help="Largest number of rows to measure with.")] = 10_000,
     max_candidates: Annotated[
         int | None,
         typer.Option(
@@ -76,19 +76,21 @@ def choose(
 ) -> None:
     """Recommend a recipe, a code length and a radius for your vectors.
 
-    Candidates are fitted to a random sample of the rows and measured with
-    held-out queries: first answers with and without rescoring, the whole
-    ranking, the look-up within a radius, memory and time. The best one for the
-    goal is recommended:
+    Candidates are fitted to some rows of a random sample and measured with
+    held-out queries, and the best of them to the whole sample. The winner for
+    the goal is recommended:
 
-      ranking     relevant rows first (MAP)
-      lookup      relevant rows within a small radius (F1)
+      first       the ten best answers (precision@10)
+      group       everything of the same kind, within a small radius (F1)
+      ranking     relevant rows before others (MAP)
       neighbors   the nearest rows (recall@10 after rescoring 100 rows)
       duplicates  copies within a radius that returns at most ten rows
       auto        a good ranking with good first answers (MAP and precision@10)
 
-    Without --labels, relevant rows are those of the query's cluster in the
-    neighbor graph, and the nearest rows. Labels are used to measure only.
+    With --labels, methods that learn from labels are candidates, too: they see
+    the labels of half of the rows, and are judged on other rows. Without,
+    relevant rows are those of the query's cluster in the neighbor graph, and
+    the nearest rows.
 
     Examples:
 
@@ -127,13 +129,14 @@ def choose(
         if out is not None:
             _write(choice, vectors, out)
     seconds = perf_counter() - start
-    _show(choice, vectors, seconds, as_json=as_json, has_page=out is not None)
+    _show(choice, vectors, labels, seconds, as_json=as_json, has_page=out is not None)
     if out is not None:
         print_message("written", str(out / _PAGE), "green")
 
 
 _PAGE = "index.html"
 _LONG = 1_000_000  # numbers in a sample that is measured for a minute or longer
+_FEWER = 4_000  # rows from which on a smaller sample is worth a hint
 
 
 def _code_length(bits: int | None, code_bytes: int | None) -> int:
@@ -148,14 +151,12 @@ def _code_length(bits: int | None, code_bytes: int | None) -> int:
 
 
 def _announce(rows: int, columns: int) -> None:
-    """Say before the work starts that it takes minutes, if it does."""
+    """Say before the work starts that it takes minutes, if it does, and what makes it faster."""
     if rows * columns >= _LONG:
-        text = (
-            f"measuring about 30 candidates on {rows:,} rows of {columns} columns takes minutes (20,000 x 512"
-        )
-        print_message(
-            "note", f"{text}: 5 minutes on two cores); --sample 5000 takes a quarter", "bold yellow"
-        )
+        where = f"on up to {rows:,} rows of {columns} columns"
+        text = f"measuring about 20 candidates {where} takes a minute or more"
+        hint = f"; --sample {rows // 4} takes less" if rows >= _FEWER else ""
+        print_message("note", text + hint, "bold yellow")
 
 
 def _finished(steps: "Generator[str, None, Choice]", bar: Any) -> "Choice":
@@ -181,7 +182,9 @@ def _write(choice: "Choice", vectors: str, out: Path) -> None:
     replace_files(out, {_PAGE: html.encode()}, _PAGE)
 
 
-def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool, has_page: bool) -> None:
+def _show(
+    choice: "Choice", vectors: str, labels: str | None, seconds: float, *, as_json: bool, has_page: bool
+) -> None:
     document: dict[str, Any] = {
         "vectors": vectors,
         "recipe": choice.recipe,
@@ -189,7 +192,9 @@ def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool, has_
         "radius": choice.radius,
         "goal": choice.goal,
         "relevance": choice.relevance,
-        "peer": choice.peer,
+        "uses_labels": choice.uses_labels,
+        "curve": choice.curve,
+        "knee": choice.knee,
         "sample": choice.sample,
         "reasons": choice.reasons,
         "table": choice.table,
@@ -198,9 +203,11 @@ def _show(choice: "Choice", vectors: str, seconds: float, *, as_json: bool, has_
     if as_json:
         print_json(document)
         return
+    print_result(Text(f"{choice.reasons[0]}\n", style="bold"))
     print_result(choice_table(choice, has_page=has_page))
     print_result(Text(legend(choice), style="dim"))
-    print_result(Text(f"\n{choice}\n"))
+    print_result(Text("\n" + "\n".join(choice.reasons[1:]) + "\n"))
+    given = f" --labels {labels}" if choice.uses_labels else ""
     print_result(
-        Text(f"manihash fit {vectors} --recipe {choice.recipe} --bits {choice.n_bits} -o model.mhash")
+        Text(f"manihash fit {vectors}{given} --recipe {choice.recipe} --bits {choice.n_bits} -o model.mhash")
     )

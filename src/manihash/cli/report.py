@@ -54,7 +54,7 @@ def report(
     from manihash.pages.folder import check_folder, replace_files
 
     check_folder(out, [_PAGE, _FILE])
-    with progress_shown(quiet) as bar, _explored.prepared(subject, bar) as exploration:
+    with progress_shown(quiet) as bar, _explored.prepared(subject, bar, hold_out=True) as exploration:
         from datetime import date
 
         from manihash.web.explore.export import file_text

@@ -4,6 +4,8 @@ A short code puts many rows at one distance, often more than ten. Which of them 
 so both metrics are exact expectations over random order inside ties, as ``map_ties`` is.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -63,14 +65,35 @@ class NeighborTruth:
     """
 
     def __init__(self, Q: ArrayLike, X: ArrayLike, k: int = FIRST) -> None:
-        scan = EuclideanScan(Q, X)
-        self.shape = scan.shape
-        k = min(positive_int(k, "k"), self.shape[1])
-        self._nearest: list[Ints] = []
-        for _, keys in scan.blocks("nearest rows"):
-            for row in keys:
-                self._nearest.append(np.flatnonzero(row <= np.partition(row, k - 1)[k - 1]))
+        self.shape, (self._nearest,) = _nearest_rows(Q, X, [positive_int(k, "k")])
         self.counts = np.array([len(ids) for ids in self._nearest])
+
+    @classmethod
+    def of_each(cls, Q: ArrayLike, X: ArrayLike, ks: Sequence[int]) -> list["NeighborTruth"]:
+        """Return the truths of several k, from one scan of the rows.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_queries, n_features)
+            The queries.
+        X : array-like of shape (n_rows, n_features)
+            The database.
+        ks : sequence of int
+            Numbers of nearest rows.
+
+        Returns
+        -------
+        list of NeighborTruth
+            One truth for each k.
+        """
+        shape, found = _nearest_rows(Q, X, [positive_int(k, "k") for k in ks])
+        truths = []
+        for nearest in found:
+            truth = cls.__new__(cls)
+            truth.shape, truth._nearest = shape, nearest
+            truth.counts = np.array([len(ids) for ids in nearest])
+            truths.append(truth)
+        return truths
 
     def relevant(self, start: int, stop: int) -> Mask:
         """Return the relevance of all rows to a block of queries.
@@ -91,6 +114,19 @@ class NeighborTruth:
         for row, ids in zip(mask, self._nearest[start:stop], strict=True):
             row[ids] = True
         return mask
+
+
+def _nearest_rows(Q: ArrayLike, X: ArrayLike, ks: Sequence[int]) -> tuple[tuple[int, int], list[list[Ints]]]:
+    """The numbers of queries and rows, and for each k the positions of the nearest rows of each query."""
+    scan = EuclideanScan(Q, X)
+    places = [min(k, scan.shape[1]) - 1 for k in ks]
+    found: list[list[Ints]] = [[] for _ in ks]
+    for _, keys in scan.blocks("nearest rows"):
+        for row in keys:
+            ordered = np.partition(row, sorted(set(places)))
+            for nearest, place in zip(found, places, strict=True):
+                nearest.append(np.flatnonzero(row <= ordered[place]))
+    return scan.shape, found
 
 
 class FirstAnswers:

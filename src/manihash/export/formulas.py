@@ -196,7 +196,10 @@ def _e2lsh(g: Graph, X: Value, hasher: Any) -> Value:
 
 def _sign(g: Graph, X: Value, hasher: Any) -> Value:
     Z = g.op("Sub", X, g.like(hasher.mean_, X))
-    return Z if hasher.rotation_ is None else affine(g, Z, hasher.rotation_)
+    rotation, d = hasher.rotation_, hasher.n_features_in_
+    if rotation is None and hasher.n_bits_ < d:
+        rotation = np.eye(d, hasher.n_bits_)  # the first columns
+    return Z if rotation is None else affine(g, Z, rotation)
 
 
 _FORMULAS: dict[Callable[..., Any], Callable[[Graph, Value, Any], Value]] = {

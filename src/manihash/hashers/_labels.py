@@ -1,7 +1,8 @@
 """The base class of the hashers that learn from labels: which rows have a label, and which of them are used.
 
 y has one label per row: integers or strings. The label -1 (integers) or None marks a row without a label.
-``n_labels`` of the labeled rows are used, sampled with balanced classes.
+``n_labels`` of the labeled rows are used, sampled with balanced classes; "auto" means 1,000, or 40 per class
+if that is more.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from manihash import checks
 from manihash.hashers._hasher import Hasher
 from manihash.rows import Rows
 from manihash.types import Floats, Ints
+
+# Labels that "auto" uses: in all, and per class. With seven labels per class, 150 classes were not learned.
+_LABELS, _LABELS_PER_CLASS = 1000, 40
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class LabeledRows:
 class LabeledHasher(Hasher):
     """A hasher whose ``fit(X, y)`` requires y and uses ``n_labels`` of the labels (None: all)."""
 
-    n_labels: int | None
+    n_labels: int | str | None
     uses_labels = True
 
     def __sklearn_tags__(self) -> Tags:
@@ -63,16 +67,26 @@ class LabeledHasher(Hasher):
 
     def _check(self) -> None:
         super()._check()
-        if self.n_labels is not None:
+        if self.n_labels is not None and not _is_auto(self.n_labels):
             checks.positive_int(self.n_labels, "n_labels", least=2)
 
     def _sample_labels(self, rows: Rows, y: Any, rng: np.random.Generator) -> LabeledRows:
         """The labeled rows to learn from; ``n_labels_`` is set to their number."""
         index, classes = parse_labels(y, len(rows))
-        used = balanced_order(classes, rng)[: self.n_labels]
+        used = balanced_order(classes, rng)[: self._most_labels(classes)]
         labeled = LabeledRows(index[used], np.unique(classes[used], return_inverse=True)[1])
         self.n_labels_ = len(labeled)
         return labeled
+
+    def _most_labels(self, classes: Ints) -> int | None:
+        """The number of labels to use, given the classes 0 … c - 1 of all labeled rows; None for all."""
+        if _is_auto(self.n_labels):
+            return max(_LABELS, _LABELS_PER_CLASS * (int(classes.max()) + 1))
+        return self.n_labels  # type: ignore[return-value]
+
+
+def _is_auto(n_labels: Any) -> bool:
+    return isinstance(n_labels, str) and n_labels == "auto"
 
 
 def parse_labels(y: Any, n: int) -> tuple[Ints, Ints]:

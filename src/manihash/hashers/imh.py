@@ -210,5 +210,8 @@ def _left_out(rotation: Any, affinities: Any) -> bool:
     adaptive = checks.flag(getattr(rotation, "adaptive", False), "adaptive")
     if not adaptive or affinities is None or (groups := number_of_groups(affinities)) < MANY_GROUPS:
         return False
-    note(f"codes are not rotated: the rows fall into many small groups, about {groups:.0f}")
+    note(
+        f"codes are not rotated: the rows fall into many small groups, about {groups:.0f}, which a rotation "
+        "would blur; rotation=ITQRotation() rotates them anyway"
+    )
     return True

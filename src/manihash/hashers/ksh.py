@@ -38,8 +38,9 @@ class KSH(LabeledHasher, KernelHasher):
         Length of the codes.
     n_anchors : int, default=300
         Number of anchors z_j, sampled at random from all rows; all rows if there are fewer.
-    n_labels : int or None, default=1000
-        Number of labels used, sampled with balanced classes. None means all.
+    n_labels : int, "auto" or None, default="auto"
+        Number of labels used, with balanced classes: "auto" for 1,000, or 40 per class if that is more. None
+        means all.
     gamma : float or None, default=None
         Width parameter γ of the Gaussian kernel. None means 1 / (2 σ²), where σ is the mean distance of a row
         to its 50th nearest neighbor in a sample of 2,000 rows.
@@ -97,7 +98,7 @@ class KSH(LabeledHasher, KernelHasher):
         self,
         n_bits: int = 64,
         n_anchors: int = 300,
-        n_labels: int | None = 1000,
+        n_labels: int | str | None = "auto",
         gamma: float | None = None,
         ridge: float = 0.1,
         n_iter: int = 50,

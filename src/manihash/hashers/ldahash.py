@@ -39,8 +39,9 @@ class LDAHash(LabeledHasher, LinearHasher):
         None means LDA; a number means DIF with this weight of the pairs with the same label.
     ridge : float, default=1.0
         Added to the diagonals of Σ_P and Σ_N for LDA, in units of the mean variance of Σ_P.
-    n_labels : int or None, default=1000
-        Number of labels used, sampled with balanced classes. None means all.
+    n_labels : int, "auto" or None, default="auto"
+        Number of labels used, with balanced classes: "auto" for 1,000, or 40 per class if that is more. None
+        means all.
     normalize : bool, default=False
         Scale every row to unit length before hashing.
     random_state : int, Generator, RandomState or None, default=None
@@ -88,7 +89,7 @@ class LDAHash(LabeledHasher, LinearHasher):
         n_bits: int = 64,
         alpha: float | None = None,
         ridge: float = 1.0,
-        n_labels: int | None = 1000,
+        n_labels: int | str | None = "auto",
         normalize: bool = False,
         random_state: Any = None,
     ) -> None:

@@ -77,6 +77,17 @@ def _supervised(**options: Any) -> SupervisedIMH:
     return SupervisedIMH(base=KMeansBase(), embedding=TSNE(), **options)
 
 
+def _supervised_large(**options: Any) -> SupervisedIMH:
+    """Supervised IMH with thousands of base points and all labels: many classes need many base points."""
+    base = ReducedBase(LargeBase(10_000, neighbors=CoarseNeighbors()), n_components=64)
+    return SupervisedIMH(base=base, embedding=_short_tsne(), n_labels=None, **options)
+
+
+def _hybrid_supervised() -> Hybrid:
+    """A manifold part that learns from labels, and the quantizer of imh-hybrid."""
+    return Hybrid(_supervised_large(normalize=True), RECIPES["imh-hybrid"].make().second, weight="auto")
+
+
 def _original_le() -> LaplacianEigenmaps:
     """The original algorithm, as in the paper: with it LE_B ranks below PCA on CIFAR-10, as there."""
     return LaplacianEigenmaps(normalized=True)
@@ -248,7 +259,32 @@ RECIPES: dict[str, Recipe] = {
         "imh-tsne with labels in the embedding of the base set: needs some labels",
         _supervised,
     ),
+    "imh-supervised-large": _unit(
+        "IMH-tSNE large supervised",
+        "imh-supervised with ten thousand base points and all labels: for many classes",
+        _supervised_large,
+    ),
+    "imh-hybrid-supervised": Recipe(
+        _hybrid_supervised,
+        "IMH-tSNE supervised + OPQ",
+        "imh-hybrid with labels in its first part: needs some labels",
+    ),
     "sign": _unit("Sign", "the sign of each coordinate, or of a random rotation: no training", SignQuantizer),
+    "sign-zero": _unit(
+        "Sign at zero",
+        "sign with the threshold 0: the binary quantization of vector databases",
+        partial(SignQuantizer, center=False),
+    ),
+    "sign-median": _unit(
+        "Sign at the median",
+        "sign with the median of each column as threshold",
+        partial(SignQuantizer, center="median"),
+    ),
+    "sign-prefix": _unit(
+        "Sign of the first columns",
+        "sign-median of the first columns: for Matryoshka embeddings",
+        partial(SignQuantizer, center="median", prefix=True),
+    ),
     "pq": _unit("PQ", "nearest centers of groups of columns", partial(ProductQuantizer, rotation=False)),
     "opq": _unit("OPQ", "nearest centers of groups of rotated principal components", ProductQuantizer),
 }

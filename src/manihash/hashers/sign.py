@@ -7,13 +7,14 @@ import numpy as np
 from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.hashers._hasher import Hasher
-from manihash.hashers._linear import mean_of
+from manihash.hashers._linear import check_n_bits, mean_of
 from manihash.rotation import random_rotation
 from manihash.rows import Rows
 from manihash.types import Floats
 
 # Up to this width a rotation (d, d) is drawn, 512 MiB; of wider ones only the columns that are used.
 _WIDE = 8_192
+_MEDIAN_NUMBERS = 2**25  # numbers of the rows whose medians are taken
 
 
 class SignQuantizer(Hasher):
@@ -23,15 +24,20 @@ class SignQuantizer(Hasher):
         h(x) = sign(Rᵀ (x - mean))    otherwise
 
     For fewer bits than columns, R consists of ``n_bits`` of the d orthonormal directions of a random
-    rotation. For more bits, further random rotations are appended. Only the mean is learned; vector databases
-    call this binary quantization, most of them with ``center=False``.
+    rotation, or of the first columns (``prefix=True``). For more bits, further random rotations are appended.
+    Only the mean or the median is learned; vector databases call this binary quantization, most of them with
+    ``center=False``. Which threshold is best depends on the embedding model: ``choose`` compares them.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the codes.
-    center : bool, default=True
-        Subtract the mean of the training rows before the sign.
+    center : bool or "median", default=True
+        Subtract the mean of the training rows before the sign, or the median of each column, so that each
+        column has as many ones as zeros. If False, the threshold is 0.
+    prefix : bool, default=False
+        For fewer bits than columns, take the first ``n_bits`` columns instead of a random rotation: for
+        embeddings whose first columns matter most (Matryoshka embeddings).
     normalize : bool, default=False
         Scale every row to unit length before hashing.
     random_state : int, Generator, RandomState or None, default=None
@@ -40,9 +46,9 @@ class SignQuantizer(Hasher):
     Attributes
     ----------
     mean_ : ndarray of shape (d,)
-        Mean of the training rows; zeros if ``center=False``.
+        Mean or median of the training rows; zeros if ``center=False``.
     rotation_ : ndarray of shape (d, n_bits) or None
-        The directions R; None if n_bits = d.
+        The directions R; None if n_bits = d, or if the first columns are taken.
     n_bits_ : int
         Length of the codes.
     n_features_in_ : int
@@ -64,10 +70,16 @@ class SignQuantizer(Hasher):
     """
 
     def __init__(
-        self, n_bits: int = 64, center: bool = True, normalize: bool = False, random_state: Any = None
+        self,
+        n_bits: int = 64,
+        center: bool | str = True,
+        prefix: bool = False,
+        normalize: bool = False,
+        random_state: Any = None,
     ) -> None:
         self.n_bits = n_bits
         self.center = center
+        self.prefix = prefix
         self.normalize = normalize
         self.random_state = random_state
 
@@ -77,17 +89,33 @@ class SignQuantizer(Hasher):
 
     def _check(self) -> None:
         super()._check()
-        checks.flag(self.center, "center")
+        if not (isinstance(self.center, str) and self.center == "median"):
+            checks.flag(self.center, "center")
+        checks.flag(self.prefix, "prefix")
+
+    def _most_bits(self, n: int, d: int) -> int | None:
+        return d if self.prefix else None
 
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         d, r = rows.width, self.n_bits
-        self.mean_ = mean_of(rows) if self.center else np.zeros(d)
-        self.rotation_ = None if r == d else random_directions(d, r, rng)
+        if self.prefix:
+            check_n_bits(r, d, "use prefix=False, which appends random rotations")
+        self.mean_ = self._threshold(rows)
+        self.rotation_ = None if r == d or self.prefix else random_directions(d, r, rng)
+
+    def _threshold(self, rows: Rows) -> Floats:
+        """The vector (d,) that is subtracted; medians are those of rows spread evenly over all rows."""
+        if self.center == "median":
+            n = len(rows)
+            size = min(n, max(1000, _MEDIAN_NUMBERS // rows.width))
+            rows.check_all()
+            return np.median(rows.take(np.arange(size) * n // size), axis=0).astype(np.float64)
+        return mean_of(rows) if self.center else np.zeros(rows.width)
 
     def _embed(self, X: Floats) -> Floats:
         Z = X - self.mean_.astype(X.dtype)
         if self.rotation_ is None:
-            return Z
+            return Z[:, : getattr(self, "n_bits_", self.n_bits)]  # statistics are taken before n_bits_ is set
         return numpy_backend.rowwise_product(Z, self.rotation_.T.astype(X.dtype, copy=False))
 
 

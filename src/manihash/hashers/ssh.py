@@ -37,8 +37,9 @@ class SSH(LabeledHasher, LinearHasher):
         In the sequential form (SPLH), the weight of the pairs that a bit gets wrong increases by ``step`` for
         the next bit. None means the orthogonal form, the leading eigenvectors, of which only the first c - 1
         carry much information about c classes.
-    n_labels : int or None, default=1000
-        Number of labels used, sampled with balanced classes. None means all.
+    n_labels : int, "auto" or None, default="auto"
+        Number of labels used, with balanced classes: "auto" for 1,000, or 40 per class if that is more. None
+        means all.
     normalize : bool, default=False
         Scale every row to unit length before hashing.
     random_state : int, Generator, RandomState or None, default=None
@@ -84,7 +85,7 @@ class SSH(LabeledHasher, LinearHasher):
         n_bits: int = 64,
         eta: float = 0.1,
         step: float | None = 1.0,
-        n_labels: int | None = 1000,
+        n_labels: int | str | None = "auto",
         normalize: bool = False,
         random_state: Any = None,
     ) -> None:

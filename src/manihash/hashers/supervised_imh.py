@@ -17,12 +17,15 @@ from manihash import checks
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._labels import LabeledHasher
 from manihash.induction import OnBaseGraph, embed_base
+from manihash.progress import note
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
 from manihash.types import Floats
 
 # Weight of the smoothness over all rows relative to the labels, chosen on training rows of MNIST.
 _SMOOTHNESS = 0.1
+# Fewer base points per class do not tell the classes apart: with 400 for 150 classes, ITQ ranks better.
+_POINTS_PER_CLASS = 10
 
 
 class SupervisedIMH(OnBaseGraph, LabeledHasher):
@@ -51,8 +54,9 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
         Number k of nearest base points that represent a row.
     label_weight : float, default=3.0
         Distance between two classes in units of sigma; 0 ignores the labels.
-    n_labels : int, default=1000
-        Number of labels used, drawn so that the classes are balanced; None for all.
+    n_labels : int, "auto" or None, default="auto"
+        Number of labels used, with balanced classes: "auto" for 1,000, or 40 per class if that is more. None
+        means all.
     normalize : bool, default=False
         Whether to scale rows to unit length first, as in the authors' code.
     random_state : int, Generator, RandomState or None, default=None
@@ -112,7 +116,7 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
         embedding: Any = None,
         n_neighbors: int = 5,
         label_weight: float = 3.0,
-        n_labels: int | None = 1000,
+        n_labels: int | str | None = "auto",
         normalize: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -132,6 +136,7 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
     def _fit(self, rows: Rows, y: Any, rng: np.random.Generator) -> None:
         labeled = self._sample_labels(rows, y, rng)
         graph = self._fit_graph(rows, rng)
+        self._check_base(len(graph.B), len(labeled.class_counts))
         T = graph.coupling(rows)
         with single_blas_thread():
             taken = LocalRows(rows.take(labeled.index))
@@ -141,6 +146,14 @@ class SupervisedIMH(OnBaseGraph, LabeledHasher):
         embedded = embed_base(self.embedding, graph, rows, self.n_bits, checks.seed(rng), points=B)
         self._graph, self.base_labels_ = graph, L
         self.base_embedding_, self.loss_ = embedded.Y, embedded.loss
+
+    def _check_base(self, m: int, n_classes: int) -> None:
+        """Report if there are too few base points for the classes."""
+        if m < _POINTS_PER_CLASS * n_classes:
+            note(
+                f"{n_classes} classes share {m:,} base points, which do not tell them apart: use at least "
+                f"{_POINTS_PER_CLASS * n_classes:,} base points, as imh-supervised-large does, or ksh"
+            )
 
 
 def base_labels(W: sp.csr_array, G: sp.csr_array, T: Any) -> Floats:

@@ -140,6 +140,7 @@ def report(
         random_state=random_state,
         name=name,
         verbose=verbose,
+        hold_out=True,
     )
     page = report_page(exploration, date.today(), "manihash.report", explore_file=None)
     made = Report(name, page, height)

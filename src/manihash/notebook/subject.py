@@ -28,10 +28,11 @@ def exploration_of(
     random_state: int,
     name: str,
     verbose: bool,
+    hold_out: bool = False,
 ) -> "Exploration":
-    """Fit or load the models, encode all rows and draw the map."""
+    """Fit or load the models, encode all rows and draw the map; see ``rows_to_hold_out``."""
     from manihash.web.explore.exploration import prepare
-    from manihash.web.explore.fitting import fitted
+    from manihash.web.explore.fitting import fitted, rows_to_hold_out
     from manihash.web.explore.rows import explored_rows
 
     if images is not None and texts is not None:
@@ -45,11 +46,12 @@ def exploration_of(
         pictures=None if images is None else _pictures(images),
         texts=None if texts is None else [str(text) for text in texts],
     )
-    hashers = [_named(model) for model in models]
+    hashers, held_out = [_named(model) for model in models], None
     if not hashers:
         unfitted = hasher_of(recipe, n_bits=n_bits, random_state=random_state)
-        hashers = [(recipe, fitted(unfitted, rows, verbose=verbose))]
-    return prepare(rows, hashers, seed=random_state)
+        held_out = rows_to_hold_out(rows) if hold_out else None
+        hashers = [(recipe, fitted(unfitted, rows, held_out, verbose=verbose))]
+    return prepare(rows, hashers, seed=random_state, held_out=held_out)
 
 
 def _known(labels: NDArray[Any]) -> NDArray[np.bool_]:

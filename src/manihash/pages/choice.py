@@ -12,6 +12,10 @@ from manihash.pages.section import Curve, Plot, Value
 _SECTIONS = {"advice": "Advice", "trade-off": "Trade-off", "candidates": "Candidates", "facts": "Protocol"}
 _QUALITY = {  # key of a record: heading, format
     "score": ("score", "{:.3f}"),
+    "error": ("±", "{:.3f}"),
+    "behind": ("behind", "{:.3f}"),
+    "labels": ("labels", "{}"),
+    "rows": ("rows", "{:,}"),
     "map": ("MAP", "{:.3f}"),
     "nearest_map": ("MAP, nearest", "{:.3f}"),
     "precision_at_10": ("P@10", "{:.3f}"),
@@ -38,11 +42,15 @@ _COST = {
 
 def choice_page(choice: Choice, name: str, made: date) -> str:
     """The page as HTML; ``name`` is that of the vectors."""
-    measured = [row for row in choice.table if row["score"] is not None]
+    measured = [
+        row | ({"labels": "seen"} if row["uses_labels"] else {})
+        for row in choice.table
+        if row["score"] is not None
+    ]
     return page.render(
         "manihash.pages",
         "choice.html",
-        title=f"Which codes for {name}?",
+        title=f"{choice.recipe}, {choice.n_bits} bits, for {name}",
         lead=choice.reasons[0],
         navigation=_SECTIONS.items(),
         reasons=choice.reasons[1:],
@@ -56,6 +64,7 @@ def choice_page(choice: Choice, name: str, made: date) -> str:
         ],
         recipe=choice.recipe,
         n_bits=choice.n_bits,
+        labels=", y" if choice.uses_labels else "",
         facts={
             "Vectors": name,
             "Sample": f"{choice.sample}; seed {choice.random_state}",
@@ -84,24 +93,37 @@ def _row(choice: Choice, row: dict[str, Any], shown: dict[str, tuple[str, str]])
 
 
 def _plots(choice: Choice, measured: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The quality of the recommended recipe by size, and of all candidates by time."""
     label = f"score for the goal {choice.goal}"
+    timed = [row for row in measured if row["final"] and "fit_seconds" in row]
+    caption = (
+        f"Bytes against quality of {choice.recipe}, on a few rows"
+        + ("" if choice.knee is None else f"; the curve bends at {(choice.knee + 7) // 8} bytes per row")
+        + "."
+    )
+    by_size = [row | {"recipe": choice.recipe} for row in choice.curve]
     return [
-        _plot(measured, "bytes_per_row", "bytes per row", label, log_x=False),
-        _plot(measured, "fit_seconds", "seconds to fit the sample", label, log_x=True),
+        _plot(by_size, "bytes_per_row", "bytes per row", label, caption),
+        _plot(
+            timed,
+            "fit_seconds",
+            "seconds to fit the sample",
+            label,
+            "The candidates that were fitted to the whole sample. Up and to the left is better.",
+        ),
     ]
 
 
 def _plot(
-    measured: Sequence[dict[str, Any]], key: str, x_label: str, y_label: str, *, log_x: bool
+    rows: Sequence[dict[str, Any]], key: str, x_label: str, y_label: str, caption: str
 ) -> dict[str, Any]:
-    names = list(dict.fromkeys(row["recipe"] for row in measured))
+    names = list(dict.fromkeys(row["recipe"] for row in rows))
     drawn = []
     for name in names:
-        points = sorted((row["n_bits"], row[key], row["score"]) for row in measured if row["recipe"] == name)
+        points = sorted((row["n_bits"], row[key], row["score"]) for row in rows if row["recipe"] == name)
         drawn.append(
             Curve(name, name, tuple(x for _, x, _ in points), tuple(Value(score) for _, _, score in points))
         )
-    plot = Plot(key, "", x_label, y_label, tuple(drawn), log_x=log_x, own_colors=True)
-    caption = "One curve per candidate, one point per code length. Up and to the left is better."
+    plot = Plot(key, "", x_label, y_label, tuple(drawn), log_x=True, own_colors=True)
     alt = f"{y_label} against {x_label}; the numbers are in the table below"
     return {"svg": curves.draw(plot).svg, "alt": alt, "caption": caption}

@@ -16,6 +16,8 @@ from manihash.types import Ints
 _BLOCK = 2**14
 # Thresholds of the warnings: correlation of two bits, share of rows with one code.
 _CORRELATED = 0.95
+# Share of the bits that repeat an earlier one from which on shorter codes are advised.
+_REPEATED = 0.25
 _COLLAPSED = 0.1
 
 
@@ -124,7 +126,9 @@ def stats(buckets: Buckets, n_bits: int, held: int, tables: int, *, ranked: bool
         entropy=float(-(share * np.log2(share)).sum()) + 0.0,
         bytes=held,
         table_bytes=tables,
-        warnings=_warnings(n, n_bits, int(count.max()) if ranked else 1, len(constants), len(correlated)),
+        warnings=_warnings(
+            n, n_bits, int(count.max()) if ranked else 1, len(constants), len({j for _, j in correlated})
+        ),
     )
 
 
@@ -144,7 +148,7 @@ def _correlation(buckets: Buckets, count: Ints, n_bits: int) -> tuple[NDArray[np
     return (both / n - np.outer(p, p)) * np.outer(scale, scale), constant
 
 
-def _warnings(n: int, n_bits: int, largest: int, constant: int, correlated: int) -> tuple[str, ...]:
+def _warnings(n: int, n_bits: int, largest: int, constant: int, repeated: int) -> tuple[str, ...]:
     """One sentence per problem of the codes; advice only where it follows from the codes alone."""
     texts = []
     if n > 1 and largest > max(1, _COLLAPSED * n):
@@ -158,9 +162,9 @@ def _warnings(n: int, n_bits: int, largest: int, constant: int, correlated: int)
             f"{constant} of {n_bits} bits are the same in every row: "
             "they do not change any ranking of the rows"
         )
-    if correlated:
+    if repeated >= _REPEATED * n_bits:
         texts.append(
-            f"{correlated} pairs of bits are strongly correlated (0.95 or more): "
-            "the two bits of a pair count almost like one bit of twice the weight"
+            f"{repeated} of {n_bits} bits repeat an earlier bit (correlation 0.95 or more): codes of "
+            f"{n_bits - repeated} bits would say about as much, so use fewer bits, or another method"
         )
     return tuple(texts)

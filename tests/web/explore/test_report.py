@@ -1,6 +1,7 @@
 """The numbers of the report against brute force, and the page for images and texts."""
 
 import re
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ import pytest
 from manihash import LabelTruth
 from manihash.web.explore.exploration import prepare
 from manihash.web.explore.measure import answers_by_code, first_answers, radius_counts
-from manihash.web.explore.report import report_page
+from manihash.web.explore.report import _lead, report_page
 from manihash.web.explore.rows import explored_rows
 
 
@@ -51,6 +52,25 @@ def test_first_answers_are_counted_as_by_brute_force(labeled, digits):
         distance[row] = np.inf
         expected.append((y[np.argsort(distance, kind="stable")[:10]] == y[row]).mean())
     assert found.right_by_vectors[0] == pytest.approx(np.mean(expected))
+
+
+def test_the_headline_has_an_interval_and_says_whether_the_queries_were_held_out(labeled):
+    model = labeled.models[0]
+    queries = np.arange(0, 400, 40)
+    found = first_answers(labeled, model, queries)
+    shares = [found_share(labeled, model, int(row)) for row in queries]
+    assert found.errors[0] == pytest.approx(1.96 * np.std(shares, ddof=1) / np.sqrt(10))
+    known = _lead(labeled, model, found, 10)
+    assert "10 queries, which the model may have been fitted to," in known
+    held_out = _lead(replace(labeled, held_out=queries), model, found, 10)
+    interval = rf"{100 * np.mean(shares):.1f} ± {100 * found.errors[0]:.1f} % have the label"
+    assert f"answers to 10 held-out queries {interval}" in held_out
+
+
+def found_share(exploration, model, row):
+    """The share of the first ten answers by code that have the label of a row."""
+    numbers = exploration.rows.labels.numbers
+    return (numbers[answers_by_code(model, row, 10)] == numbers[row]).mean()
 
 
 def test_a_query_is_not_among_its_answers(labeled):

@@ -33,6 +33,7 @@ class Exploration:
     models: tuple[CodedRows, ...]
     plane: Plane
     steps: NDArray[np.uint16]  # (n, 2), places on the map
+    held_out: Ids | None = None  # rows that the first model was not fitted to
 
     def computed_now(self) -> None:
         """Compute what the first picture and the first query need, so that nobody waits for it later."""
@@ -200,11 +201,12 @@ def prepare(
     hashers: Sequence[tuple[str, Hasher] | tuple[str, Hasher, Codes]],
     *,
     seed: int,
+    held_out: Ids | None = None,
 ) -> Exploration:
     """Encode all rows with each model and draw the map; codes that an index stores are checked and shown."""
     models = tuple(coded_rows(name, hasher, rows, *stored) for name, hasher, *stored in hashers)
     normalize = bool(getattr(models[0].hasher, "normalize", False))
     plane, steps = fit_plane(rows.X, normalize=normalize, seed=seed)
-    exploration = Exploration(rows, models, plane, steps)
+    exploration = Exploration(rows, models, plane, steps, held_out)
     exploration.computed_now()
     return exploration

@@ -33,6 +33,8 @@ class FirstAnswers:
     right_by_vectors: tuple[float, ...]
     shared: tuple[float, ...]
     depths: tuple[int, ...]
+    # Half the width of a 95 % interval of each of the three, at the first depth; NaN for a single query.
+    errors: tuple[float, float, float]
 
 
 def sampled_queries(rows: ExploredRows, most: int = QUERIES) -> Ids:
@@ -78,7 +80,8 @@ def first_answers(exploration: Exploration, model: CodedRows, queries: Ids) -> F
             for ids, shares in ((coded, by_code), (near, by_vectors)):
                 right = labels.numbers[ids] == labels.numbers[row]
                 shares.append([right[:d].mean() for d in depths])
-    return FirstAnswers(_columns(by_code), _columns(by_vectors), _columns(shared), depths)
+    errors = _error(by_code), _error(by_vectors), _error(shared)
+    return FirstAnswers(_columns(by_code), _columns(by_vectors), _columns(shared), depths, errors)
 
 
 def answers_by_code(model: CodedRows, row: int, k: int) -> Ids:
@@ -93,6 +96,12 @@ def _mean(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.f
     shares = np.divide(part, whole, out=np.zeros_like(part), where=valid)
     count = valid.sum(axis=0)
     return np.divide(shares.sum(axis=0), count, out=np.full(part.shape[1], np.nan), where=count > 0)
+
+
+def _error(shares: list[list[float]]) -> float:
+    """Half the width of a 95 % interval of the mean of the first shares."""
+    first = np.array([share[0] for share in shares])
+    return float(1.96 * first.std(ddof=1) / np.sqrt(len(first))) if len(first) > 1 else float("nan")
 
 
 def _columns(shares: list[list[float]]) -> tuple[float, ...]:

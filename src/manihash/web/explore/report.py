@@ -46,7 +46,7 @@ def report_page(
     ``explore_file`` is the name of the page to explore, if it is beside the report.
     """
     model, rows = exploration.models[0], exploration.rows
-    queries = sampled_queries(rows)
+    queries = sampled_queries(rows) if exploration.held_out is None else exploration.held_out
     # Codes without signs have no Hamming radius.
     counts = radius_counts(exploration, model, queries) if model.look_up_bits else None
     first = first_answers(exploration, model, queries)
@@ -54,7 +54,7 @@ def report_page(
         "manihash.web.explore",
         "report.html",
         title=f"{rows.name}: codes of {model.n_bits} bits",
-        lead=_lead(exploration, model, first),
+        lead=_lead(exploration, model, first, len(queries)),
         navigation=SECTIONS.items(),
         explore_file=explore_file,
         map=_map(exploration),
@@ -74,17 +74,28 @@ def report_page(
     )
 
 
-def _lead(exploration: Exploration, model: CodedRows, first: FirstAnswers) -> str:
-    """The result in two sentences."""
+def _lead(exploration: Exploration, model: CodedRows, first: FirstAnswers, queries: int) -> str:
+    """The result in two sentences, with intervals; it says if the model was fitted to the queries, too."""
     rows, depth = exploration.rows, first.depths[0]
     size = f"{len(rows):,} vectors of length {rows.width:,} have codes of {model.codes.shape[1]} bytes."
+    asked = f"{queries} held-out queries"
+    if exploration.held_out is None:
+        asked = f"{queries} queries, which the model may have been fitted to,"
+    by_code, by_vectors, shared = (
+        f"{_percent(shares[0])} ± {_percent(error)} %"
+        for shares, error in zip(
+            (first.right_by_code or (np.nan,), first.right_by_vectors or (np.nan,), first.shared),
+            first.errors,
+            strict=True,
+        )
+    )
     if first.right_by_code:
         return (
-            f"{size} Of the first {depth} answers, {_percent(first.right_by_code[0])} % have the label of "
-            f"the query by code, and {_percent(first.right_by_vectors[0])} % by the vectors."
+            f"{size} Of the first {depth} answers to {asked} {by_code} have the label of the query by code, "
+            f"and {by_vectors} by the vectors."
         )
-    shared = _percent(first.shared[0])
-    return f"{size} The first {depth} answers by code contain {shared} % of the {depth} nearest vectors."
+    answers = f"The first {depth} answers by code to {asked}"
+    return f"{size} {answers} contain {shared} of the {depth} nearest vectors."
 
 
 def _percent(share: float) -> str:
@@ -281,10 +292,14 @@ def _facts(
     exploration: Exploration, model: CodedRows, made: date, command: str, queries: int
 ) -> dict[str, str]:
     rows = exploration.rows
+    known = (
+        "the model may have been fitted to them" if exploration.held_out is None else "held out of the fit"
+    )
     return {
         "Rows": f"{rows.name}: {len(rows):,} vectors of length {rows.width:,}",
         "Model": f"{model.name}: {type(model.hasher).__name__}, {model.n_bits} bits",
-        "Queries": f"{queries} rows at equal distances in the file; a query is not among its own answers",
+        "Queries": f"{queries} rows at equal distances in the file, {known}; a query is not among its own "
+        "answers",
         "Right answers": "rows with the label of the query"
         if rows.labels
         else "not known: there are no labels",
