@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from html import escape
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any
-
-import numpy as np
 
 from manihash.checks import extra
 
@@ -34,12 +34,12 @@ class Shown:
 
 def number(value: Any) -> str:
     """Return a number with at most three digits that matter; whole numbers in full."""
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, int | np.integer):
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, Integral):
         return str(int(value))
     size = abs(float(value))
-    if not np.isfinite(size) or (0 < size < 0.0005):
+    if not isfinite(size) or (0 < size < 0.0005):
         return f"{float(value):.2g}"
     if size >= 1000:
         return f"{float(value):.0f}"
@@ -58,10 +58,10 @@ def file_size(n_bytes: int) -> str:
 
 def shown(value: Any) -> str:
     """Return a value as text: few digits, the first parts of a list, and the shape of an array."""
-    if isinstance(value, int | float | np.number):
+    if isinstance(value, Real):
         return number(value)
-    if isinstance(value, np.ndarray):
-        return f"array of shape {value.shape}"
+    if getattr(value, "shape", ()):
+        return f"array of shape {tuple(value.shape)}"
     if isinstance(value, Mapping):
         return "{" + _some([f"{key}: {shown(part)}" for key, part in value.items()]) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):

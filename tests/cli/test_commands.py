@@ -17,7 +17,9 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_search_agrees_with_brute_force(model: str) -> None:
-    document = json.loads(run("search", model, "codes.npy", "X.npy", "-k", "4", "--json").stdout)
+    document = json.loads(
+        run("search", model, "codes.npy", "X.npy", "-k", "4", "--symmetric", "--json").stdout
+    )
     codes = np.load("codes.npy")
     assert codes.shape == (300, 2)
     assert codes.dtype == np.uint8
@@ -106,7 +108,8 @@ def test_info_lists_recipes_and_optional_libraries() -> None:
     assert list(document["recipes"]) == recipe_names()
     databases = {"lancedb", "psycopg", "pymilvus", "duckdb", "sqlite_vec", "clickhouse_connect", "usearch"}
     databases |= {"qdrant_client"}
-    others = {"faiss", "matplotlib", "h5py", "pyarrow", "dask", "torch", "onnx", "onnxruntime"}
+    others = {"faiss", "matplotlib", "h5py", "pyarrow", "dask", "torch", "onnx", "onnxruntime", "pandas"}
+    others |= {"anywidget"}
     assert set(document["optional"]) == others | databases
     assert "imh-tsne" in run("info").stdout
 

@@ -20,8 +20,15 @@ def normal(n, d, dtype=np.float64, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
 
 
-def pool_threads():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
+@pytest.fixture
+def earlier_threads():
+    """Threads that other tests of this process have left."""
+    return threading.enumerate()
+
+
+def pool_threads(earlier):
+    found = [thread for thread in threading.enumerate() if thread not in earlier]
+    return [thread for thread in found if thread.name.startswith("ThreadPoolExecutor")]
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (2048, 3), (2049, 3), (LONG, 3), (900, WIDE)])
@@ -146,7 +153,7 @@ def test_take_keeps_order_and_repeats_and_accepts_an_empty_index():
     assert LocalRows(X).take(np.array([], int)).shape == (0, 3)
 
 
-def test_an_error_in_the_mapped_function_is_raised_and_leaves_no_thread():
+def test_an_error_in_the_mapped_function_is_raised_and_leaves_no_thread(earlier_threads):
     calls = []
 
     def fail_on_the_second(part):
@@ -160,22 +167,24 @@ def test_an_error_in_the_mapped_function_is_raised_and_leaves_no_thread():
         with pytest.raises(KeyError, match="second block"):
             list(LocalRows(normal(30 * 2048, 1)).map(fail_on_the_second))
         assert threadpool_info() == before
-    assert pool_threads() == []
+    assert pool_threads(earlier_threads) == []
     assert len(calls) < 30
 
 
-def test_an_interrupted_visit_leaves_no_thread_and_no_limit():
+def test_an_interrupted_visit_leaves_no_thread_and_no_limit(earlier_threads):
     with threadpool_limits(2, user_api="blas"):
         before = threadpool_info()
         visit = LocalRows(normal(30 * 2048, 1)).map(len)
         assert next(visit) == 2048
         visit.close()
         assert threadpool_info() == before
-    assert pool_threads() == []
+    assert pool_threads(earlier_threads) == []
 
 
 @pytest.mark.parametrize("seconds", [0, 10])
-def test_stream_gives_the_blocks_of_map_and_leaves_no_limit_or_thread_between_them(seconds, monkeypatch):
+def test_stream_gives_the_blocks_of_map_and_leaves_no_limit_or_thread_between_them(
+    seconds, monkeypatch, earlier_threads
+):
     monkeypatch.setattr(rows_module, "_STREAM_SECONDS", seconds)
     X = normal(LONG, 3)
     with threadpool_limits(2, user_api="blas"):
@@ -184,7 +193,7 @@ def test_stream_gives_the_blocks_of_map_and_leaves_no_limit_or_thread_between_th
             blocks = LocalRows(X).stream(np.copy, start=start)
             made = [next(blocks)]
             assert threadpool_info() == before
-            assert pool_threads() == []
+            assert pool_threads(earlier_threads) == []
             made += blocks
             expected = list(LocalRows(X).map(np.copy, start=start))
             assert [block.tobytes() for block in made] == [block.tobytes() for block in expected]
