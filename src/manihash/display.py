@@ -7,8 +7,6 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
-from manihash.checks import extra
-
 _LISTED = 5  # values of a list that are shown
 _ROWS = 12  # of a table that are shown
 _LEFT = ' style="text-align: left"'
@@ -118,6 +116,8 @@ def _records(table: Sequence[Mapping[str, Any]]) -> str:
 
 def frame(records: Any, index: Any = None) -> Any:
     """Return records, or columns by name, as a data frame of pandas."""
+    from manihash.checks import extra
+
     return extra("pandas", "notebook").DataFrame(records, index=index)
 
 
@@ -131,14 +131,20 @@ def axes(ax: Any, x_label: str, y_label: str) -> Any:
 
 def matplotlib() -> Any:
     """Return the package matplotlib."""
+    from manihash.checks import extra
+
     return extra("matplotlib", "plot")
 
 
 def matplotlib_figure() -> Any:
     """Return the module of figures that no window shows."""
+    from manihash.checks import extra
+
     return extra("matplotlib.figure", "plot")
 
 
 def pyplot() -> Any:
     """Return the module of figures that notebooks and windows show."""
+    from manihash.checks import extra
+
     return extra("matplotlib.pyplot", "plot")

@@ -237,3 +237,33 @@ def test_a_store_answers_like_python_or_says_what_it_cannot_do(built, digits, ad
     assert "--asymmetric does not work with a store that compares codes by Hamming distance" in stderr_line(
         refused
     )
+
+
+@pytest.mark.parametrize("name", ["itq", "imh-hybrid"])
+def test_vectors_in_another_order_than_the_rows_are_refused(name, hashers, digits, tmp_path):
+    X, Q = digits
+    ids = np.random.default_rng(0).permutation(len(X))
+    index = hashers[name].index(X, ids=ids)
+    expected = index.search(Q[:4], 3, rerank=X)
+    index.save(tmp_path / "items.mhx")
+    loaded = mh.load(tmp_path / "items.mhx")
+    with pytest.raises(ValueError, match=r"row 0 of the vectors .* rerank=\(vectors, ids\)"):
+        loaded.search(Q[:4], 3, rerank=X)
+    for given in ((X, ids), X[np.argsort(ids)]):
+        found = loaded.search(Q[:4], 3, rerank=given)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    index = hashers[name].index(X)
+    index.remove([0, 1])
+    with pytest.raises(ValueError, match="is not the vector of id"):
+        index.search(Q[:4], 3, rerank=X[2:])
+    assert (index.search(X[2:4], 1, rerank=X)[0] == 0).all()
+
+
+def test_vectors_with_one_byte_per_value_are_accepted_in_order(hashers, digits):
+    from manihash.search import ByteVectors
+
+    X, Q = digits
+    index = hashers["imh-hybrid"].index(X)
+    assert index.search(Q[:4], 3, rerank=ByteVectors.of(X))[1].shape == (4, 3)
+    assert index.search(Q[:4], 3, rerank=X.tolist())[1].shape == (4, 3)

@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +22,11 @@ from manihash.search.ids import Filter
 from manihash.search.index import HammingIndex
 from manihash.search.journal import Change
 from manihash.search.rescore import Rescore
+from manihash.search.string_ids import shown_id
 from manihash.types import Codes, Floats, Ids, Ints
+
+_CHECKED_VECTORS = 32  # that are encoded to see whether vectors to rerank with are in the order of the rows
+_DIFFERENT = 0.1  # share of the bits in which a code of a vector with rounded values may differ
 
 
 class Index(HammingIndex):
@@ -65,6 +71,7 @@ class Index(HammingIndex):
         super().__init__(codes, hasher.n_bits_, ids, layout=hasher.layout_, made_by=hasher)
         self.hasher = hasher
         self._given_ids = None if ids is None else np.asarray(ids)
+        self._ordered: Callable[[], Any] = _nothing  # vectors that were found to be in the order of the rows
 
     def _facts(self) -> dict[str, Any]:
         return super()._facts() | {"hasher": type(self.hasher).__name__}
@@ -95,8 +102,9 @@ class Index(HammingIndex):
             Real values of queries that are codes, as in ``HammingIndex.search``.
         rerank : array-like of shape (n, d), ByteVectors, tuple (vectors, ids), Rescore or None, default=None
             Vectors of the rows, in memory, memory-mapped or with one byte per value, in the order in which
-            the rows were given; with their ids if the index was loaded from a file and its ids are not
-            0 … n - 1. A longer list of candidates is then ranked by the Euclidean distance of the vectors.
+            the rows were given. An index that was loaded, or that rows were added to, does not know that
+            order: row i is then the vector of id i, unless the ids are given. Some vectors are encoded to
+            see whether they are in order. A longer list of candidates is then ranked by the Euclidean distance of the vectors.
         candidates : int, default=None
             Smallest number of candidates to rank again; 10 times k by default. Rows with the same code are
             taken together.
@@ -211,7 +219,7 @@ class Index(HammingIndex):
             Ids of the added rows.
         """
         added = super().add(self._encoded(codes, symmetric=True)[0], ids)
-        self._given_ids = None  # the order of later vectors is not known
+        self._given_ids, self._ordered = None, _nothing  # the order of later vectors is not known
         return added
 
     def update(self, codes: Any, ids: ArrayLike) -> None:
@@ -258,8 +266,35 @@ class Index(HammingIndex):
             return rerank if candidates is None else replace(rerank, shortlist=candidates)
         if vectors is None:
             raise ValueError("rerank needs the vectors of the queries, got packed codes: give vectors")
-        rows, ids = rerank if isinstance(rerank, tuple) else (rerank, self._given_ids)
+        if isinstance(rerank, tuple):
+            rows, ids = rerank
+        else:
+            rows, ids = rerank, self._given_ids
+            self._check_order(rows)
         return Rescore(_as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
+
+    def _check_order(self, rows: Any) -> None:
+        """Raise if most of some vectors do not have the codes of the ids that they stand for."""
+        ids, bridged = self._given_ids, type(self.hasher)._as_stored is not Hasher._as_stored
+        if self._ordered() is rows or bridged or (ids is None and self.id_type is str):
+            return
+        given, rows = rows, rows if hasattr(rows, "shape") else np.asarray(rows)
+        n = min(len(rows), len(self)) if ids is None else len(ids)
+        numbers = np.unique(np.linspace(0, max(n - 1, 0), _CHECKED_VECTORS).astype(np.int64))
+        names = numbers if ids is None else ids[numbers]
+        held = self.contains(names) & (numbers < len(rows))
+        if tuple(rows.shape[1:]) != (self.hasher.n_features_in_,) or not held.any():
+            return
+        stored = self.codes[np.searchsorted(self.ids, names[held])]
+        own = _as_array(self.hasher.encode(np.asarray(rows[numbers[held]])))
+        differing = np.unpackbits(stored ^ own, axis=1).sum(axis=1) > _DIFFERENT * self.n_bits
+        if differing.mean() > 0.5:
+            place, name = numbers[held][differing][0], names[held][differing][0]
+            raise ValueError(
+                f"row {place} of the vectors to rerank with is not the vector of id {shown_id(name)}: "
+                "its code differs. Give the vectors with their ids: rerank=(vectors, ids)"
+            )
+        self._ordered = _reference(given)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index with its hasher to one file, atomically.
@@ -285,13 +320,25 @@ class Index(HammingIndex):
                 "with its model, by hasher.index(X).save() or manihash build"
             )
         index = super()._of_file(file, changes)
-        index.hasher, index._given_ids = model_of(file), None
+        index.hasher, index._given_ids, index._ordered = model_of(file), None, _nothing
         if index.hasher.n_bits_ != index.n_bits:
             raise DamagedIndexError(
                 f"{file.path} has codes of {index.n_bits} bits and a model of {index.hasher.n_bits_}: build "
                 "the index again"
             )
         return index
+
+
+def _nothing() -> None:
+    """Stand for vectors that were not checked."""
+
+
+def _reference(rows: Any) -> Callable[[], Any]:
+    """A weak reference to an array; nothing if the object cannot have one."""
+    try:
+        return weakref.ref(rows)
+    except TypeError:
+        return _nothing
 
 
 def model_of(file: files.IndexFile) -> Hasher:

@@ -170,7 +170,7 @@ class Rescore:
             return np.array(rows, np.int64)
         if are_strings(ids):
             raise ValueError(
-                "the ids of the rows are strings: pass the ids of the vectors, Rescore(..., ids=...)"
+                "the ids of the rows are strings: pass the ids of the vectors, rerank=(vectors, ids)"
             )
         if len(ids) and not 0 <= ids[0] <= ids[-1] < len(self._vectors):
             raise ValueError(
