@@ -104,7 +104,8 @@ class Index(HammingIndex):
             Vectors of the rows, in memory, memory-mapped or with one byte per value, in the order in which
             the rows were given. An index that was loaded, or that rows were added to, does not know that
             order: row i is then the vector of id i, unless the ids are given. Some vectors are encoded to
-            see whether they are in order. A longer list of candidates is then ranked by the Euclidean distance of the vectors.
+            see whether they are in order. A longer list of candidates is then ranked by the Euclidean
+            distance of the vectors.
         candidates : int, default=None
             Smallest number of candidates to rank again; 10 times k by default. Rows with the same code are
             taken together.
