@@ -47,7 +47,9 @@ test: setup ## run the tests that need no optional part
 	$(PYTEST) -m "not extra" --ignore=tests/campaigns
 
 test-extras: .venv/.extras-ready ## run the tests of the optional parts, with real databases
-	$(PYTEST) -m extra --ignore=tests/campaigns
+	$(PYTEST) -m extra --ignore=tests/campaigns --ignore=tests/rows/test_dask_client.py --ignore=tests/notebook
+	$(BIN)/python -m pytest -q -m extra tests/rows/test_dask_client.py  # the event loops of other tests disturb it
+	$(BIN)/python -m pytest -q -m extra tests/notebook
 
 fuzz: .venv/.extras-ready ## run generated tests, a short version of each, or more cases: make fuzz CASES=10000
 	$(if $(CASES),MANIHASH_CASES=$(CASES)) $(PYTEST) tests/campaigns tests/web/test_openapi.py

@@ -52,7 +52,7 @@ def folder(digits, exploration, tmp_path_factory) -> Path:
     return target
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     """Chromium; without it, tests are skipped with a message."""
     playwright = pytest.importorskip("playwright.sync_api")
