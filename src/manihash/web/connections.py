@@ -64,6 +64,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _closing_since: float | None = None
     _incomplete: int | None = None  # the part of a request that has arrived in part
     _received = _body = 0  # bytes of the request, and of its body
+    _begun = 0  # requests that begin in the part that is read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start a connection; if there are too many, end the one that has waited longest for its client."""
@@ -74,18 +75,21 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
-        if self._state in (_NEW, _IDLE):
+        if starts := self._state in (_NEW, _IDLE):
             self._wait_for(_HEAD)
             self._received = self._body = 0
-        self._received += len(data)
+        self._received, self._begun = self._received + len(data), 0
         super().data_received(data)
+        if starts and self._begun == 1:  # all of this part belongs to one request
+            self._received = len(data)
         beside = self._received - self._body
         if self._state in (_HEAD, _BODY) and beside > self.limits.head_bytes + self._body:
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Start a request. The rest of this part is not counted: it may also hold the end of the last one."""
+        """Start a request. A part that may also hold the end of the last one is not counted."""
         super().on_message_begin()
+        self._begun += 1
         self._received = self._body = 0
         self._incomplete = _HEAD
 
