@@ -62,8 +62,8 @@ def bridge(
         float,
         typer.Option(
             "--min-share",
-            help="Write nothing if the bridge keeps less than this share of the recall@10, or if the share is "
-            "uncertain; 0 to write it in any case.",
+            help="Write nothing if the bridge keeps less than this share of the recall@10, or if the share "
+            "is uncertain; 0 to write it in any case.",
         ),
     ] = 0.8,
     seed: Annotated[
@@ -150,8 +150,8 @@ def _check_widths(width: int, old: "dict[str, NDArray[Any] | None]", X_new: "NDA
             continue
         swapped = option == "--old" and X_new.shape[1] == width
         raise ValueError(
-            f"{option} has vectors of {X.shape[1]:,} columns, --new has {X_new.shape[1]:,}, and the model was "
-            f"fitted to {width:,}: "
+            f"{option} has vectors of {X.shape[1]:,} columns, --new has {X_new.shape[1]:,}, and the model "
+            f"was fitted to {width:,}: "
             + ("are --old and --new swapped?" if swapped else f"give old vectors of {width:,} columns")
         )
 
@@ -191,8 +191,8 @@ def _refusal(quality: "BridgeQuality", least: float) -> str | None:
         return f"not written, because the share is below {least:.0%}: see the verdict, or lower --min-share"
     if least and quality.verdict == "uncertain":
         return (
-            "not written, because the share is uncertain: give all old vectors by --rows, give more pairs, or "
-            "use --min-share 0"
+            "not written, because the share is uncertain: give all old vectors by --rows, give more pairs, "
+            "or use --min-share 0"
         )
     if least and quality.verdict == "unrelated":
         return (

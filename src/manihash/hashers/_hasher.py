@@ -439,9 +439,9 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         kind : {"auto", "orthogonal", "low-rank", "ridge", "residual"}, default="auto"
             The kind of map. ``"auto"`` tries all of them on held-out pairs.
         reference : array-like of shape (r, p), default=None
-            Further rows of the old model, for example all stored ones, or some 10,000 of them. What is lost is
-            then measured among them. Among few pairs alone it cannot be measured well. At most 20,000 of them
-            are used, chosen at random.
+            Further rows of the old model, for example all stored ones, or 10,000 of them. The loss is then
+            measured among them. Among few pairs alone it cannot be measured well. At most 20,000 of them are
+            used, chosen at random.
         random_state : int, Generator, RandomState or None, default=None
             Seed of the held-out pairs and of the residual map. None for a seed derived from the model, so
             that the same pairs give the same bridge.

@@ -216,8 +216,8 @@ class BridgedHasher(Hasher):
         new = rows.X.shape[1]
         swapped = new == expected
         raise ValueError(
-            f"the old rows have {width:,} features, but the old hasher expects {expected:,}, and the new rows "
-            f"have {new:,}: "
+            f"the old rows have {width:,} features, but the old hasher expects {expected:,}, and the new "
+            f"rows have {new:,}: "
             + ("are new and old rows swapped?" if swapped else "give the rows that the hasher was fitted to")
         )
 

@@ -339,15 +339,15 @@ def _advice(quality: BridgeQuality, gain: tuple[float, bool | None], related: bo
     share, n_ranked, bits = quality.share, quality.n_ranked, quality.same_bits
     if not related:
         return (
-            f"unrelated: {bits:.1%} of the bits are those of the old rows, no more than by chance. Do the rows "
-            "belong together? Row i of the new and of the old vectors must be the same item. If they do, "
-            + ("give more pairs" if quality.n_pairs < _RANKED_FOR_FAIR else "encode the rows again")
+            f"unrelated: {bits:.1%} of the bits are those of the old rows, no more than by chance. Do the "
+            "rows belong together? Row i of the new and of the old vectors must be the same item. If they "
+            "do, " + ("give more pairs" if quality.n_pairs < _RANKED_FOR_FAIR else "encode the rows again")
         )
     if quality.poor:
         return f"poor: {_loss(quality)}. {_more_pairs(quality, *gain)}"
     easy = (
-        f"the share was measured among {n_ranked:,} old rows, where the nearest {FIRST} are easier to find than "
-        f"in a large index, and {bits:.1%} of the bits are those of the old rows"
+        f"the share was measured among {n_ranked:,} old rows, where the nearest {FIRST} are easier to find "
+        f"than in a large index, and {bits:.1%} of the bits are those of the old rows"
     )
     if n_ranked < _RANKED_FOR_FAIR and bits < _BITS_FOR_FAIR:
         return (
