@@ -1,5 +1,7 @@
 """A hasher of an old embedding space for the rows of a new one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
@@ -144,7 +146,8 @@ class BridgedHasher(Hasher):
         """
         self._reference = reference
         try:
-            return super().fit(X, y, verbose=verbose)
+            with _naming("the new rows"):
+                return super().fit(X, y, verbose=verbose)
         finally:
             self.__dict__.pop("_reference", None)
 
@@ -244,7 +247,8 @@ class BridgedHasher(Hasher):
             return copy(hasher)
         new = clone(hasher)
         set_seed(new, checks.seed(rng))
-        return new.fit(Y)
+        with _naming("the old rows"):
+            return new.fit(Y)
 
     def _after_fit(self, rows: Rows) -> None:
         self.lineage_ = self._next_lineage(self.hasher_.lineage_)
@@ -335,9 +339,18 @@ class BridgedHasher(Hasher):
 
 def _taken(rows: Rows, chosen: Ints, name: str) -> Floats:
     """The chosen rows as they were given, in float64; errors name the rows."""
-    try:
+    with _naming(name):
         return np.asarray(rows_of(rows.X, dtype=np.float64).take(chosen))
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Say in errors about bad rows which rows they are, unless an inner call has said it."""
+    try:
+        yield
     except BadRowsError as error:
+        if isinstance(error.__cause__, BadRowsError):
+            raise
         raise BadRowsError(f"{name}: {error}") from error
 
 
