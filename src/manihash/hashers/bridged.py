@@ -204,7 +204,7 @@ class BridgedHasher(Hasher):
         chosen = np.arange(n) if n <= _MOST_PAIRS else np.sort(rng.choice(n, _MOST_PAIRS, replace=False))
         X, Y = _taken(rows, chosen, "the new rows"), _taken(old, chosen, "the old rows")
         kinds = KINDS if self.kind == "auto" else (self.kind,)
-        found, quality = best_map(hasher, X, Y, self._further_rows(hasher, rng), kinds, rng)
+        found, quality = best_map(hasher, X, Y, self._further_rows(hasher), kinds, rng)
         wrong = [int(chosen[pair]) for pair in quality.wrong_pairs]
         self.hasher_, self.map_ = hasher, found.values()
         self.quality_ = asdict(replace(quality, wrong_pairs=wrong))
@@ -224,13 +224,13 @@ class BridgedHasher(Hasher):
             + ("are new and old rows swapped?" if swapped else "give the rows that the hasher was fitted to")
         )
 
-    def _further_rows(self, hasher: Hasher, rng: np.random.Generator) -> Floats:
-        """The old rows (r, p) that are ranked beside those of the pairs."""
+    def _further_rows(self, hasher: Hasher) -> Floats:
+        """The old rows (r, p) that are ranked beside those of the pairs; they do not change the map."""
         if self._reference is None:
             return np.empty((0, hasher.n_features_in_))
         rows = hasher._rows_to_map(self._reference)
-        n, most = len(rows), min(len(rows), _MOST_RANKED)
-        return _taken(rows, np.sort(rng.choice(n, most, replace=False)), "the rows of reference")
+        chosen = np.sort(np.random.default_rng(0).permutation(len(rows))[:_MOST_RANKED])
+        return _taken(rows, chosen, "the rows of reference")
 
     def _width_remedy(self, width: int | None) -> str:
         if width is not None and width == self.hasher_.n_features_in_:
