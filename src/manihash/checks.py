@@ -97,7 +97,12 @@ WIDTH_REMEDY = "Give vectors of the width the model was fitted on, or fit a new 
 
 
 def shape_of_rows(
-    shape: tuple[int, ...], least: int, width: int | None = None, model: str = "the model", name: str = "X"
+    shape: tuple[int, ...],
+    least: int,
+    width: int | None = None,
+    model: str = "the model",
+    name: str = "X",
+    remedy: str = WIDTH_REMEDY,
 ) -> None:
     """Raise unless the shape is (n, d) with n >= ``least`` and d >= 1, or d = ``width`` if it is given."""
     if len(shape) != 2:
@@ -109,8 +114,7 @@ def shape_of_rows(
     if width is not None and shape[1] != width:
         # The words of scikit-learn.
         raise ValueError(
-            f"{name} has {shape[1]} features, but {model} is expecting {width} features as input. "
-            f"{WIDTH_REMEDY}"
+            f"{name} has {shape[1]} features, but {model} is expecting {width} features as input. {remedy}"
         )
 
 

@@ -61,7 +61,7 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
             ensure_min_samples=least,
         )
     except ValueError as error:
-        raise ValueError(f"{error} {_remedy(str(error), fitting)}".rstrip()) from error
+        raise ValueError(f"{error} {_remedy(estimator, X, str(error), fitting)}".rstrip()) from error
     if X.dtype.kind not in "fiub":
         raise checks.not_numbers(X.dtype)
     return X
@@ -73,12 +73,13 @@ def _checked_torch(estimator: BaseEstimator, X: Any, fitting: bool, least: int) 
         _log.warning("%s computes with numpy: X was copied from torch", type(estimator).__name__)
         return checked(estimator, without_torch(X), fitting=fitting, least=least)
     width = None if fitting else getattr(estimator, "n_features_in_", None)
-    checks.shape_of_rows(X.shape, least, width, type(estimator).__name__)
+    remedy = _width_remedy(estimator, X)
+    checks.shape_of_rows(X.shape, least, width, type(estimator).__name__, remedy=remedy)
     estimator.n_features_in_ = int(X.shape[1])
     return X
 
 
-def _remedy(message: str, fitting: bool) -> str:
+def _remedy(estimator: BaseEstimator, X: Any, message: str, fitting: bool) -> str:
     """What to do about an error of the validation, "" if it says so itself."""
     if "give" in message:
         return ""
@@ -87,8 +88,15 @@ def _remedy(message: str, fitting: bool) -> str:
     if "Complex" in message:
         return "Give real numbers, for example the real and imaginary parts as separate columns."
     if "features, but" in message:
-        return checks.WIDTH_REMEDY
+        return _width_remedy(estimator, X)
     return ""
+
+
+def _width_remedy(estimator: BaseEstimator, X: Any) -> str:
+    """What to do about rows of another width than those of ``fit``."""
+    if isinstance(estimator, RowEstimator):
+        return estimator._width_remedy(X.shape[1] if len(getattr(X, "shape", ())) == 2 else None)
+    return checks.WIDTH_REMEDY
 
 
 class RowEstimator(BaseEstimator):
@@ -173,6 +181,10 @@ class RowEstimator(BaseEstimator):
 
     def _check(self) -> None:
         """Raise if a parameter is invalid, before any work is done."""
+
+    def _width_remedy(self, width: int | None) -> str:
+        """What to do about rows of another width than those of ``fit``; None if it is not known."""
+        return checks.WIDTH_REMEDY
 
     def _scales_rows(self) -> bool:
         """Whether rows are scaled to unit length when they are prepared."""

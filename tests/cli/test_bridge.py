@@ -58,7 +58,8 @@ def test_a_poor_bridge_is_not_written() -> None:
     refused = invoke(BRIDGE)
     assert refused.exit_code == 3
     assert "not written, because the share is below 80%" in refused.stdout
-    assert "poor" in refused.stdout
+    assert "give more pairs, or a lower" not in refused.stdout
+    assert "unrelated" in refused.stdout
     assert not Path("bridged.mhash").exists()
     run(*BRIDGE, "--min-share=0")
     assert Path("bridged.mhash").exists()
@@ -100,10 +101,19 @@ def test_other_commands_take_a_bridged_model() -> None:
     [
         (["--new", "new.npy", "--old", "Q.npy"], "300 new rows and 20 old rows"),
         (["--new", "none.npy", "--old", "X.npy"], "no file at none.npy"),
-        (["--new", "X.npy", "--old", "new.npy"], "24"),
+        (["--new", "X.npy", "--old", "new.npy"], "are --old and --new swapped?"),
+        (["--new", "new.npy", "--old", "Q24.npy"], "--old has vectors of 24 columns, --new has 24"),
+        ([*PAIRS, "--rows", "new.npy"], "--rows has vectors of 24 columns"),
+        (["--new", "new.npy", "--old", "nan.npy"], "the old rows: "),
+        (["--new", "new_nan.npy", "--old", "X.npy"], "the new rows: "),
     ],
 )
 def test_bad_pairs_are_errors_and_write_nothing(arguments: list[str], message: str) -> None:
+    for name, target in (("X", "nan"), ("new", "new_nan")):
+        rows = np.load(f"{name}.npy")
+        rows[7, 2] = np.nan
+        np.save(f"{target}.npy", rows)
+    np.save("Q24.npy", np.load("new.npy"))
     result = run("bridge", "model.mhash", *arguments, "-o", "bridged.mhash", code=2)
     assert message in stderr_line(result)
     assert not Path("bridged.mhash").exists()
@@ -114,3 +124,32 @@ def test_bad_options_are_errors() -> None:
     assert "expected one of auto" in invoke([*BRIDGE, "--kind=linear"]).stderr
     assert "from 0 to 1" in invoke([*BRIDGE, "--min-share=2"]).stderr
     assert "also an input file" in stderr_line(run(*BRIDGE[:-1], "new.npy", code=2))
+
+
+@pytest.mark.usefixtures("bridgeable")
+def test_a_bridge_of_few_pairs_is_written_only_if_its_share_is_certain() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 32)).astype(np.float32)
+    np.save("all_old.npy", X)
+    np.save("few_old.npy", X[:40])
+    np.save("few_new.npy", np.tanh(X[:40] @ rng.normal(size=(32, 48)) / 6))
+    run("fit", "all_old.npy", "--recipe=lsh", "--bits=32", "-o", "wide.mhash")
+    few = ["bridge", "wide.mhash", "--new=few_new.npy", "--old=few_old.npy", "-o", "few.mhash"]
+    alone = invoke([*few, "--json"])
+    assert alone.exit_code == 3
+    assert json.loads(alone.stdout)["verdict"] == "uncertain"
+    assert "not written, because the share is uncertain" in invoke(few).stdout
+    assert not Path("few.mhash").exists()
+    among = json.loads(invoke([*few, "--rows=all_old.npy", "--json"]).stdout)
+    assert among["n_ranked"] == 2000  # the rows of the pairs are not counted twice
+    assert among["share"] < json.loads(alone.stdout)["share"] - 0.2
+    run(*few, "--min-share=0")
+    assert Path("few.mhash").exists()
+
+
+@pytest.mark.usefixtures("bridgeable")
+def test_old_vectors_given_to_a_bridged_model_belong_to_the_old_model() -> None:
+    run(*BRIDGE, "--min-share=0")
+    message = stderr_line(run("search", "bridged.mhash", "codes.mhx", "Q.npy", code=2))
+    assert "with the old model" in message
+    assert "fit a new model" not in message

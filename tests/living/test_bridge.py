@@ -13,7 +13,7 @@ from manihash.files.lineage import accepts_codes_of, model_id
 from manihash.hashers import AGH, ITQ, LSH, BridgedHasher, ProductQuantizer, SpH
 from manihash.living import bridge_fit, bridge_map
 from manihash.living.bridge_map import CertainMap, SpaceMap
-from manihash.living.bridge_quality import _advice, _pairs_for_good
+from manihash.living.bridge_quality import BridgeQuality, _advice, _chosen, _Measured, _pairs_for_good
 
 KINDS = ("orthogonal", "low-rank", "ridge", "residual")
 
@@ -108,12 +108,13 @@ def test_pairs_with_wrong_partners_are_found_and_cost_little(itq):
     assert same[0] > same[1] - 0.005
 
 
-def test_pairs_without_any_relation_are_poor_and_the_advice_says_so(itq):
+def test_pairs_without_any_relation_are_unrelated_and_the_advice_asks_for_the_order(itq):
     noise = np.random.default_rng(0).normal(size=(600, 20))
     quality = itq.bridge(noise, OLD[:600]).quality
     assert quality.poor
     assert quality.share < 0.5
-    assert quality.advice.startswith("poor: new rows lose")
+    assert quality.verdict == "unrelated"
+    assert "Do the rows belong together?" in quality.advice
     assert "would bring" not in quality.advice
     assert quality.wrong_pairs == []  # nothing tells which pairs are wrong
 
@@ -135,6 +136,81 @@ def test_the_expected_share_is_what_later_rows_have(itq):
     assert measured == pytest.approx(bridged.quality.share, abs=0.06)
 
 
+def rated(share, needed=None, *, n=100, ranked=20_000, bits=0.9):
+    """What is known of a bridge, without its advice."""
+    return BridgeQuality(
+        "ridge", share, (share, share), share, 1.0, bits, n, n, [], {}, [], needed, "", ranked, 0.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "ranked", "bits", "verdict"),
+    [
+        (1.0, 30, 0.61, "uncertain"),
+        (1.0, 999, 0.89, "uncertain"),
+        (1.0, 999, 0.92, "fair"),
+        (1.0, 2_000, 0.6, "fair"),
+        (1.0, 30, 0.96, "good"),
+        (0.96, 10_000, 0.6, "good"),
+        (0.9, 10_000, 0.6, "fair"),
+        (0.7, 30, 0.6, "poor"),
+    ],
+)
+def test_a_share_among_few_rows_is_good_only_if_nearly_all_bits_are_the_same(share, ranked, bits, verdict):
+    text = _advice(rated(share, ranked=ranked, bits=bits), (share, False), True)
+    assert text.startswith(f"{verdict}: ")
+    assert ("easier to find" in text) == (verdict == "uncertain" or (verdict == "fair" and share == 1))
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """An LSH of 64 bits, 6,000 old rows (128 columns), new rows (200 columns): many pairs are needed."""
+    rng = np.random.default_rng(0)
+    old = rng.normal(size=(6000, 128)).astype(np.float32)
+    new = np.tanh(old @ rng.normal(size=(128, 200)) / 11) + 0.05 * rng.normal(size=(6000, 200))
+    return LSH(64, random_state=0).fit(old), old, new
+
+
+@pytest.mark.parametrize("n", [30, 100])
+def test_few_pairs_are_never_called_good_and_further_old_rows_show_the_loss(wide, n):
+    hasher, old, new = wide
+    alone = hasher.bridge(new[:n], old[:n], kind="ridge").quality
+    among = hasher.bridge(new[:n], old[:n], kind="ridge", reference=old).quality
+    assert alone.verdict in ("uncertain", "poor")
+    assert (alone.n_ranked, among.n_ranked) == (n, 6000)
+    assert among.same_bits == alone.same_bits
+    if n == 30:
+        assert alone.share > 0.85
+        assert among.share < 0.3
+        assert among.verdict == "poor"
+
+
+def test_the_map_is_chosen_by_its_bits_where_the_recall_does_not_tell():
+    def measured(bits):
+        return _Measured(np.ones(100), np.full(100, bits), np.full(100, 0.5))
+
+    cheap = SpaceMap("low-rank", False, 1.0, np.zeros(4), np.zeros(4), np.ones((4, 1)))
+    dear = SpaceMap("ridge", False, 1.0, np.zeros(4), np.zeros(4), np.ones((4, 4)))
+    maps = {"low-rank": cheap, "ridge": dear}
+    assert _chosen({"low-rank": measured(0.8), "ridge": measured(0.95)}, maps) == "ridge"
+    assert _chosen({"low-rank": measured(0.949), "ridge": measured(0.95)}, maps) == "low-rank"
+
+
+def test_shuffled_pairs_are_unrelated(itq):
+    order = np.random.default_rng(3).permutation(300)
+    quality = itq.bridge(NEW[:300][order], OLD[:300], kind="ridge").quality
+    assert quality.verdict == "unrelated"
+    assert quality.same_bits == pytest.approx(quality.chance_bits, abs=0.03)
+
+
+def test_old_rows_given_to_a_bridge_are_sent_to_the_old_model(itq):
+    bridged = itq.bridge(NEW[:100], OLD[:100], kind="orthogonal")
+    with pytest.raises(ValueError, match=r"rows of the old embedding model.*with the old model"):
+        bridged.encode(Q_OLD)
+    with pytest.raises(ValueError, match="Give rows of the new embedding model"):
+        bridged.encode(Q_OLD[:, :7])
+
+
 def test_the_learning_curve_says_how_many_pairs_would_help():
     old, gain = np.ones(1000), np.full(1000, 0.06)
     points = [(200, 0.6), (400, 0.75), (800, 0.85)]
@@ -142,15 +218,15 @@ def test_the_learning_curve_says_how_many_pairs_would_help():
     assert helps
     assert needed == 3200  # 0.85 + 0.0667 + 0.0444
     assert with_four_times == pytest.approx(0.85 + 0.1 * (2 / 3 + 4 / 9))
-    text = _advice(0.85, (needed, with_four_times, helps), 1000)
+    text = _advice(rated(0.85, needed, n=1000), (with_four_times, helps), True)
     assert text.startswith("fair")
     assert "About 3,200 pairs instead of 1,000" in text
     assert _pairs_for_good([(1, 0.7), (2, 0.8), (4, 0.801)], gain, old)[0] is None
-    assert "change little" in _advice(0.8, (None, 0.8, False), 100)
+    assert "change little" in _advice(rated(0.8), (0.8, False), True)
     noisy = np.random.default_rng(0).normal(0.001, 1, size=100)
     few = _pairs_for_good([(1, 0.7), (2, 0.8), (4, 0.801)], noisy, np.ones(100))
     assert few[2] is None
-    assert "100 pairs are too few to tell" in _advice(0.801, few, 100)
+    assert "100 pairs are too few to tell" in _advice(rated(0.801), few[1:], True)
 
 
 def test_the_code_of_a_row_depends_on_nothing_but_the_row(bridged, monkeypatch):
@@ -293,12 +369,13 @@ def test_update_and_refit_that_cannot_work_say_why(itq):
     ("new", "old", "options", "message"),
     [
         (NEW[:50], OLD[:49], {}, "got 50 new rows and 49 old rows: give pairs"),
-        (NEW[:9], OLD[:9], {}, "needs at least 10 pairs"),
+        (NEW[:9], OLD[:9], {}, "got 9 pairs: a bridge needs at least 10"),
         (NEW, OLD[:, :20], {}, "20 columns|20 features"),
+        (OLD, NEW, {}, "are new and old rows swapped"),
         (NEW, None, {}, "requires y to be passed"),
         (NEW, OLD, {"kind": "linear"}, "kind='linear' is not one of auto, orthogonal"),
-        (np.where(np.arange(50) == 3, np.nan, NEW), OLD, {}, "NaN"),
-        (NEW, np.where(np.arange(30) == 3, np.inf, OLD), {}, "infinity|inf"),
+        (np.where(np.arange(50) == 3, np.nan, NEW), OLD, {}, "the new rows: .*NaN"),
+        (NEW, np.where(np.arange(30) == 3, np.inf, OLD), {}, "the old rows: .*inf"),
     ],
 )
 def test_pairs_that_cannot_be_used_are_errors(itq, new, old, options, message):

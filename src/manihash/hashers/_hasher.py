@@ -416,13 +416,19 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         raise TypeError(f"{type(self).__name__} does not implement _fit_near")
 
     def bridge(
-        self, X_new: Any, X_old: Any, *, kind: str = "auto", random_state: Any = None
+        self,
+        X_new: Any,
+        X_old: Any,
+        *,
+        kind: str = "auto",
+        reference: Any = None,
+        random_state: Any = None,
     ) -> "BridgedHasher":
         """Make a hasher for the rows of a new embedding model whose codes belong to the old index.
 
         The embedding model has changed, and the stored codes stay. A map from the new space to the old one is
-        learned from items whose vectors are known in both; the widths may differ. A few hundred to 10,000
-        pairs are usual. The hasher itself is not changed.
+        learned from items whose vectors are known in both; the widths may differ. 1,000 to 10,000 pairs are
+        usual. The hasher itself is not changed.
 
         Parameters
         ----------
@@ -432,6 +438,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
             Rows of the old model: row i is the same item as row i of X_new.
         kind : {"auto", "orthogonal", "low-rank", "ridge", "residual"}, default="auto"
             The kind of map. ``"auto"`` tries all of them on held-out pairs.
+        reference : array-like of shape (r, p), default=None
+            Further rows of the old model, for example all stored ones, or 10,000 of them. The loss is then
+            measured among them. Among few pairs alone it cannot be measured well. At most 20,000 of them are
+            used, chosen at random.
         random_state : int, Generator, RandomState or None, default=None
             Seed of the held-out pairs and of the residual map. None for a seed derived from the model, so
             that the same pairs give the same bridge.
@@ -451,7 +461,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
         check_is_fitted(self)
         seed = int(self.lineage_["id"][:8], 16) if random_state is None else random_state
-        bridged = BridgedHasher(self, kind, seed).fit(X_new, X_old)
+        bridged = BridgedHasher(self, kind, seed).fit(X_new, X_old, reference=reference)
         bridged.hasher = clone(self)  # a model file would hold the fitted hasher twice
         return bridged
 

@@ -1,12 +1,15 @@
 """A hasher of an old embedding space for the rows of a new one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from manihash import checks
@@ -14,6 +17,7 @@ from manihash.base.graph import set_seed
 from manihash.code_layout import CodeLayout
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
+from manihash.errors import BadRowsError
 from manihash.files.lineage import Lineage, model_id, new_lineage
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.lsh import LSH
@@ -25,9 +29,10 @@ from manihash.living.update import Update
 from manihash.rows import Rows, rows_of
 from manihash.rows.mapping import Result, RowMap
 from manihash.rows.raw import Preparation
-from manihash.types import Codes, Floats
+from manihash.types import Codes, Floats, Ints
 
 _MOST_PAIRS = 20_000
+_MOST_RANKED = 20_000  # further old rows whose codes are ranked
 
 
 class BridgedHasher(Hasher):
@@ -43,8 +48,8 @@ class BridgedHasher(Hasher):
 
     Four kinds of maps f are tried: orthogonal (a rotation and a scale, Procrustes), ridge (affine least
     squares), low-rank (the same, through a few columns) and residual (ridge, and a small layer of
-    max(0, ·) units that learns what ridge leaves). The one that loses least on held-out pairs is chosen, the
-    cheapest one if several are nearly as good. Pairs that seem to have wrong partners are left out.
+    max(0, ·) units that learns what ridge leaves). The one that keeps most bits of held-out pairs is chosen,
+    the cheapest one if several are nearly as good. Pairs that seem to have wrong partners are left out.
 
     Parameters
     ----------
@@ -97,6 +102,9 @@ class BridgedHasher(Hasher):
     map_: dict[str, Any]
     quality_: dict[str, Any]
     maps_tensors = True
+    _reference: Any = None  # set while ``fit`` runs
+
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"verbose": UNUSED, "reference": UNUSED}
 
     def __init__(self, hasher: Any = None, kind: str = "auto", random_state: Any = None) -> None:
         self.hasher = hasher
@@ -116,15 +124,18 @@ class BridgedHasher(Hasher):
         known["interval"] = tuple(known["interval"])
         return BridgeQuality(**known | {"curve": [tuple(point) for point in known["curve"]]})
 
-    def fit(self, X: Any, y: Any = None, *, verbose: bool = False) -> "BridgedHasher":
+    def fit(self, X: Any, y: Any = None, *, reference: Any = None, verbose: bool = False) -> "BridgedHasher":
         """Learn the map from pairs of rows.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows of the new space, at least 10 and usually a few hundred to 10,000.
+            Rows of the new space, at least 10 and usually 1,000 to 10,000.
         y : array-like of shape (n, p)
             Rows of the old space: row i is the same item as row i of X.
+        reference : array-like of shape (r, p), default=None
+            Further rows of the old space, for example all stored ones. ``quality`` is then measured among
+            them and not among the pairs alone. At most 20,000 of them are used, chosen at random.
         verbose : bool, default=False
             Show a progress bar, in a terminal or in a notebook.
 
@@ -133,7 +144,12 @@ class BridgedHasher(Hasher):
         BridgedHasher
             The fitted hasher itself.
         """
-        return super().fit(X, y, verbose=verbose)
+        self._reference = reference
+        try:
+            with _naming("the new rows"):
+                return super().fit(X, y, verbose=verbose)
+        finally:
+            self.__dict__.pop("_reference", None)
 
     def to_old_space(self, X: Any) -> Floats:
         """Map rows into the old space, as ``encode`` does before it encodes them.
@@ -174,6 +190,7 @@ class BridgedHasher(Hasher):
         if len(old_rows.shape) == 1:
             old_rows = old_rows.reshape(-1, 1)
         hasher = self._old_hasher(old_rows, rng)
+        self._check_width(rows, old_rows, hasher)
         old = hasher._rows_to_map(old_rows)
         if len(old) != n:
             raise ValueError(
@@ -181,17 +198,47 @@ class BridgedHasher(Hasher):
             )
         if n < LEAST_PAIRS:
             raise ValueError(
-                f"n_samples={n} is too few: a bridge needs at least {LEAST_PAIRS} pairs. Give more pairs, "
-                "usually a few hundred"
+                f"got {n} pairs: a bridge needs at least {LEAST_PAIRS}, and usually 1,000 or more. Give more "
+                "pairs"
             )
         chosen = np.arange(n) if n <= _MOST_PAIRS else np.sort(rng.choice(n, _MOST_PAIRS, replace=False))
-        X, Y = (rows_of(part.X, dtype=np.float64).take(chosen) for part in (rows, old))
+        X, Y = _taken(rows, chosen, "the new rows"), _taken(old, chosen, "the old rows")
         kinds = KINDS if self.kind == "auto" else (self.kind,)
-        found, quality = best_map(hasher, X, Y, kinds, rng)
+        found, quality = best_map(hasher, X, Y, self._further_rows(hasher), kinds, rng)
         wrong = [int(chosen[pair]) for pair in quality.wrong_pairs]
         self.hasher_, self.map_ = hasher, found.values()
         self.quality_ = asdict(replace(quality, wrong_pairs=wrong))
         self.n_bits_ = hasher.n_bits_
+
+    @staticmethod
+    def _check_width(rows: Rows, old_rows: Any, hasher: Hasher) -> None:
+        """Raise if the old rows are not of the old hasher's width."""
+        width, expected = old_rows.shape[1], hasher.n_features_in_
+        if width == expected:
+            return
+        new = rows.X.shape[1]
+        swapped = new == expected
+        raise ValueError(
+            f"the old rows have {width:,} features, but the old hasher expects {expected:,}, and the new "
+            f"rows have {new:,}: "
+            + ("are new and old rows swapped?" if swapped else "give the rows that the hasher was fitted to")
+        )
+
+    def _further_rows(self, hasher: Hasher) -> Floats:
+        """The old rows (r, p) that are ranked beside those of the pairs; they do not change the map."""
+        if self._reference is None:
+            return np.empty((0, hasher.n_features_in_))
+        rows = hasher._rows_to_map(self._reference)
+        chosen = np.sort(np.random.default_rng(0).permutation(len(rows))[:_MOST_RANKED])
+        return _taken(rows, chosen, "the rows of reference")
+
+    def _width_remedy(self, width: int | None) -> str:
+        if width is not None and width == self.hasher_.n_features_in_:
+            return (
+                "These look like rows of the old embedding model: encode and search them with the old model, "
+                "whose codes are in the same index."
+            )
+        return "Give rows of the new embedding model, or those of the old one to the old model."
 
     def _old_hasher(self, Y: Any, rng: np.random.Generator) -> Hasher:
         """The old hasher: a copy of a fitted one, or one that is fitted to the old rows."""
@@ -200,7 +247,8 @@ class BridgedHasher(Hasher):
             return copy(hasher)
         new = clone(hasher)
         set_seed(new, checks.seed(rng))
-        return new.fit(Y)
+        with _naming("the old rows"):
+            return new.fit(Y)
 
     def _after_fit(self, rows: Rows) -> None:
         self.lineage_ = self._next_lineage(self.hasher_.lineage_)
@@ -287,6 +335,23 @@ class BridgedHasher(Hasher):
             "bridge again with new pairs, hasher.bridge(X_new, X_old), or fit a model of the new space and "
             "encode all rows again"
         )
+
+
+def _taken(rows: Rows, chosen: Ints, name: str) -> Floats:
+    """The chosen rows as they were given, in float64; errors name the rows."""
+    with _naming(name):
+        return np.asarray(rows_of(rows.X, dtype=np.float64).take(chosen))
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Say in errors about bad rows which rows they are, unless an inner call has said it."""
+    try:
+        yield
+    except BadRowsError as error:
+        if isinstance(error.__cause__, BadRowsError):
+            raise
+        raise BadRowsError(f"{name}: {error}") from error
 
 
 class _BridgedMap:
