@@ -27,6 +27,7 @@ _HINTS = (
     (r"\bperplexity\b", "--set", "--set embedding__perplexity=P sets the perplexity"),
     (r"\by is None\b", "--labels", "--labels FILE gives the labels of the vectors"),
     (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),
+    (r"expected packed codes|array of bytes", None, "manihash encode MODEL VECTORS makes codes of vectors"),
     (
         r"no (FAISS|LanceDB|milvus-lite|DuckDB|Parquet|SQLite|usearch|Qdrant|collection|table)\b",
         None,
