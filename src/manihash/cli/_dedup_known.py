@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from manihash.search import HammingIndex, KnownRows
 
 _ROWS_SHOWN = 10
-_EQUAL_ONLY = "radius 0 finds rows with equal codes only: --radius R finds similar rows, whose codes differ in a few bits"
+_EQUAL_ONLY = (
+    "radius 0 finds rows with equal codes only: --radius R finds similar rows, whose codes differ in a few "
+    "bits"
+)
 
 
 def run(
@@ -89,7 +92,7 @@ def _opened(against: str, bits: int | None, new: str) -> "tuple[HammingIndex, ND
     if str(rows.dtype) == "uint8":
         return index, rows
     raise ValueError(
-        f"{new} has rows of {rows.dtype}, expected packed codes (uint8): {against} holds no model that encodes "
+        f"{new} has rows of {rows.dtype}, expected packed codes (uint8): {against} holds no model to encode "
         "vectors. Encode them with the model of the index, or write an index with its model by manihash build"
     )
 

@@ -82,8 +82,9 @@ def dedup(
         typer.Option(
             "--against",
             metavar="INDEX",
-            help="Compare new codes with the rows of an index file instead of with each other; or new vectors, "
-            "if manihash build has written the index with its model. For a large index, tables are written beside it at first: later calls take milliseconds.",
+            help="Compare new codes with the rows of an index file instead of with each other; or new "
+            "vectors, if manihash build has written the index with its model. For a large index, tables are "
+            "written beside it at first: later calls take milliseconds.",
             show_default=False,
         ),
     ] = None,
@@ -301,8 +302,8 @@ def _check_against(*others: Any) -> None:
     if given == ["--vectors"]:
         raise typer.BadParameter(
             "--against compares codes, it does not verify pairs by vectors: omit --vectors, --cosine and "
-            "--distance. New vectors can be given instead of codes if the index holds its model: manihash dedup "
-            "new_vectors.npy --against INDEX --radius R"
+            "--distance. New vectors can be given instead of codes if the index holds its model: manihash "
+            "dedup new_vectors.npy --against INDEX --radius R"
         )
     if given:
         raise typer.BadParameter(f"--against compares new codes with an index: omit {' and '.join(given)}")

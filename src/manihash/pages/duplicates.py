@@ -25,7 +25,7 @@ def duplicates_page(
     made: date,
     kept: Ids | None = None,
 ) -> str:
-    """The page as HTML; ``facts`` are those that the command prints, ``kept`` the ids to keep if not the first."""
+    """The page as HTML; ``facts`` are those that the command prints, ``kept`` are the ids to keep."""
     values = _Similarity(found, "cosine" if "cosine" in facts else "distance")
     size = np.diff(found.lims)
     largest = np.argsort(-size, kind="stable")[:_LARGEST]

@@ -52,8 +52,9 @@ class PairVerifier:
     """Compares rows of X (n, d), in memory or memory-mapped, with each other. A zero row has cosine 0.
 
     Rows are kept in float32 if that needs at most half of ``memory`` bytes; otherwise they are read and
-    prepared when they are compared. They are of unit length for cosines, otherwise shifted to their mean and divided by a
-    power of two. What the error bounds of these copies do not decide is computed in float64 from X.
+    prepared when they are compared. They are of unit length for cosines, otherwise shifted to their mean and
+    divided by a power of two. What the error bounds of these copies do not decide is computed in float64
+    from X.
     """
 
     def __init__(self, X: Any, threshold: Threshold, memory: int) -> None:
