@@ -132,10 +132,22 @@ def test_the_work_on_something_else_is_not_resumed(tmp_path):
         dedup(codes, 64, 1, memory=40_000, work=work)
     with pytest.raises(ResumeError, match="work of a search of other codes"):
         dedup(codes[::-1], 64, 2, memory=40_000, work=work)
-    with pytest.raises(ResumeError, match="another memory"):
+    with pytest.raises(ResumeError, match="another amount of memory"):
         dedup(codes, 64, 2, memory=80_000, work=work)
     found = dedup(codes[::-1], 64, 2, memory=40_000, work=work, restart=True)
     assert groups_of(found) == groups_of(dedup(codes[::-1], 64, 2))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
+def test_a_resumed_search_says_so(tmp_path, caplog):
+    codes, work = similar_codes(np.random.default_rng(2), 500, 64), tmp_path / "work"
+    assert in_killed_process(7, lambda: dedup(codes, 64, 1, memory=20_000, work=work)) == 9
+    with caplog.at_level("INFO", "manihash.note"):
+        dedup(codes, 64, 1, memory=20_000, work=work)
+        assert f"resuming the work in {work}" in caplog.text
+        caplog.clear()
+        dedup(codes, 64, 1, memory=20_000, work=work)
+        assert "resuming" not in caplog.text
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
