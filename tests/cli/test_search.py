@@ -355,6 +355,14 @@ def test_dedup_divides_the_work_if_memory_is_short(monkeypatch: pytest.MonkeyPat
     assert "2 tables, 4 parts" in " ".join(result.stderr.split())
 
 
+def test_dedup_names_its_own_option_to_discard_other_work() -> None:
+    Path("other.work").mkdir()
+    Path("other.work/state.json").write_text("{", "utf-8")
+    message = stderr_line(run("dedup", "codes.npy", "--bits=12", "--work=other.work", code=2))
+    assert "discard the folder with --restart" in message
+    assert "restart=True" not in message
+
+
 def test_dedup_compares_new_codes_with_an_index() -> None:
     np.save("new.npy", np.concatenate([np.load("codes.npy")[[3, 120]], [[255, 240]]]).astype(np.uint8))
     run("index", "codes.npy", "--bits=12", "--ids=ids.npy", "-o", "named.mhx")

@@ -114,7 +114,8 @@ def internal_errors_reported() -> Iterator[None]:
 def _fail(text: str, code: int, error: BaseException, options: Collection[str] = ()) -> None:
     _print_traceback_if_debugging(error)
     text = "; ".join([text, *getattr(error, "__notes__", ())])
-    print_message("error", text)
+    shown = text.replace("restart=True", "--restart") if "--restart" in options else text
+    print_message("error", shown)
     for hint in hints(text, options):
         print_message("hint", hint, "yellow")
     raise typer.Exit(code) from None
