@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ def seed_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make estimators with ``random_state=None`` draw from seed 0, so that the test cannot fail by chance."""
     generator = checks.generator
     monkeypatch.setattr(checks, "generator", lambda seed: generator(0 if seed is None else seed))
+
+
+@pytest.fixture(scope="module")
+def tiny_memory() -> Iterator[None]:
+    """Allow any amount of memory, so that few codes need many parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("manihash.search.self_join.LEAST_MEMORY", 1)
+        yield
 
 
 @pytest.fixture

@@ -290,8 +290,14 @@ def test_dedup_verifies_pairs_by_their_vectors() -> None:
     arrays = np.load("found.npz")
     assert arrays["pairs"].tolist() == result["groups"]
     assert (arrays["values"] >= 0.9999).all()
-    text = run("dedup", *options).stdout
+    assert result["sample_duplicates"] == 100  # all rows are in the sample
+    text = " ".join(run("dedup", *options, "--report=verified.html").stdout.split())
     assert "50 verified of" in text
+    assert "200 random rows have 100 duplicates" in text
+    assert "found of 100 in the sample" in text
+    page = Path("verified.html").read_text("utf-8")
+    assert "cosine to the first" in page
+    assert page.count(">kept<") == 25  # the first row of the 5 largest and 20 random groups
     assert "→" in text
 
 
@@ -339,13 +345,22 @@ def test_dedup_writes_the_ids_to_keep_and_a_report() -> None:
     run("dedup", *options, "--vectors=X.npy", "--cosine=0.99", "--keep=central", "--report=report.html")
 
 
-def test_dedup_divides_the_work_if_memory_is_short() -> None:
+def test_dedup_divides_the_work_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manihash.search.self_join.LEAST_MEMORY", 1)
     whole = document("dedup", "codes.npy", "--bits=12", "--radius=1")
     parts = document("dedup", "codes.npy", "--bits=12", "--radius=1", "--memory=4K", "--work=parts")
     assert parts["groups"] == whole["groups"]
     assert not Path("parts").exists()
     result = run("dedup", "codes.npy", "--bits=12", "--radius=1", "--memory=4K", "--work=parts")
     assert "2 tables, 4 parts" in " ".join(result.stderr.split())
+
+
+def test_dedup_names_its_own_option_to_discard_other_work() -> None:
+    Path("other.work").mkdir()
+    Path("other.work/state.json").write_text("{", "utf-8")
+    message = stderr_line(run("dedup", "codes.npy", "--bits=12", "--work=other.work", code=2))
+    assert "discard the folder with --restart" in message
+    assert "restart=True" not in message
 
 
 def test_dedup_compares_new_codes_with_an_index() -> None:
@@ -362,6 +377,19 @@ def test_dedup_compares_new_codes_with_an_index() -> None:
     )
 
 
+def test_dedup_compares_new_vectors_with_an_index_that_holds_its_model() -> None:
+    X = np.load("X.npy")
+    run("build", "X.npy", "--recipe=sign", "--bits=12", "-o", "built.mhx")
+    np.save("new_vectors.npy", np.concatenate([X[[3, 120]], -X[:1]]))
+    found = run("dedup", "new_vectors.npy", "--against=built.mhx")
+    assert "radius 0 finds rows with equal codes only" in stderr_line(found)
+    result = document("dedup", "new_vectors.npy", "--against=built.mhx", "--radius=0")
+    assert [each["id"] for each in result["duplicates"]][:2] == [3, 120]
+    message = stderr_line(run("dedup", "new_vectors.npy", "--against=codes.mhx", code=2))
+    assert "expected packed codes (uint8)" in message
+    assert "manihash encode MODEL VECTORS" in message
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -369,6 +397,8 @@ def test_dedup_compares_new_codes_with_an_index() -> None:
         (["--keep=first"], "give the file with -o"),
         (["--report=page.txt"], "ends in .html"),
         (["--memory=much"], "memory must be a number of bytes"),
+        (["--memory=100"], "100 bytes: did you mean 100M?"),
+        (["--against=codes.mhx", "--vectors=X.npy", "--cosine=0.9"], "does not verify pairs by vectors"),
         (["--against=codes.npy"], "expected an index file"),
         (["--against=none.mhx"], "no index file"),
         (["--against=codes.mhx", "--keep=first", "-o", "a.npz"], "omit --keep"),
@@ -384,5 +414,5 @@ def test_a_radius_that_finds_too_few_duplicates_does_not_show_enough_of_them():
     from manihash.search.radius_curve import RadiusStep
 
     curve = [RadiusStep(2, 10.0, 0.9896, 0.1), RadiusStep(3, 20.0, 0.99, 0.2)]
-    table = curve_table(SimpleNamespace(curve=curve, radius=3))
+    table = curve_table(SimpleNamespace(curve=curve, radius=3, sample_duplicates=96))
     assert list(table.columns[3].cells) == ["98.9%", "99.0%"]

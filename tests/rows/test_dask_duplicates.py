@@ -13,7 +13,7 @@ from similar_codes import similar_codes
 
 from manihash import dedup
 
-pytestmark = pytest.mark.extra
+pytestmark = [pytest.mark.extra, pytest.mark.usefixtures("tiny_memory")]
 
 
 def groups_of(found):

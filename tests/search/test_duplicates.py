@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from manihash.codes import hamming, pack
 from manihash.search import dedup
 
+pytestmark = pytest.mark.usefixtures("tiny_memory")
+
 RNG = np.random.default_rng(0)
 
 
@@ -88,3 +90,12 @@ def test_the_most_central_vector_has_the_largest_sum_of_cosines():
 def test_invalid_arguments_of_keep_are_refused(by, options, message):
     with pytest.raises(ValueError, match=message):
         dedup(np.zeros((2, 1), np.uint8), 8).keep(by, **options)
+
+
+@pytest.mark.parametrize("ids", [["b", "a", "c"], [7, 8, 9], [2, 1, 0], [-1, 0, 1]])
+def test_the_most_central_row_needs_the_ids_of_the_rows(ids):
+    codes = np.array([[0], [1], [255]], np.uint8)
+    found = dedup(codes, 8, 1, ids=ids)
+    with pytest.raises(ValueError, match="give ids=, one id per row"):
+        found.keep("central", codes=codes)
+    assert len(found.keep("central", codes=codes, ids=ids)) == 2

@@ -6,6 +6,7 @@ from similar_codes import similar_codes
 
 from manihash import HammingIndex, known_rows
 from manihash.codes import hamming
+from manihash.hashers import ITQ
 from manihash.search import known, prepare_tables
 
 RNG = np.random.default_rng(0)
@@ -41,6 +42,17 @@ def test_string_ids_are_returned():
     index = HammingIndex(codes, 8, ["cat", "owl", "dog"])
     found = known_rows(index, np.array([[254], [15]], np.uint8), 1)
     assert (found.ids.tolist(), found.counts.tolist()) == (["dog", ""], [2, 0])
+
+
+def test_vectors_are_encoded_by_the_model_of_the_index():
+    X = RNG.normal(size=(200, 16))
+    hasher = ITQ(n_bits=16, random_state=0).fit(X)
+    found = known_rows(hasher.index(X), X[:5], radius=2)
+    expected = known_rows(HammingIndex(hasher.encode(X), 16), hasher.encode(X[:5]), radius=2)
+    assert found.known.all()
+    assert (found.ids.tolist(), found.counts.tolist()) == (expected.ids.tolist(), expected.counts.tolist())
+    with pytest.raises(ValueError, match=r"got rows of float64, expected packed codes .* hasher.index"):
+        known_rows(HammingIndex(hasher.encode(X), 16), X[:5])
 
 
 @pytest.fixture

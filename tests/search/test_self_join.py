@@ -15,6 +15,8 @@ from manihash.errors import ResumeError
 from manihash.search import near_pairs, self_join, work_store
 from manihash.search.self_join import fits_into_memory, parse_memory
 
+pytestmark = pytest.mark.usefixtures("tiny_memory")
+
 MOMENTS = 20
 
 
@@ -126,14 +128,26 @@ def test_work_that_was_killed_is_resumed_with_the_same_groups(tmp_path, verified
 def test_the_work_on_something_else_is_not_resumed(tmp_path):
     codes, work = similar_codes(np.random.default_rng(2), 2000, 64), tmp_path / "work"
     assert in_killed_process(7, lambda: dedup(codes, 64, 2, memory=40_000, work=work)) == 9
-    with pytest.raises(ResumeError, match="work on another radius"):
+    with pytest.raises(ResumeError, match="work of a search with another radius"):
         dedup(codes, 64, 1, memory=40_000, work=work)
-    with pytest.raises(ResumeError, match="work on another codes"):
+    with pytest.raises(ResumeError, match="work of a search of other codes"):
         dedup(codes[::-1], 64, 2, memory=40_000, work=work)
-    with pytest.raises(ResumeError, match="another memory"):
+    with pytest.raises(ResumeError, match="another amount of memory"):
         dedup(codes, 64, 2, memory=80_000, work=work)
     found = dedup(codes[::-1], 64, 2, memory=40_000, work=work, restart=True)
     assert groups_of(found) == groups_of(dedup(codes[::-1], 64, 2))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
+def test_a_resumed_search_says_so(tmp_path, caplog):
+    codes, work = similar_codes(np.random.default_rng(2), 500, 64), tmp_path / "work"
+    assert in_killed_process(7, lambda: dedup(codes, 64, 1, memory=20_000, work=work)) == 9
+    with caplog.at_level("INFO", "manihash.note"):
+        dedup(codes, 64, 1, memory=20_000, work=work)
+        assert f"resuming the work in {work}" in caplog.text
+        caplog.clear()
+        dedup(codes, 64, 1, memory=20_000, work=work)
+        assert "resuming" not in caplog.text
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
@@ -188,3 +202,10 @@ def test_long_codes_need_more_memory():
     assert fits_into_memory(10**7, 64, 2**31)
     assert not fits_into_memory(10**7, 4096, 2**31)
     assert groups_of(dedup(pack(np.eye(3, 4096)), 4096, 2)) == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("memory", [100, "100"])
+def test_memory_without_a_unit_is_refused(monkeypatch, memory):
+    monkeypatch.setattr("manihash.search.self_join.LEAST_MEMORY", 2**20)
+    with pytest.raises(ValueError, match=r"100 bytes: did you mean 100M\?"):
+        dedup(np.zeros((3, 1), np.uint8), 8, memory=memory)

@@ -1,5 +1,7 @@
 """Verified duplicates agree with a comparison of all pairs of vectors."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,9 @@ from hypothesis import strategies as st
 from manihash import dedup, verified_duplicates
 from manihash.codes import pack
 from manihash.hashers import ITQ
-from manihash.search import vector_pairs, verified
+from manihash.search import radius_curve, vector_pairs, verified
+
+pytestmark = pytest.mark.usefixtures("tiny_memory")
 
 
 def all_pairs(X, threshold, *, by_cosine):
@@ -59,8 +63,9 @@ def test_the_radius_is_chosen_so_that_nearly_all_copies_are_found():
     assert found.candidates < 0.1 * 1500 * 1499 / 2
     chosen = next(step for step in found.curve if step.radius == found.radius)
     assert chosen.found >= 0.99
-    before = [step.found for step in found.curve if step.radius < found.radius]
-    assert all(share < 0.99 for share in before)
+    assert 2 * chosen.candidates <= 10 * 1500  # larger than the sample needs, because few rows are cheap
+    assert found.sample_duplicates >= 150
+    assert f"1,000 random rows have {found.sample_duplicates} duplicates" in found.reason
     # With so many duplicates in 1,000 of 1,500 rows the estimate of the candidates is close.
     assert chosen.candidates == pytest.approx(found.candidates, rel=0.1)
 
@@ -73,6 +78,50 @@ def test_without_duplicates_the_radius_has_few_candidates():
     assert found.largest_chain == 1
     assert 2 * found.candidates <= 10 * 600
     assert np.isnan(found.curve[0].found)
+
+
+@pytest.mark.parametrize("planted", [0, 3])
+def test_the_radius_follows_the_threshold_if_duplicates_are_few(planted):
+    """Rows of 64 columns have no near neighbors, so that even large radii have few candidates."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 64))
+    X[1200 - planted :] = X[:planted] + 0.15 * rng.normal(size=(planted, 64))  # cosine 0.98 to 0.99
+    codes = pack(X @ np.linalg.qr(rng.normal(size=(64, 64)))[0] > 0)
+    found = verified_duplicates(codes, 64, X, cosine=0.98)
+    assert len(found.pairs) == len(all_pairs(X, 0.98, by_cosine=True)) >= 0.6 * planted
+    assert found.radius <= 12  # of 64: two rows of cosine 0.98 differ in 4 bits on average
+    assert found.candidates <= 2 * planted + 40
+    assert found.reason.startswith(f"1,000 random rows have {found.sample_duplicates} duplicate")
+
+
+def test_the_radius_does_not_grow_where_a_search_would_take_long(monkeypatch):
+    X = copies(1000, planted=100)
+    codes = ITQ(n_bits=24, random_state=0).fit(X).encode(X)
+    far = verified_duplicates(codes, 24, X, cosine=0.98)
+    monkeypatch.setattr(radius_curve, "_CHEAP", 0.0)
+    monkeypatch.setattr(radius_curve, "_PER_PRODUCT", 0.0)
+    near = verified_duplicates(codes, 24, X, cosine=0.98)
+    assert near.radius <= far.radius
+    assert all(step.found < 0.99 for step in near.curve[: near.radius])
+    assert near.curve[near.radius].found >= 0.99
+
+
+def test_a_given_radius_has_no_reason():
+    found = verified_duplicates(np.zeros((3, 1), np.uint8), 8, np.eye(3), cosine=0.9, radius=1)
+    assert (found.curve, found.sample_duplicates, found.reason) == ((), None, "")
+
+
+def test_the_sample_keeps_to_the_memory():
+    X = copies(20_000, columns=16, planted=100)
+    codes = pack(X > 0)
+    verified_duplicates(codes[:100], 16, X[:100], cosine=0.98)
+    tracemalloc.start()
+    try:
+        verified_duplicates(codes, 16, X, cosine=0.98, memory="4M")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * 2**20  # with the result
 
 
 def test_a_chain_is_reported_and_not_followed():

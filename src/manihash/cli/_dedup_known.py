@@ -1,4 +1,4 @@
-"""The part of ``manihash dedup`` that compares new codes with the rows of an index."""
+"""The part of ``manihash dedup`` that compares new codes or vectors with the rows of an index."""
 
 from itertools import islice
 from pathlib import Path
@@ -17,15 +17,19 @@ from manihash.cli._progress import progress_shown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from manihash.search import KnownRows
+    from manihash.search import HammingIndex, KnownRows
 
 _ROWS_SHOWN = 10
+_EQUAL_ONLY = (
+    "radius 0 finds rows with equal codes only: --radius R finds similar rows, whose codes differ in a few "
+    "bits"
+)
 
 
 def run(
     codes: str,
     against: str,
-    radius: int,
+    given_radius: int | None,
     bits: int | None,
     ids: str | None,
     out: Path | None,
@@ -33,7 +37,7 @@ def run(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Print which of the new codes have a row of the index within the radius."""
+    """Print which of the new rows have a row of the index within the radius."""
     if not is_index(against):
         raise typer.BadParameter(
             f"got --against {against}: expected an index file, which manihash index writes"
@@ -42,7 +46,8 @@ def run(
 
     with progress_shown(quiet) as bar:
         bar.start("opening the index")
-        index, rows = open_index(against, bits), _inputs.read_codes(codes)
+        radius = given_radius or 0
+        index, rows = _opened(against, bits, codes)
         names = None if ids is None else _inputs.read_ids(ids)
         _check_count(names, len(rows))
         folder = prepare_tables(index, radius)
@@ -68,8 +73,28 @@ def run(
         print_json({**result, "duplicates": list(_duplicates(found, numbers))})
         return
     print_result(key_values(_as_text(result)))
+    if given_radius is None:
+        print_message("note", _EQUAL_ONLY, "yellow")
     if result["known"]:
         print_result(_table(found, numbers))
+
+
+def _opened(against: str, bits: int | None, new: str) -> "tuple[HammingIndex, NDArray[Any]]":
+    """Return the index and the new rows: codes, or vectors if the index holds its model."""
+    index, rows = open_index(against, bits), _inputs.read_codes(new)
+    if str(rows.dtype) == "uint8" and rows.shape[1] == -(-index.n_bits // 8):
+        return index, rows
+    from manihash import load
+
+    with_model = load(against)
+    if hasattr(with_model, "hasher"):
+        return with_model, rows
+    if str(rows.dtype) == "uint8":
+        return index, rows
+    raise ValueError(
+        f"{new} has rows of {rows.dtype}, expected packed codes (uint8): {against} holds no model to encode "
+        "vectors. Encode them with the model of the index, or write an index with its model by manihash build"
+    )
 
 
 def _check_count(ids: "NDArray[Any] | None", n: int) -> None:

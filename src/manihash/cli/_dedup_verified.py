@@ -33,6 +33,8 @@ def facts(found: "Duplicates") -> dict[str, Any]:
         "pairs": len(found.pairs),
         "largest_group": max((len(group) for group in found), default=0),
         "largest_chain": found.largest_chain,
+        "sample_duplicates": found.sample_duplicates,
+        "reason": found.reason,
         "curve": [_step(step) for step in found.curve],
     }
 
@@ -49,6 +51,8 @@ def as_text(result: dict[str, Any]) -> dict[str, str]:
     if "pairs" not in result:
         return {}
     lines = {"pairs": f"{result['pairs']:,} verified of {result['candidates']:,} candidates"}
+    if result["reason"]:
+        lines["radius"] = f"{result['radius']}: {result['reason']}"
     if result["largest_chain"] > result["largest_group"]:
         lines["chain"] = (
             f"the longest chain of similar rows has {result['largest_chain']:,} rows, the largest group "
@@ -61,7 +65,8 @@ def curve_table(found: Any) -> Table | str:
     """Return a table of what each radius costs and finds; the chosen one is marked."""
     if not found.curve:
         return ""
-    table = Table("", "radius", "candidates", "found", "seconds", box=None, header_style="bold")
+    found_of = f"found of {found.sample_duplicates:,} in the sample"
+    table = Table("", "radius", "candidates", found_of, "seconds", box=None, header_style="bold")
     near = [step for step in found.curve if abs(step.radius - found.radius) <= _MOST_STEPS // 2]
     for step in near:
         # Rounded down: a radius that finds 98.96 % does not find the 99 % that the chosen one must find.

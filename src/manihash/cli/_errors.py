@@ -27,6 +27,7 @@ _HINTS = (
     (r"\bperplexity\b", "--set", "--set embedding__perplexity=P sets the perplexity"),
     (r"\by is None\b", "--labels", "--labels FILE gives the labels of the vectors"),
     (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),
+    (r"expected packed codes|array of bytes", None, "manihash encode MODEL VECTORS makes codes of vectors"),
     (
         r"no (FAISS|LanceDB|milvus-lite|DuckDB|Parquet|SQLite|usearch|Qdrant|collection|table)\b",
         None,
@@ -113,7 +114,8 @@ def internal_errors_reported() -> Iterator[None]:
 def _fail(text: str, code: int, error: BaseException, options: Collection[str] = ()) -> None:
     _print_traceback_if_debugging(error)
     text = "; ".join([text, *getattr(error, "__notes__", ())])
-    print_message("error", text)
+    shown = text.replace("restart=True", "--restart") if "--restart" in options else text
+    print_message("error", shown)
     for hint in hints(text, options):
         print_message("hint", hint, "yellow")
     raise typer.Exit(code) from None

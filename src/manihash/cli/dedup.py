@@ -82,8 +82,9 @@ def dedup(
         typer.Option(
             "--against",
             metavar="INDEX",
-            help="Compare new codes with the rows of an index file instead of with each other. For a large "
-            "index, tables are written beside it at first: later calls take milliseconds.",
+            help="Compare new codes with the rows of an index file instead of with each other; or new "
+            "vectors, if manihash build has written the index with its model. For a large index, tables are "
+            "written beside it at first: later calls take milliseconds.",
             show_default=False,
         ),
     ] = None,
@@ -158,7 +159,8 @@ def dedup(
     With --vectors, codes find candidate pairs and the vectors verify them. Each
     row of a group is a duplicate of the group's first row, which is to be kept;
     groups are not extended by chains. Without --radius, the radius is chosen on
-    a sample so that it contains 99 % of the duplicates.
+    a sample so that it contains 99 % of the sample's duplicates, or larger if
+    that is cheap; the output says why.
 
     Without --vectors, rows are grouped whose codes are at most --radius bits
     apart, exactly. A chain of such steps is one group, so its ends may be
@@ -197,7 +199,7 @@ def dedup(
     _check_outputs(out, keep, report, codes, ids, vectors, against)
     if against is not None:
         _check_against(vectors, keep, report, dask, work)
-        _dedup_known.run(codes, against, radius or 0, bits, ids, out, as_json=as_json, quiet=quiet)
+        _dedup_known.run(codes, against, radius, bits, ids, out, as_json=as_json, quiet=quiet)
         return
     start = perf_counter()
     options: dict[str, Any] = {"memory": memory, "restart": restart}
@@ -222,6 +224,8 @@ def dedup(
         "rows": len(rows),
         "bits": n_bits,
         "radius": getattr(found, "radius", radius or 0),
+        **({} if cosine is None else {"cosine": cosine}),
+        **({} if distance is None else {"distance": distance}),
         "in_groups": len(found.ids),
         "extra": len(found.ids) - len(found),
         "seconds": round(perf_counter() - start, 3),
@@ -229,7 +233,7 @@ def dedup(
         **_dedup_verified.facts(found),
     }
     if report is not None:
-        _report(report, found, rows, row_ids, result)
+        _report(report, found, rows, row_ids, result, kept)
     if as_json:
         print_json({**result, "groups": [group.tolist() for group in found]})
     else:
@@ -295,6 +299,12 @@ def _check_against(*others: Any) -> None:
     """Raise if --against is given with an option that has no meaning then."""
     names = ("--vectors", "--keep", "--report", "--dask", "--work")
     given = [name for name, value in zip(names, others, strict=True) if value is not None]
+    if given == ["--vectors"]:
+        raise typer.BadParameter(
+            "--against compares codes, it does not verify pairs by vectors: omit --vectors, --cosine and "
+            "--distance. New vectors can be given instead of codes if the index holds its model: manihash "
+            "dedup new_vectors.npy --against INDEX --radius R"
+        )
     if given:
         raise typer.BadParameter(f"--against compares new codes with an index: omit {' and '.join(given)}")
 
@@ -309,7 +319,12 @@ def _kept(
 
 
 def _report(
-    path: Path, found: "Duplicates", rows: "NDArray[Any]", ids: "NDArray[Any] | None", result: dict[str, Any]
+    path: Path,
+    found: "Duplicates",
+    rows: "NDArray[Any]",
+    ids: "NDArray[Any] | None",
+    result: dict[str, Any],
+    kept: "NDArray[Any] | None",
 ) -> None:
     """Write the page with examples of groups."""
     from datetime import date
@@ -317,7 +332,7 @@ def _report(
     from manihash.pages import page
     from manihash.pages.duplicates import duplicates_page
 
-    page.write(path, duplicates_page(found, rows, ids, result, date.today()))
+    page.write(path, duplicates_page(found, rows, ids, result, date.today(), kept))
     print_message("written", f"report to {path}", "green")
 
 

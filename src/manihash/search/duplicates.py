@@ -78,6 +78,12 @@ class Duplicates(Shown):
         rest[self.lims[:-1]] = False
         return np.sort(self.ids[rest])
 
+    def _has_positions(self) -> bool:
+        """Whether ids are positions of rows: then the first row of a group is not after the others."""
+        if self.first.dtype == object or self.first.min() < 0:
+            return False
+        return bool((self.first <= np.arange(len(self.first))).all())
+
     def to_frame(self) -> Any:
         """Return the groups as a table.
 
@@ -148,6 +154,11 @@ class Duplicates(Shown):
         values: Any = given if hasattr(given, "shape") else np.asarray(given)
         if len(values) != len(self.first):
             raise ValueError(f"got {len(values):,} rows, expected the {len(self.first):,} rows of the groups")
+        if ids is None and not self._has_positions():
+            raise ValueError(
+                "the groups have ids that are not the positions of rows: give ids=, one id per row, as for "
+                "the groups"
+            )
         rows = self.ids if ids is None else rows_of_ids(self.ids, ids, len(values))
         central = most_central(values, rows, self.lims, are_codes=vectors is None)
         rest = np.searchsorted(kept, self.ids[self.lims[:-1]])

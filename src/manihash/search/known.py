@@ -73,10 +73,12 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
     ----------
     index : HammingIndex
         The index.
-    codes : array-like of shape (n, ceil(n_bits / 8)), uint8
-        Packed codes of the new rows.
+    codes : array-like of shape (n, ceil(n_bits / 8)), uint8, or of shape (n, d)
+        Packed codes of the new rows; or their vectors if the index knows its hasher, as that of
+        ``hasher.index`` does.
     radius : int, default=0
-        Largest Hamming distance of duplicates.
+        Largest Hamming distance of duplicates. 0 finds equal codes only; codes of vectors that are similar
+        but not equal differ in a few bits.
 
     Returns
     -------
@@ -94,7 +96,7 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
     >>> known_rows(index, pack([[0, 1, 0, 0]]), radius=1).ids
     array([7])
     """
-    asked = check_codes(codes, index.n_bits)
+    asked = check_codes(_as_codes(index, codes), index.n_bits)
     radius = min(positive_int(radius, "radius", least=0), index.n_bits)
     strings = index.id_type is str
     n = len(asked)
@@ -113,6 +115,20 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
             advance("compare with the index", some.stop, n)
     distances[counts == 0] = -1
     return KnownRows(ids, distances, counts)
+
+
+def _as_codes(index: HammingIndex, rows: ArrayLike) -> Codes:
+    """The codes of rows, which may be vectors if the index knows its hasher."""
+    given, encoded = np.asarray(rows), getattr(index, "_encoded", None)
+    if encoded is not None:  # an Index, which this module does not import: models are not needed here
+        codes: Codes = encoded(given, symmetric=True)[0]
+        return codes
+    if given.dtype != np.uint8:
+        raise ValueError(
+            f"got rows of {given.dtype}, expected packed codes (uint8): encode vectors with the hasher that "
+            "made the codes of the index, or use an index of hasher.index(X), which takes vectors"
+        )
+    return given
 
 
 def _nearest(segment: Segment, codes: Codes, radius: int) -> tuple[Ints, Ints, Ids, Ints]:

@@ -25,10 +25,11 @@ from manihash.progress import advance, note
 from manihash.search.buckets import MAX_ROWS
 from manihash.search.near_pairs import Scheme, Table, Words, choose_scheme, hashed, runs, table_pairs
 from manihash.search.union_find import Nodes, UnionFind
-from manihash.search.work_store import FolderStore, MemoryStore, Store, opened_folder
+from manihash.search.work_store import FolderStore, MemoryStore, Store, is_work, opened_folder
 from manihash.types import Codes, Floats, Ints, Mask
 
 MEMORY = 2**31
+LEAST_MEMORY = 2**20  # less is a forgotten unit
 _STAGE = "near-duplicates"
 _TEMPORARY = 48  # bytes per code, besides codes, that a task needs
 _PARTS = 4096  # at most: more would make many small files
@@ -38,7 +39,7 @@ _SAMPLE = 2**16  # codes that represent all
 _SORT = 2.5e-7  # seconds to write a code to one table and to sort it there, on disk
 _REFERENCE = 1.5e-2  # seconds in which the machine of these constants sorts _TRIAL numbers
 _TRIAL = 2**18
-_LONG = 10.0  # seconds: an estimate is shown for longer work
+LONG = 10.0  # seconds: an estimate is shown for longer work
 _HELD = 2**21  # pairs that are held before they are merged
 _ROWS = 2**22  # rows whose groups are read at once
 
@@ -268,9 +269,12 @@ class SelfJoin:
         union_on_disk = 4 * self._n > options.memory // 2
         if options.work is None:
             return FolderStore(folder, union_on_disk), {"stage": 0}
+        resumed = not options.restart and is_work(folder)
         store = stack.enter_context(
             opened_folder(folder, self._made_from, restart=options.restart, on_disk=union_on_disk)
         )
+        if resumed:
+            note(f"resuming the work in {folder}")
         return store, store.state()
 
     def _passes(self, tables: int) -> int:
@@ -328,7 +332,13 @@ class SelfJoin:
 
     def _advance(self, count: int, detail: str) -> None:
         self._done += count
-        advance(_STAGE, min(self._done, self._total), self._total, detail)
+        passes = self._total // self._n
+        advance(
+            _STAGE,
+            min(self._done, self._total),
+            self._total,
+            f"{self._n:,} codes in {passes} passes: {detail}",
+        )
 
     def _finish_stage(self, union: UnionFind, state: dict[str, Any], stage: int) -> None:
         """Merge the pairs of a stage into the groups, save them, and remove the files of the stage."""
@@ -377,7 +387,7 @@ class SelfJoin:
         speed = (perf_counter() - start) / _REFERENCE
         tables = len(scheme.tables()) if job.radius or job.verify else 0
         seconds = speed * (self._n * _SORT + (scheme.seconds if tables else 0))
-        if seconds < _LONG and (folder is None or self._options.work is None):
+        if seconds < LONG and (folder is None or self._options.work is None):
             return
         disk = 0 if folder is None else self._n * (2 * (8 * job.width + 4) + 16)
         size = f"{disk / 1e9:.1f} GB" if disk > 5e8 else f"{disk / 1e6:.0f} MB"
@@ -424,4 +434,9 @@ def parse_memory(memory: Any) -> int:
             raise ValueError(
                 f"memory must be a number of bytes, such as 500M or 2G, not {memory!r}"
             ) from None
-    return positive_int(memory, "memory")
+    size = positive_int(memory, "memory")
+    if size < LEAST_MEMORY:
+        raise ValueError(
+            f"got memory of {size:,} bytes: did you mean {size}M? At least 1M is needed, such as 500M or 2G"
+        )
+    return size

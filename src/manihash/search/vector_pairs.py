@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from manihash.checks import check_unmasked, finite_block, not_numbers, positive_number
 from manihash.types import Floats, Ids, Mask
 
-# Values of original vectors read at once.
-_VALUES = 2**21
+# Values of original vectors read at once, at most and at least.
+_VALUES, _FEWEST_VALUES = 2**21, 2**12
 # Pairs that are compared at once.
 _PAIRS = 2**20
+# Bytes of memory that a value read at once, and a pair of some rows with all rows, need.
+_BYTES_PER_VALUE, _BYTES_PER_PAIR = 40, 48
 # Rows from which the mean and the scale of all rows are estimated.
 _SAMPLE = 512
 # Relative rounding error of float32, and the largest number that is rounded to zero.
@@ -49,23 +51,24 @@ def threshold_of(cosine: Any, distance: Any) -> Threshold:
 class PairVerifier:
     """Compares rows of X (n, d), in memory or memory-mapped, with each other. A zero row has cosine 0.
 
-    Rows are kept in float32 if that needs at most ``kept_bytes``; otherwise they are read and prepared when
-    they are compared. They are of unit length for cosines, otherwise shifted to their mean and divided by a
-    power of two. What the error bounds of these copies do not decide is computed in float64 from X.
+    Rows are kept in float32 if that needs at most half of ``memory`` bytes; otherwise they are read and
+    prepared when they are compared. They are of unit length for cosines, otherwise shifted to their mean and
+    divided by a power of two. What the error bounds of these copies do not decide is computed in float64
+    from X.
     """
 
-    def __init__(self, X: Any, threshold: Threshold, kept_bytes: int) -> None:
+    def __init__(self, X: Any, threshold: Threshold, memory: int) -> None:
         if X.dtype.kind not in "fiub":
             raise not_numbers(X.dtype, "the vectors to compare hold")
         self.threshold = threshold
-        self._X = X
+        self._X, self._memory = X, memory
         self._lengths = np.empty(len(X))  # of the rows that are kept
         sample = _float64(X[np.unique(np.linspace(0, len(X) - 1, min(len(X), _SAMPLE)).astype(np.intp))])
         largest = np.abs(sample[np.isfinite(sample)]).max(initial=0)
         self._scale = _power_of_two(largest)
         self._origin = (sample / self._scale).mean(axis=0)
         self._kept = None
-        kept = np.empty(X.shape, np.float32) if 4 * int(np.prod(X.shape)) <= kept_bytes else None
+        kept = np.empty(X.shape, np.float32) if 4 * int(np.prod(X.shape)) <= memory // 2 else None
         for rows, block in self._blocks():
             self._lengths[rows] = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
             if kept is not None:
@@ -78,13 +81,13 @@ class PairVerifier:
         Of pairs that are no duplicates, it is an estimate.
         """
         values = np.empty(len(a))
-        for some in _slices(len(a), max(1, _VALUES // self._X.shape[1])):
+        for some in _slices(len(a), self._rows_at_once):
             values[some] = self._estimates(a[some], b[some])
         certain = np.abs(values - self._limit) > self._errors(a, b)  # false for NaN as well
         again = np.flatnonzero(~certain | self._holds(values))
         if not self.threshold.is_cosine:
             values *= self._scale
-        for some in _slices(len(again), max(1, _VALUES // self._X.shape[1])):
+        for some in _slices(len(again), self._rows_at_once):
             i, j = a[again[some]], b[again[some]]
             values[again[some]] = self._exact(_float64(self._X[i]), _float64(self._X[j]))
         is_pair = np.zeros(len(a), bool)
@@ -94,7 +97,7 @@ class PairVerifier:
     def duplicates_of(self, some: Ids) -> Iterator[tuple[Ids, Ids]]:
         """All duplicates of some rows among all rows, block by block: positions in ``some``, and rows."""
         queries, lengths = self._rows(some), self._lengths[some, None]
-        for rows, block in self._blocks():
+        for rows, block in self._blocks(self._memory // (4 * _BYTES_PER_PAIR * max(1, len(some)))):
             values = (queries @ block.T).astype(np.float64)
             size = lengths + self._lengths[rows]
             error = 2 * (block.shape[1] + 16) * _ROUNDING * size * size
@@ -111,6 +114,25 @@ class PairVerifier:
             for part in _slices(len(query), _PAIRS):
                 is_pair, _ = self.verified(some[query[part]], row[part])
                 yield query[part][is_pair], row[part][is_pair]
+
+    def squared_spread(self, some: Ids) -> float:
+        """Mean squared distance of some rows to their mean, in the unit of ``largest_gap``."""
+        rows = self._rows(some).astype(np.float64)
+        return float(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+    @property
+    def n_columns(self) -> int:
+        """Number of values of a row."""
+        return int(self._X.shape[1])
+
+    @property
+    def largest_gap(self) -> float:
+        """Euclidean distance of two duplicates at the threshold, as rows are kept."""
+        return float(np.sqrt(max(0.0, 2 - 2 * self._limit))) if self.threshold.is_cosine else self._limit
+
+    @property
+    def _rows_at_once(self) -> int:
+        return _rows_at_once(self._X, self._memory)
 
     @property
     def _limit(self) -> float:
@@ -155,8 +177,8 @@ class PairVerifier:
     def _rows(self, positions: Ids) -> Floats:
         return self._kept[positions] if self._kept is not None else self._prepared(self._X[positions])
 
-    def _blocks(self) -> Iterator[tuple[slice, Floats]]:
-        for rows in _slices(len(self._X), max(1, _VALUES // self._X.shape[1])):
+    def _blocks(self, at_most: int = _VALUES) -> Iterator[tuple[slice, Floats]]:
+        for rows in _slices(len(self._X), max(1, min(self._rows_at_once, at_most))):
             if self._kept is not None:
                 yield rows, self._kept[rows]
                 continue
@@ -194,8 +216,9 @@ class RowMarks:
     different rows both halves are equal with a probability of at most 2^-62.
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, memory: int) -> None:
         self._X = X
+        self._rows_at_once = _rows_at_once(X, memory)
         count = -(-X.dtype.itemsize * X.shape[1] // 4)
         random = np.random.default_rng(11).integers(2**63, size=(count, 2), dtype=np.uint64)
         self._factors = random * np.uint64(2) + np.uint64(1)
@@ -204,7 +227,7 @@ class RowMarks:
         """The hashes of some rows: (last - first, 2)."""
         last = min(last, len(self._X))
         hashes = np.empty((last - first, 2), np.uint64)
-        for some in _slices(last - first, max(1, _VALUES // self._X.shape[1])):
+        for some in _slices(last - first, self._rows_at_once):
             rows = np.ascontiguousarray(self._X[first + some.start : first + some.stop])
             content = rows.view(np.uint8).reshape(len(rows), -1)
             padded = np.pad(content, ((0, 0), (0, -content.shape[1] % 4))).view(np.uint32)
@@ -216,6 +239,11 @@ class RowMarks:
         n = len(self._X)
         rows = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(np.int64)).tolist()
         return "".join(f"{int(self.words(row, row + 1)[0, 0]):x}" for row in rows) + f"{tuple(self._X.shape)}"
+
+
+def _rows_at_once(X: Any, memory: int) -> int:
+    """Rows of X (n, d) that are read at once, in a quarter of the memory."""
+    return max(1, min(_VALUES, max(_FEWEST_VALUES, memory // (4 * _BYTES_PER_VALUE))) // X.shape[1])
 
 
 def _slices(n: int, step: int) -> Iterator[slice]:

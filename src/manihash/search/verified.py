@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import check_unmasked, positive_int
 from manihash.display import axes
+from manihash.progress import note
 from manihash.search.duplicates import Duplicates, checked_rows, grouped
 from manihash.search.ids import check_ids
-from manihash.search.radius_curve import RadiusStep, chosen_radius, radius_curve
-from manihash.search.self_join import MEMORY, SelfJoin, WorkOptions, parse_memory
+from manihash.search.radius_curve import RadiusChoice, RadiusStep, choose_radius
+from manihash.search.self_join import LONG, MEMORY, SelfJoin, WorkOptions, parse_memory
 from manihash.search.union_find import Nodes, UnionFind
 from manihash.search.vector_pairs import PairVerifier, RowMarks, threshold_of
 from manihash.types import Floats, Ids, Ints, Mask
@@ -50,6 +51,11 @@ class VerifiedDuplicates(Duplicates):
         form a chain whose ends are not duplicates of each other.
     curve : tuple of RadiusStep
         What each radius costs and finds, measured on a sample; empty if the radius was given.
+    sample_duplicates : int or None
+        Number of duplicates of the sample's rows. With few of them, the shares of the curve say little. None
+        if the radius was given.
+    reason : str
+        Why the radius was chosen; empty if it was given.
 
     Examples
     --------
@@ -70,6 +76,8 @@ class VerifiedDuplicates(Duplicates):
     candidates: int
     largest_chain: int
     curve: tuple[RadiusStep, ...] = ()
+    sample_duplicates: int | None = None
+    reason: str = ""
 
     def _facts(self) -> dict[str, Any]:
         facts = super()._facts() | {"pairs": len(self.pairs), "radius": self.radius}
@@ -125,7 +133,8 @@ def verified_duplicates(
         Duplicates have at most this Euclidean distance; give either ``cosine`` or ``distance``.
     radius : int, default=None
         Largest Hamming distance of candidates. By default it is chosen on a sample of 1,000 rows, which are
-        compared with all rows: the smallest radius that contains 99 % of their duplicates.
+        compared with all rows: the smallest radius that contains 99 % of their duplicates, or a larger one
+        if that is cheap and has at most ten candidates per row.
     ids : array-like of shape (n,), default=None
         Distinct integers or strings, one per row. By default the id of a row is its position.
     memory : int or str, default=2 GiB
@@ -171,17 +180,19 @@ def verified_duplicates(
             "and at least one"
         )
     row_ids = None if ids is None else check_ids(ids, len(given))
-    verifier = PairVerifier(X, threshold, options.memory // 2)
-    curve: tuple[RadiusStep, ...] = ()
+    verifier = PairVerifier(X, threshold, options.memory)
     if radius is None:
-        curve = radius_curve(given, n_bits, verifier)
-        radius = chosen_radius(curve, len(given))
-    radius = min(positive_int(radius, "radius", least=0), n_bits)
-    marks = RowMarks(X)
+        choice = choose_radius(given, n_bits, verifier, options.memory)
+        if choice.curve[choice.radius].seconds > LONG:
+            note(f"radius {choice.radius}: {choice.reason}")
+    else:
+        choice = RadiusChoice(min(positive_int(radius, "radius", least=0), n_bits), (), None, "")
+    radius = choice.radius
+    marks = RowMarks(X, options.memory)
     about = {"vectors": marks.sample(), "threshold": str(threshold)}
     join = SelfJoin(given, n_bits, radius, options, verify=_Limited(verifier), marks=marks.words, about=about)
     copies, pairs, values, candidates = join.accepted()
-    return _found(verifier, (copies, pairs, values), row_ids, (radius, candidates, curve))
+    return _found(verifier, (copies, pairs, values), row_ids, candidates, choice)
 
 
 class _Limited:
@@ -205,7 +216,8 @@ def _found(
     verifier: PairVerifier,
     verified: tuple[Nodes, NDArray[np.uint32], Floats],
     row_ids: Ids | None,
-    about: tuple[int, int, tuple[RadiusStep, ...]],
+    candidates: int,
+    choice: RadiusChoice,
 ) -> VerifiedDuplicates:
     """The groups of verified pairs of rows, where ``copies`` (n,) has the first of rows that are equal."""
     copies, pairs, values = verified
@@ -232,17 +244,18 @@ def _found(
     chain.join(low, high)
     by_id = np.lexsort((high, low))
     in_order = row_of if row_ids is None else row_ids[row_of]
-    radius, candidates, curve = about
     return VerifiedDuplicates(
         groups.first,
         groups.lims,
         groups.ids,
         np.stack([in_order[low[by_id]], in_order[high[by_id]]], axis=1),
         np.concatenate([values, same[is_copy]])[by_id],
-        radius,
+        choice.radius,
         candidates + len(is_copy),
         int(np.bincount(chain.labels()).max()),
-        curve,
+        choice.curve,
+        choice.duplicates,
+        choice.reason,
     )
 
 

@@ -24,6 +24,13 @@ _STATE = "state.json"
 # Arrays of one stage, which are many and short-lived. They are not synced to the disk, which takes longer
 # than the work, and are discarded if the system was started again since.
 _OF_STAGE = "stage"
+_OTHER = {
+    "codes": "of other codes",
+    "radius": "with another radius",
+    "memory": "with another amount of memory",
+    "vectors": "with other vectors",
+    "threshold": "with another threshold of similarity",
+}
 
 
 def _boot() -> str:
@@ -153,6 +160,11 @@ def _header(file: Path, changed: int, number: int) -> tuple[int, tuple[int, ...]
 Store = MemoryStore | FolderStore
 
 
+def is_work(path: Path) -> bool:
+    """Whether a folder holds the work of an earlier process."""
+    return (path / _STATE).exists()
+
+
 @contextmanager
 def opened_folder(
     path: Path, made_from: dict[str, Any], *, restart: bool, on_disk: bool
@@ -203,8 +215,8 @@ def _check_folder(store: FolderStore, made_from: dict[str, Any], *, restart: boo
     for name, value in made_from.items():
         if state and state["made_from"].get(name) != value:
             raise ResumeError(
-                f"{store.path} holds work on another {name}: give the same one, discard the work with "
-                "restart=True, or choose another folder"
+                f"{store.path} holds the work of a search {_OTHER.get(name, f'with another {name}')}: repeat "
+                "that search to resume it, discard its work with restart=True, or choose another folder"
             )
     if state.get("boot") != _boot():
         store.remove(_OF_STAGE)
