@@ -1,7 +1,5 @@
 """Drift, update and refit accept the rows that fit and encode accept, with the same results."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -72,12 +70,8 @@ def results(hasher, kind):
 
 @pytest.mark.filterwarnings("ignore:codes cannot tell")
 @pytest.mark.parametrize("name", HASHERS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param("dask", marks=pytest.mark.extra), "sparse", "file"])
 def test_results_do_not_depend_on_where_the_rows_are(name, kind, tmp_path):
-    library = {"torch": "torch", "on device": "torch", "dask": "dask"}.get(kind)
-    if library and importlib.util.find_spec(library) is None:
-        pytest.skip(f"{library} is not installed")
-
     def file(X):
         np.save(tmp_path / f"{len(X)}.npy", X)
         return np.load(tmp_path / f"{len(X)}.npy", mmap_mode="r")
@@ -87,3 +81,17 @@ def test_results_do_not_depend_on_where_the_rows_are(name, kind, tmp_path):
     assert results(HASHERS[name]().fit(OLD), given) == expected
     assert expected[0].drifted
     assert not any(found.drifted for found in expected[3::2] if hasattr(found, "drifted"))
+
+
+@pytest.mark.extra
+@pytest.mark.filterwarnings("ignore:codes cannot tell")
+@pytest.mark.parametrize("name", HASHERS)
+@pytest.mark.parametrize("kind", ["torch", "on device"])
+def test_tensors_give_the_same_reports_and_nearly_the_same_codes(name, kind):
+    """Sums of k-means are rounded by torch in another way, so a refit of tensors is not equal to the last bit."""
+    *expected, codes = results(HASHERS[name]().fit(OLD), lambda X: X)
+    *found, found_codes = results(HASHERS[name]().fit(OLD), KINDS[kind])
+    assert [repr(one) for one in found] == [repr(one) for one in expected]
+    assert (
+        np.bitwise_count(np.frombuffer(codes, np.uint8) ^ np.frombuffer(found_codes, np.uint8)).mean() < 0.08
+    )
