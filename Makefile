@@ -106,8 +106,8 @@ bench-choose: setup ## compare what choose recommends with the best candidate on
 	$(BIN)/python benchmarks/choose.py
 	$(BIN)/python benchmarks/choose_without_labels.py
 
-bench-living: setup ## drift, update and refit on MNIST, and updates that are killed (needs MNIST)
-	$(BIN)/python benchmarks/living.py
+bench-maintenance: setup ## drift, update and refit on MNIST, and updates that are killed (needs MNIST)
+	$(BIN)/python benchmarks/maintenance.py
 
 bench-bridge: setup ## search old codes with the vectors of new embedding models (needs MNIST, CIFAR-10 GIST; half an hour)
 	$(BIN)/python benchmarks/bridge.py

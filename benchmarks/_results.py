@@ -52,8 +52,8 @@ class Benchmark:
 
 BENCHMARKS = {  # by the name of the file of results
     "baseline-speed": Benchmark("make bench-baselines", (*SPEED, "hashers")),
-    "bridge": Benchmark("make bench-bridge", ("living/bridge_fit.py", "living/bridge_quality.py")),
-    "bridge-speed": Benchmark("make bench-bridge", ("living/bridge_map.py", "hashers/bridged.py")),
+    "bridge": Benchmark("make bench-bridge", ("maintenance/bridge_fit.py", "maintenance/bridge_quality.py")),
+    "bridge-speed": Benchmark("make bench-bridge", ("maintenance/bridge_map.py", "hashers/bridged.py")),
     "choose": Benchmark("make bench-choose", ("advice",)),
     "cifar10-gist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "databases": Benchmark("make bench-databases", ("stores",)),
@@ -64,7 +64,7 @@ BENCHMARKS = {  # by the name of the file of results
     "h200": Benchmark("make bench-gpu", ("compute", "rows", "search/tensor_index.py")),
     "hybrid": Benchmark("make bench-hybrid", HYBRIDS),
     "large": Benchmark("make bench-quality", (*CODES, "hashers/hybrid.py")),
-    "living": Benchmark("make bench-living", (*CODES, "living")),
+    "maintenance": Benchmark("make bench-maintenance", (*CODES, "maintenance")),
     "mnist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "onnx": Benchmark("make bench-onnx", ("export",)),
     "quantizers": Benchmark("make bench-quantizers", QUANTIZERS),

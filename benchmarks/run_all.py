@@ -64,12 +64,12 @@ def _quality() -> Iterator[Piece]:
     for data in SETS:
         yield Piece("quantizers", f"{data}, 16 bytes", ("quantizers.py", "--data", data), 10)
     for part in ("drift", "update", "refit"):
-        yield Piece("living", f"{part}, imh-tsne-rotated", ("living.py", "--parts", part), 3)
+        yield Piece("maintenance", f"{part}, imh-tsne-rotated", ("maintenance.py", "--parts", part), 3)
     for part in ("drift", "update"):
-        program = ("living.py", "--parts", part, "--recipe", "imh-graph")
-        yield Piece("living", f"{part}, imh-graph", program, 6)
-    yield Piece("living", "false alarms", ("living.py", "--parts", "false alarms"), 5)
-    yield Piece("living", "kills", ("living.py", "--parts", "kills"), 3)
+        program = ("maintenance.py", "--parts", part, "--recipe", "imh-graph")
+        yield Piece("maintenance", f"{part}, imh-graph", program, 6)
+    yield Piece("maintenance", "false alarms", ("maintenance.py", "--parts", "false alarms"), 5)
+    yield Piece("maintenance", "kills", ("maintenance.py", "--parts", "kills"), 3)
     last = "CIFAR-10 GIST (512) to CIFAR-10 strongly nonlinear (1,024)"
     for name in ("imh-tsne", "itq"):
         yield Piece("bridge", f"{last}, {name}", ("bridge.py", "--parts", "changes", "--recipes", name), 8)

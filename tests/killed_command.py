@@ -8,7 +8,7 @@ import sys
 
 CONTEXT = multiprocessing.get_context("forkserver")
 COMMAND = ["manihash.cli._app", "manihash.cli._errors", "sklearn.base", "manihash.search"]
-PARTS = ["hashers.recipes", "advice.stored_codes", "files.formats", "datasets"]
+PARTS = ["hashers.recipes", "maintenance.stored_codes", "files.formats", "datasets"]
 # What commands import takes longer than their work.
 CONTEXT.set_forkserver_preload([*COMMAND, *(f"manihash.{part}" for part in PARTS)])
 

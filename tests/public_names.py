@@ -5,7 +5,7 @@ from importlib import import_module
 import manihash
 
 # Estimators, and everything that was documented at the top before: complete numpydoc.
-PACKAGES = ("hashers", "embeddings", "base", "rotation", "living", "advice", "export", "errors")
+PACKAGES = ("hashers", "embeddings", "base", "rotation", "maintenance", "advice", "export", "errors")
 
 
 def public_names(packages=PACKAGES):

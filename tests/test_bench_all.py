@@ -24,7 +24,7 @@ def test_each_piece_has_a_program_and_a_known_file_of_results():
 
 def test_recorded_parts_are_those_of_the_pieces():
     expected = {(piece.result, piece.part) for piece in run_all.pieces()}
-    for name in ("fit", "living", "scale", "baseline-speed"):
+    for name in ("fit", "maintenance", "scale", "baseline-speed"):
         assert {(name, part) for part in _results.held(name)} <= expected
 
 

@@ -12,7 +12,7 @@ from manihash.base import KMeansBase
 from manihash.embeddings import PCA
 from manihash.evaluation import evaluate_codes
 from manihash.hashers import ITQ, LSH
-from manihash.living import Update
+from manihash.maintenance import Update
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ SUBJECTS = [
         "advice",
         "Choosing, drift and updates",
         "Which method suits the data, and whether a model still does.",
-        ["advice", "living"],
-        ["advice", "living"],
+        ["advice", "maintenance"],
+        ["advice", "maintenance"],
     ),
     (
         "notebook",

@@ -418,9 +418,9 @@ def bridge_cost(read: Read) -> list[str]:
 _COSTS = ("encode of old rows", "many rows", "one row")
 
 
-def living(read: Read, name: str) -> list[str]:
+def maintenance(read: Read, name: str) -> list[str]:
     """Drift, update and refit of a recipe, and updates that were killed."""
-    source = read("living")
+    source = read("maintenance")
     drift, update = (source[f"{part}, {name}"] for part in ("drift", "update"))
     alarms = [
         drift[f"alarms in 50 draws {kind}"] for kind in ("with noise", "of rotated rows", "of new digits")
@@ -451,7 +451,7 @@ def living(read: Read, name: str) -> list[str]:
 
 def false_alarms(read: Read) -> list[str]:
     """Alarms of drift in fresh rows, by shape of the data."""
-    source = read("living")
+    source = read("maintenance")
     rows = [[shape, str(alarms)] for shape, alarms in source["false alarms"].items()]
     return lines(["fresh rows", "alarms in 400 draws (4 expected at most)"], rows)
 

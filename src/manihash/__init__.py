@@ -3,7 +3,7 @@
 The names here are what most programs need; they are imported when they are first used, so that ``import
 manihash`` stays cheap. Everything else has its place in a package: ``manihash.hashers``,
 ``manihash.embeddings``, ``manihash.base``, ``manihash.search``, ``manihash.stores``, ``manihash.evaluation``,
-``manihash.living``, ``manihash.export``, ``manihash.notebook``, ``manihash.errors``.
+``manihash.maintenance``, ``manihash.export``, ``manihash.notebook``, ``manihash.errors``.
 """
 
 import warnings
@@ -66,7 +66,7 @@ _HOMES = {
     "unpack": "manihash.codes",
     "verified_duplicates": "manihash.search",
 }
-_PACKAGES = ["hashers", "embeddings", "base", "rotation", "search", "stores", "evaluation", "living"]
+_PACKAGES = ["hashers", "embeddings", "base", "rotation", "search", "stores", "evaluation", "maintenance"]
 _PACKAGES += ["advice", "export", "notebook", "errors"]
 
 __all__ = sorted(_HOMES)
@@ -84,14 +84,18 @@ def __getattr__(name: str) -> Any:
 
 def _moved(name: str) -> Any:
     """A name that is in a package now; raise if there is none, or if it is a module of this package."""
+    if name == "living":
+        return _deprecated(name, "maintenance", import_module("manihash.maintenance"))
     for package in () if name.startswith("_") or find_spec(f"manihash.{name}") else _PACKAGES:
         if name in (module := import_module(f"manihash.{package}")).__all__:
-            text = (
-                f"manihash.{name} is now manihash.{package}.{name}; the old name goes with the next version"
-            )
-            warnings.warn(text, FutureWarning, stacklevel=3)
-            return getattr(module, name)
+            return _deprecated(name, f"{package}.{name}", getattr(module, name))
     raise AttributeError(f"module 'manihash' has no attribute {name!r}")
+
+
+def _deprecated(name: str, new: str, value: Any) -> Any:
+    text = f"manihash.{name} is now manihash.{new}; the old name goes with the next version"
+    warnings.warn(text, FutureWarning, stacklevel=4)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from command import run, stderr_line
 
-import manihash.advice.stored_codes as stored_codes
+import manihash.maintenance.stored_codes as stored_codes
 from manihash import HammingIndex, load
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, Change, journal_of
 
 
 @pytest.fixture
-def living(folder: Path) -> Path:
+def old_rows_and_codes(folder: Path) -> Path:
     """old.npy, new.npy, a model of old.npy with its codes.npy and codes.mhx."""
     rng = np.random.default_rng(0)
     centers = 1.5 * rng.normal(size=(6, 10))
@@ -38,7 +38,7 @@ def expected() -> np.ndarray:
     return load("model2.mhash").encode(np.load("old.npy"))
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_the_codes_that_change_are_replaced_in_files_and_indexes() -> None:
     before = np.load("codes.npy")
     made = json.loads(run(*UPDATE, *LOOSE, "--codes", "codes.npy", "--json").stdout)
@@ -55,7 +55,7 @@ def test_the_codes_that_change_are_replaced_in_files_and_indexes() -> None:
     assert "another model" in stderr_line(run("search", "model.mhash", "codes.mhx", "new.npy", code=2))
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_the_codes_that_change_are_replaced_in_a_store() -> None:
     pytest.importorskip("faiss")
     from manihash import open_store
@@ -66,7 +66,7 @@ def test_the_codes_that_change_are_replaced_in_a_store() -> None:
         np.testing.assert_array_equal(store.get(np.arange(400)), expected())
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 @pytest.mark.parametrize("step", ["model", "codes", "store", "block"])
 def test_an_interrupted_update_is_completed_by_the_same_command(
     step: str, monkeypatch: pytest.MonkeyPatch
@@ -104,7 +104,7 @@ def _stop_after(function):
     return stopped
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_codes_of_other_vectors_or_models_are_not_changed() -> None:
     np.save("codes.npy", np.load("codes.npy")[::-1])
     content = Path("codes.npy").read_bytes()
@@ -115,7 +115,7 @@ def test_codes_of_other_vectors_or_models_are_not_changed() -> None:
     assert "holds 10 codes" in stderr_line(run(*UPDATE, "--codes", "short.npy", code=2))
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_a_store_of_other_codes_is_not_changed() -> None:
     pytest.importorskip("faiss")
     np.save("other.npy", np.load("codes.npy")[::-1])
@@ -129,7 +129,7 @@ def test_a_store_of_other_codes_is_not_changed() -> None:
     assert Path("codes.faiss").read_bytes() == content
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_options_that_do_not_go_together_are_named() -> None:
     command = ["update", "model.mhash", "new.npy", "-o", "model2.mhash"]
     assert "give --vectors OLD" in stderr_line(run(*command, "--codes", "codes.npy", code=2))
@@ -138,7 +138,7 @@ def test_options_that_do_not_go_together_are_named() -> None:
     assert not Path("model2.mhash").exists()
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_rows_are_added_to_and_removed_from_an_index_file() -> None:
     codes = np.load("codes.npy")
     np.save("some.npy", codes[:5])
@@ -173,7 +173,7 @@ def journal(path: str, *changes: Change) -> None:
     assert journal_of(path).exists()
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_commands_keep_the_changes_of_a_server_that_was_killed() -> None:
     codes = np.load("codes.npy")
     np.save("some.npy", codes[:5])
@@ -193,7 +193,7 @@ def test_commands_keep_the_changes_of_a_server_that_was_killed() -> None:
     run("search", "model2.mhash", "codes.mhx", "new.npy")
 
 
-@pytest.mark.usefixtures("living")
+@pytest.mark.usefixtures("old_rows_and_codes")
 def test_commands_do_not_write_to_an_index_that_a_server_changes() -> None:
     np.save("some.npy", np.load("codes.npy")[:5])
     durable = DurableIndex("codes.mhx")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash.hashers import BridgedHasher
-    from manihash.living import BridgeQuality
+    from manihash.maintenance import BridgeQuality
 
 _KINDS = ("auto", "orthogonal", "low-rank", "ridge", "residual")
 REFUSED = 3

@@ -13,7 +13,7 @@ from manihash.cli._output import key_values, print_json, print_message, print_re
 from manihash.cli._progress import progress_shown
 
 if TYPE_CHECKING:
-    from manihash.living import Drift
+    from manihash.maintenance import Drift
 
 DRIFTED = 3  # exit code
 _SHOWN = 5

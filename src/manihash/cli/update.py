@@ -132,8 +132,8 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
     """Replace the codes that change in a file of codes or an index file, and return their number."""
     import numpy as np
 
-    from manihash.advice.stored_codes import check_origin, new_codes
     from manihash.files.atomic import atomic_write
+    from manihash.maintenance.stored_codes import check_origin, new_codes
 
     if not is_index(codes):
         stored = _inputs.read_codes(codes)
@@ -155,7 +155,7 @@ def _replace_in_index(
     """Replace the codes that change in the index of a file, and return their number."""
     import numpy as np
 
-    from manihash.advice.stored_codes import check_origin, update_index
+    from manihash.maintenance.stored_codes import check_origin, update_index
     from manihash.search.string_ids import shown_id
 
     accepted = {None, before.lineage_["id"], after.lineage_["id"], *before.lineage_["compatible"]}
@@ -172,7 +172,7 @@ def _replace_in_index(
 
 
 def _replace_in_store(store: str, before: "Hasher", after: "Hasher", X: Any, ids: str | None) -> int:
-    from manihash.advice.stored_codes import check_store, update_store
+    from manihash.maintenance.stored_codes import check_store, update_store
     from manihash.stores import open_store
 
     numbers = _row_ids(ids, len(X))

@@ -18,16 +18,16 @@ from manihash.code_layout import CodeLayout
 from manihash.estimator import RowEstimator
 from manihash.files.lineage import Lineage, new_lineage
 from manihash.hashers.collapse import check_encoded, check_fitted, watched
-from manihash.living.drift import LEAST_ROWS, MOST_ROWS, Drift, compare
-from manihash.living.refit import Refit, as_array, some_rows
-from manihash.living.statistics import (
+from manihash.maintenance.drift import LEAST_ROWS, MOST_ROWS, Drift, compare
+from manihash.maintenance.refit import Refit, as_array, some_rows
+from manihash.maintenance.statistics import (
     Observed,
     Statistics,
     checked_statistics,
     training_statistics,
     with_rows,
 )
-from manihash.living.update import Update
+from manihash.maintenance.update import Update
 from manihash.rows import Rows
 from manihash.rows.torch import uses_torch, without_torch
 from manihash.types import Codes, Floats

@@ -21,11 +21,11 @@ from manihash.errors import BadRowsError
 from manihash.files.lineage import Lineage, model_id, new_lineage
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.lsh import LSH
-from manihash.living.bridge_fit import KINDS
-from manihash.living.bridge_map import CertainMap, SpaceMap
-from manihash.living.bridge_quality import LEAST_PAIRS, BridgeQuality, best_map
-from manihash.living.drift import Drift
-from manihash.living.update import Update
+from manihash.maintenance.bridge_fit import KINDS
+from manihash.maintenance.bridge_map import CertainMap, SpaceMap
+from manihash.maintenance.bridge_quality import LEAST_PAIRS, BridgeQuality, best_map
+from manihash.maintenance.drift import Drift
+from manihash.maintenance.update import Update
 from manihash.rows import Rows, rows_of
 from manihash.rows.mapping import Result, RowMap
 from manihash.rows.raw import Preparation

@@ -30,8 +30,8 @@ from manihash.hashers.collapse import parts_not_checked
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.hashers.product import ProductQuantizer
-from manihash.living.drift import Drift, combined
-from manihash.living.update import Update
+from manihash.maintenance.drift import Drift, combined
+from manihash.maintenance.update import Update
 from manihash.rows import Rows
 from manihash.rows.mapping import RowMap
 from manihash.rows.raw import Preparation

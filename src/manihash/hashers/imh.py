@@ -13,8 +13,8 @@ from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph
-from manihash.living.refit import aligned, as_array, check_start, some_rows, warm_embedding
-from manihash.living.update import Update, check_embedding, extended
+from manihash.maintenance.refit import aligned, as_array, check_start, some_rows, warm_embedding
+from manihash.maintenance.update import Update, check_embedding, extended
 from manihash.progress import note
 from manihash.rows import Rows
 from manihash.types import Floats

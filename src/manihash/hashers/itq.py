@@ -8,7 +8,7 @@ from manihash import checks
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.hashers._linear import LinearHasher, check_n_bits, principal_axes
-from manihash.living.refit import as_array, some_rows
+from manihash.maintenance.refit import as_array, some_rows
 from manihash.progress import note
 from manihash.rotation import ITQRotation
 from manihash.rows import Rows

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manihash.living.drift import Drift
+from manihash.maintenance.drift import Drift
 from manihash.pages.curves import Drawn, draw
 from manihash.pages.section import Curve, Plot, Value
 

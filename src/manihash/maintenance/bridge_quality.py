@@ -21,8 +21,8 @@ from manihash.codes import unpack
 from manihash.compute import numpy as numpy_backend
 from manihash.display import Shown
 from manihash.evaluation.first_answers import FIRST, expected_hits_ranked
-from manihash.living.bridge_fit import MapSettings, fitted_maps, settings_of, unit_length
-from manihash.living.bridge_map import SpaceMap
+from manihash.maintenance.bridge_fit import MapSettings, fitted_maps, settings_of, unit_length
+from manihash.maintenance.bridge_map import SpaceMap
 from manihash.progress import advance
 from manihash.types import Floats, Ints, Mask
 

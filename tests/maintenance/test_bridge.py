@@ -11,9 +11,9 @@ from manihash.base import KMeansBase
 from manihash.embeddings import TSNE
 from manihash.files.lineage import accepts_codes_of, model_id
 from manihash.hashers import AGH, ITQ, LSH, BridgedHasher, ProductQuantizer, SpH
-from manihash.living import bridge_fit, bridge_map
-from manihash.living.bridge_map import CertainMap, SpaceMap
-from manihash.living.bridge_quality import BridgeQuality, _advice, _chosen, _Measured, _pairs_for_good
+from manihash.maintenance import bridge_fit, bridge_map
+from manihash.maintenance.bridge_map import CertainMap, SpaceMap
+from manihash.maintenance.bridge_quality import BridgeQuality, _advice, _chosen, _Measured, _pairs_for_good
 
 KINDS = ("orthogonal", "low-rank", "ridge", "residual")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from manihash.compute import numpy as numpy_backend
 from manihash.linalg import fix_signs
-from manihash.living.bridge_map import SpaceMap
+from manihash.maintenance.bridge_map import SpaceMap
 from manihash.types import Floats, Mask
 
 KINDS = ("orthogonal", "low-rank", "ridge", "residual")

@@ -24,7 +24,7 @@ from manihash.display import Shown
 from manihash.embeddings._descent import START, Start
 from manihash.embeddings._embedding import NeighborEmbedding
 from manihash.embeddings.tsne import TSNE
-from manihash.living.statistics import Statistics
+from manihash.maintenance.statistics import Statistics
 from manihash.rows import Rows
 from manihash.rows.local import LocalRows
 from manihash.types import Floats, Ints, Mask

@@ -1,10 +1,10 @@
-"""Drift, update and refit on MNIST, and updates that are killed: ``make bench-living``.
+"""Drift, update and refit on MNIST, and updates that are killed: ``make bench-maintenance``.
 
 Drift: alarms at level 1 % in draws of 1,000 rows: fresh rows, rows with noise of 0.2 per pixel, rows rotated
 by 20 degrees, and digits that the model was not trained on. Update: fit on the digits 0 to 7, update with 8
 and 9. Refit: on the same rows with another seed. Kills: ``manihash update`` of an index and a store is killed
 at random moments and run again. False alarms: fresh rows of many shapes of data, each with many models.
-Writes ``docs/results/living.json``.
+Writes ``docs/results/maintenance.json``.
 """
 
 import argparse
@@ -231,7 +231,7 @@ def main() -> None:
     for part in given.parts.split(","):
         key = part if part in ("kills", "false alarms") else f"{part}, {given.recipe}"
         found = PARTS[part](given.recipe)
-        record("living", key, found)
+        record("maintenance", key, found)
         print(key, json.dumps(found), flush=True)
 
 

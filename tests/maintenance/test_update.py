@@ -20,7 +20,7 @@ from manihash.embeddings import PCA, TSNE, ElasticEmbedding
 from manihash.embeddings._descent import Start
 from manihash.files.lineage import accepts_codes_of
 from manihash.hashers import AGH, ITQ, LSH
-from manihash.living.update import _apart
+from manihash.maintenance.update import _apart
 from manihash.rotation import ITQRotation
 
 

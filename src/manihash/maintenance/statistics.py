@@ -1,8 +1,8 @@
 """Statistics of the training rows that a fitted hasher keeps, to compare later rows with.
 
-``drift`` tests by landmarks (``living/landmarks.py``). What the hasher itself makes of the training rows is
-kept as well, to say where new rows differ: how many rows are nearest to each base point, and the mean of each
-bit. These two are not tested, since training rows and fresh rows differ in them.
+``drift`` tests by landmarks (``maintenance/landmarks.py``). What the hasher itself makes of the training rows
+is kept as well, to say where new rows differ: how many rows are nearest to each base point, and the mean of
+each bit. These two are not tested, since training rows and fresh rows differ in them.
 """
 
 from typing import Any, TypedDict
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from manihash.base.graph import BaseGraph, nearest
 from manihash.compute import backend
-from manihash.living.landmarks import (
+from manihash.maintenance.landmarks import (
     N_QUANTILES,
     Reference,
     Seen,
