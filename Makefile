@@ -40,6 +40,9 @@ demo: setup ## learn codes of handwritten digits, offline, and write demo/index.
 	$(BIN)/manihash demo --out demo
 	@echo "(in this checkout: $(BIN)/manihash explore --data digits)"
 
+paper: setup ## run the experiments of the paper on the data sets that are here, and write report/index.html: make paper ARGS=--quick
+	$(BIN)/manihash paper $(ARGS)
+
 # One process per core; the tests of a file share its fitted models, so they stay in one process.
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile
 
@@ -71,7 +74,7 @@ torture-extras: .venv/.extras-ready ## kill Dask workers in fit, and writers of 
 check: .venv/.check-ready ## check format, lint, spelling, types, layering, docstrings and their examples
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell src tests docs examples benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
+	$(BIN)/codespell src reproduction tests docs examples benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docstrings.py
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-ignore-import-errors src/manihash
@@ -171,7 +174,7 @@ bench-gpu: ## time encode, fit and search on a GPU and compare with lower bounds
 	$(BIN)/python benchmarks/gpu.py
 
 coverage: .venv/.check-ready ## measure which lines the tests run, and write htmlcov/index.html
-	$(BIN)/python -m pytest -q -m "not extra" --cov=manihash --cov-report=term:skip-covered --cov-report=html
+	$(BIN)/python -m pytest -q -m "not extra" --cov=manihash --cov=reproduction --cov-report=term:skip-covered --cov-report=html
 
 test-core: ## run the tests with the core dependencies only, in an environment of its own
 	$(PYTHON) -m venv .venv-core

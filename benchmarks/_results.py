@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+import sys
 import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "results"
+sys.path.append(str(ROOT))  # of the package reproduction
 
 CODES = ("base", "embeddings", "hashers/imh.py", "hashers/recipe_table.py", "induction.py", "rotation.py")
 HYBRIDS = (*CODES, "hashers/hybrid.py", "hashers/_hybrid_parts.py", "hashers/itq.py")
@@ -100,7 +102,7 @@ def record(
     """
     from threadpoolctl import threadpool_info
 
-    from manihash.paper.run import provenance
+    from reproduction.paper.run import provenance
 
     about = dict(provenance.machine())
     threads = (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")

@@ -18,7 +18,7 @@ from manihash.base import ExactNeighbors, KMeansBase, LargeBase, ReducedBase
 from manihash.embeddings import TSNE
 from manihash.evaluation.harness import evaluate, measure
 from manihash.evaluation.truth import LabelTruth
-from manihash.paper.tasks.classify import LinearSVM, chosen_cost
+from reproduction.paper.tasks.classify import LinearSVM, chosen_cost
 
 BITS, POINTS = 64, 4_000
 Make = Callable[[], Any]

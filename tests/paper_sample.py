@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash.hashers.recipe_table import RECIPES
-from manihash.pages.section import Cell, Claim, Curve, Pictures, Plot, Row, Section, Strip, Table, Value
+from manihash.pages.curves import Curve, Plot, Value
+from reproduction.paper.section import Cell, Claim, Pictures, Row, Section, Strip, Table
 
 MADE_UP = "Made-up values, to look at the page: nothing here was measured."
 METHODS = ("imh-tsne", "imh-le", "agh", "sth", "itq", "bre", "sph", "sh", "pcah")

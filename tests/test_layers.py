@@ -40,12 +40,11 @@ ORDER = [
     {"datasets"},
     {"advice"},
     {"pages"},
-    {"paper"},
-    {"demo"},
     {"web"},
     {"notebook"},
     {"cli"},
     {"__main__"},
+    {"reproduction"},  # beside src/: the paper and the demo
 ]
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 # scikit-learn takes a second to load: a command that shows its help or searches codes does not need it.
@@ -73,6 +72,8 @@ OPTIONAL |= {"anywidget", "traitlets", "pandas"}
 # Imported by the files of web/, which are imported inside functions.
 WEB = {"starlette", "uvicorn", "orjson", "msgspec", "simdjson"}
 FILES = sorted(SOURCE.rglob("*.py"))
+REPRODUCTION = SOURCE.parents[1] / "reproduction"
+FILES += sorted(REPRODUCTION.rglob("*.py"))
 
 # The files that compute with tensors; all others call a backend.
 TORCH_FILES = {"compute/torch.py", "compute/cuda.py", "compute/fused.py"}
@@ -103,6 +104,8 @@ NOT_TENSORS = {"np", "math", "xp", "numpy_backend", "rows"}
 
 def part_of(path):
     """The part of a file or module: codes for codes.py, hashers for hashers/imh.py, "" for __init__.py."""
+    if REPRODUCTION in path.parents:
+        return "reproduction"
     name = path.relative_to(SOURCE).with_suffix("").as_posix()
     first = name.split("/")[0]
     return name if name in LEVEL else "" if first == "__init__" else first
@@ -141,7 +144,12 @@ def test_every_part_has_a_place_in_the_order():
 
 
 def named(paths):
-    return [pytest.param(path, id=str(path.relative_to(SOURCE))) for path in paths]
+    return [pytest.param(path, id=short(path)) for path in paths]
+
+
+def short(path):
+    folder = SOURCE if SOURCE in path.parents else SOURCE.parents[1]
+    return path.relative_to(folder).as_posix()
 
 
 @pytest.mark.parametrize("path", named(path for path in FILES if part_of(path)))
@@ -151,6 +159,8 @@ def test_imports_point_one_way(path):
     level = LEVEL[part_of(path)]
     allowed = {name for name in LEVEL if LEVEL[name] <= level} | {"__version__"}
     assert used <= allowed, f"{path.name} imports {sorted(used - allowed)}, which come later in ORDER"
+    if part_of(path) != "reproduction":
+        assert not [name for name in imports(path) if name.startswith("reproduction")]
 
 
 @pytest.mark.parametrize("library", sorted(OPTIONAL))
@@ -174,7 +184,7 @@ def test_the_server_imports_no_page_and_commands_draw_nothing():
     for path in (SOURCE / "web" / "api").glob("*.py"):
         assert not [name for name in imports(path) if name.startswith("manihash.web.explore")], path
     for path in (SOURCE / "cli").glob("*.py"):
-        drawing = {"manihash.pages.curves", "manihash.pages.section", "manihash.pages.pictures"}
+        drawing = {"manihash.pages.curves", "manihash.pages.pictures"}
         assert not drawing & imports(path), path
 
 
@@ -203,9 +213,7 @@ def _is_tensor_method(name):
     return in_place or name in TENSOR_METHODS
 
 
-@pytest.mark.parametrize(
-    "path", named(path for path in FILES if path.relative_to(SOURCE).as_posix() not in TORCH_FILES)
-)
+@pytest.mark.parametrize("path", named(path for path in FILES if short(path) not in TORCH_FILES))
 def test_tensors_are_computed_with_in_the_torch_files_alone(path):
     assert tensor_uses(path) == []
 

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from manihash.paper.run.trial import Outcome
+from reproduction.paper.run.trial import Outcome
 
 
 def bits_as_map(t):

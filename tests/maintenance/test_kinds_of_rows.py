@@ -88,7 +88,7 @@ def test_results_do_not_depend_on_where_the_rows_are(name, kind, tmp_path):
 @pytest.mark.parametrize("name", HASHERS)
 @pytest.mark.parametrize("kind", ["torch", "on device"])
 def test_tensors_give_the_same_reports_and_nearly_the_same_codes(name, kind):
-    """Sums of k-means are rounded by torch in another way, so a refit of tensors is not equal to the last bit."""
+    """Torch rounds sums of k-means in another way, so a refit of tensors is not equal to the last bit."""
     *expected, codes = results(HASHERS[name]().fit(OLD), lambda X: X)
     *found, found_codes = results(HASHERS[name]().fit(OLD), KINDS[kind])
     assert [repr(one) for one in found] == [repr(one) for one in expected]

@@ -18,15 +18,15 @@ from manihash.advice.candidates import MANIFOLD, OTHER
 from manihash.code_layout import CodeLayout
 from manihash.codes import pack, unpack
 from manihash.datasets import Dataset, load_dataset
-from manihash.demo import measure
-from manihash.demo.drawn_codes import draw, nearest_codes
-from manihash.demo.measure import Demo, ShownCodes
-from manihash.demo.page import demo_page, headline
 from manihash.evaluation import evaluate
 from manihash.hashers.recipes import recipe, recipe_names
 from manihash.pages import curves, page, pictures, plots
-from manihash.pages.section import Curve, Plot, Value
+from manihash.pages.curves import Curve, Plot, Value
 from manihash.search import faiss_peers
+from reproduction.demo import measure
+from reproduction.demo.drawn_codes import draw, nearest_codes
+from reproduction.demo.measure import Demo, ShownCodes
+from reproduction.demo.page import demo_page, headline
 
 METHODS = ("imh-hybrid", "imh-tsne", "imh-le", "imh-pca")
 LENGTHS = (8, 64)  # PCA of 16 dimensions gives no 64 bits
@@ -43,7 +43,7 @@ LENGTH_PLOT = Plot(
 def rendered(source: str, **values: object) -> str:
     """A piece of a template that uses the macros of all pages."""
     start = '{% import "macros.html" as macros %}'
-    return str(page.environment("manihash.demo").from_string(start + source).render(values))
+    return str(page.environment("reproduction.demo").from_string(start + source).render(values))
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from manihash.cli._command import Command, Group
 from manihash.cli._tables import reads_tables
 from manihash.cli.bridge import bridge
 from manihash.cli.build import build
+from manihash.cli.checkout import add_commands
 from manihash.cli.choose import choose
 from manihash.cli.data import data
 from manihash.cli.dedup import dedup
-from manihash.cli.demo import demo
 from manihash.cli.drift import drift
 from manihash.cli.encode import encode
 from manihash.cli.evaluate import evaluate
@@ -22,7 +22,6 @@ from manihash.cli.fit import fit
 from manihash.cli.index import index
 from manihash.cli.info import info
 from manihash.cli.onnx import onnx
-from manihash.cli.paper import paper
 from manihash.cli.refit import refit
 from manihash.cli.report import report
 from manihash.cli.search import search
@@ -69,8 +68,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data, name="data")
-for command in (demo, paper, info):
-    app.command(cls=Command)(command)
+add_commands(app)
+app.command(cls=Command)(info)
 for reader in (
     choose,
     build,

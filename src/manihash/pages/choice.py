@@ -7,7 +7,7 @@ from typing import Any
 from manihash import __version__
 from manihash.advice.choice import Choice
 from manihash.pages import curves, page
-from manihash.pages.section import Curve, Plot, Value
+from manihash.pages.curves import Curve, Plot, Value
 
 _SECTIONS = {"advice": "Advice", "trade-off": "Trade-off", "candidates": "Candidates", "facts": "Protocol"}
 _QUALITY = {  # key of a record: heading, format

@@ -8,7 +8,6 @@ from textwrap import fill
 from typing import Any
 
 from manihash.pages import plots
-from manihash.pages.section import Curve, Plot, Value
 
 _WIDTH, _HEIGHT = 5.4, 3.9  # inches
 _NAME_SIZE = 10.5
@@ -26,6 +25,40 @@ _SIZES = {
 }  # markers that would otherwise look larger or smaller than the others
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _LEVEL_DASHES = ((0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
+
+
+@dataclass(frozen=True)
+class Value:
+    """The mean of n trials, with their sample standard deviation if there are several."""
+
+    mean: float
+    spread: float | None = None
+    n: int = 1
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A metric of one method along the horizontal axis; None where there is no value."""
+
+    title: str
+    method: str
+    x: tuple[float, ...]
+    y: tuple[Value | None, ...]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Curves in one pair of axes; ``levels`` are named horizontal lines."""
+
+    name: str
+    caption: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    levels: tuple[tuple[str, float], ...] = ()
+    log_x: bool = False
+    log_y: bool = False
+    own_colors: bool = False  # two curves of the plot never have one color
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 import numpy as np
 
 from manihash.maintenance.drift import Drift
-from manihash.pages.curves import Drawn, draw
-from manihash.pages.section import Curve, Plot, Value
+from manihash.pages.curves import Curve, Drawn, Plot, Value, draw
 
 
 def drift_plot(found: Drift) -> Drawn:

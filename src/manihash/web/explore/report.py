@@ -8,7 +8,7 @@ import numpy as np
 
 from manihash import __version__
 from manihash.pages import curves, page, plots
-from manihash.pages.section import Curve, Plot, Value
+from manihash.pages.curves import Curve, Plot, Value
 from manihash.types import Ids
 from manihash.web.explore.coded import CodedRows
 from manihash.web.explore.exploration import Exploration
