@@ -60,6 +60,9 @@ def made_up(tmp_path_factory):
     files |= {"phash": codes, "phashes": codes, "ids": np.arange(1100)}
     files |= {"images": rng.integers(256, size=(1100, 8, 8), dtype=np.uint8)}
     files |= {"embeddings": embeddings[:600], "questions": embeddings[600:]}
+    turned = X @ np.linalg.qr(rng.normal(size=(128, 128)))[0].astype(np.float32)  # a new embedding model
+    files |= {"new_vectors": turned[:1000], "old_vectors": X[:1000], "all_old": X[:1100]}
+    files |= {"new_queries": turned[1100:], "new_rows": turned[1100:], "new_codes": np.tile(codes[:50], 2)}
     for name, array in files.items():
         np.save(folder / f"{name}.npy", array)
     write(folder / "vectors.fvecs", X[:1100])
@@ -73,8 +76,12 @@ def made_up(tmp_path_factory):
         "queries": X[1100:],
         "vector": X[1100],
         "images": images,
-        "X_new": X[1050:],
-        "X_old": X[:500],
+        "X_new": X[1000:1100],
+        "X_old": X[:1100],
+        "chosen": np.arange(1000, 1100),
+        "Q_new": X[1100:],
+        "new_codes": np.tile(codes[:50], 2),
+        "new_vectors": X[1000:],
         "names": photos,
     }
     return folder, names
