@@ -40,7 +40,7 @@ demo: setup ## learn codes of handwritten digits, offline, and write demo/index.
 	$(BIN)/manihash demo --out demo
 	@echo "(in this checkout: $(BIN)/manihash explore --data digits)"
 
-paper: setup ## run the experiments of the paper on the data sets that are here, and write report/index.html: make paper ARGS=--quick
+paper: setup ## run the experiments of the paper on the datasets that are here, and write report/index.html: make paper ARGS=--quick
 	$(BIN)/manihash paper $(ARGS)
 
 # One process per core; the tests of a file share its fitted models, so they stay in one process.
@@ -135,16 +135,16 @@ bench-seeds: setup ## measure how MAP varies between seeds, and between two kind
 	$(BIN)/python benchmarks/seeds.py
 	OPENBLAS_CORETYPE=Haswell $(BIN)/python benchmarks/seeds.py --recipe imh-tsne --bits 64
 
-bench-hybrid: setup ## measure weights of hybrid codes on nine data sets (needs MNIST, CIFAR-10 GIST, photo-sift1m; ten minutes)
+bench-hybrid: setup ## measure weights of hybrid codes on nine datasets (needs MNIST, CIFAR-10 GIST, photo-sift1m; ten minutes)
 	$(BIN)/python benchmarks/hybrid.py
 
-bench-quantizers: setup ## compare PQ and OPQ with those of FAISS on five data sets (half an hour, most of it FAISS's OPQ)
+bench-quantizers: setup ## compare PQ and OPQ with those of FAISS on five datasets (half an hour, most of it FAISS's OPQ)
 	$(BIN)/python benchmarks/quantizers.py
 
 bench-recipes: setup ## measure graph and hybrid codes, three seeds (needs MNIST, CIFAR-10 GIST, photo-sift1m; half an hour)
 	$(BIN)/python benchmarks/recipes.py
 
-bench-word: setup ## measure the word of imh-hybrid beside quantizers of its size, three seeds (needs all data sets; two hours, resumable)
+bench-word: setup ## measure the word of imh-hybrid beside quantizers of its size, three seeds (needs all datasets; two hours, resumable)
 	$(BIN)/python benchmarks/word.py
 	$(BIN)/python benchmarks/word.py --fit
 

@@ -54,7 +54,7 @@ PARTS: dict[str, dict[str, Make]] = {
     },
     "svm": {
         "rotated: imh-large, m = 4,000": named("imh-large", base__base__size=POINTS),
-        "plain, m = 4,000, by cells": plain(LargeBase(POINTS), turns=0),
+        "plain, m = 4,000, by cells": plain(LargeBase(POINTS), n_rotations=0),
         "plain, m = 4,000, by cells, PCA, perplexity 5, all pairs": plain(
             ReducedBase(LargeBase(POINTS)), perplexity=5, sampled=None
         ),

@@ -160,7 +160,7 @@ def write_hdf5(path, rng):
 
 
 def write_refused(h5py, file, kind, X):
-    """Write a data set that holds no vectors."""
+    """Write a dataset that holds no vectors."""
     match kind:
         case "scalar":
             file["train"] = 3.0

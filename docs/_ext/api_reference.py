@@ -90,8 +90,8 @@ SUBJECTS = [
     ),
     (
         "data",
-        "Codes, files and data sets",
-        "Packed bits and their forms in other tools, vectors on disk, data sets, and exported models.",
+        "Codes, files and datasets",
+        "Packed bits and their forms in other tools, vectors on disk, datasets, and exported models.",
         ["codes", "datasets", "export"],
         ["codes", "datasets", "files", "export"],
     ),

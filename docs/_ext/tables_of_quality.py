@@ -62,7 +62,7 @@ def words(read: Read, start: str) -> list[Any]:
 
 
 def word(read: Read, *names: str) -> list[str]:
-    """MAP and precision@10 of the word and of quantizers of its size, mean over seeds, for data sets."""
+    """MAP and precision@10 of the word and of quantizers of its size, mean over seeds, for datasets."""
     rows = []
     for name in names:
         scan = read("word")[f"{name}, scan"]

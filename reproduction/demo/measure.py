@@ -137,7 +137,7 @@ def check_pictured(name: str) -> None:
 
 
 def prepare(data: Dataset, seed: int, base_size: int = BASE_SIZE) -> Setup:
-    """The setup of a data set: rows of unit length, and a base set for all variants."""
+    """The setup of a dataset: rows of unit length, and a base set for all variants."""
     if data.y_train is None or data.y_test is None or data.image_shape is None:
         raise ValueError(f"{data.name} has no classes or no images: the demo needs both")
     U = normalize(data.X_train.astype(np.float32))
@@ -150,7 +150,7 @@ def prepare(data: Dataset, seed: int, base_size: int = BASE_SIZE) -> Setup:
 
 
 def load(name: str, seed: int) -> Setup:
-    """The setup of a data set, given its name."""
+    """The setup of a dataset, given its name."""
     check_pictured(name)
     return prepare(load_dataset(name), seed)
 

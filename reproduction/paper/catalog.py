@@ -34,7 +34,7 @@ def chosen(names: Iterable[str]) -> list[Experiment]:
 
 
 def available_sets() -> frozenset[str]:
-    """The data sets whose files are on this machine; nothing is downloaded."""
+    """The datasets whose files are on this machine; nothing is downloaded."""
     return frozenset(name for name, entry in CATALOG.items() if entry.is_here)
 
 
@@ -44,17 +44,17 @@ def is_possible(experiment: Experiment, settings: RunSettings) -> bool:
 
 
 def trials_of(experiments: Sequence[Experiment], settings: RunSettings) -> list[Trial]:
-    """The trials of all experiments that can be run, without duplicates, grouped by data set."""
+    """The trials of all experiments that can be run, without duplicates, grouped by dataset."""
     found = [t for each in experiments if is_possible(each, settings) for t in each.trials(settings)]
     first = {data: i for i, data in reversed(list(enumerate(t.data for t in found)))}
     return sorted(dict.fromkeys(found), key=lambda t: first[t.data])
 
 
 def missing_data(experiments: Sequence[Experiment]) -> str:
-    """How to get the data sets of experiments, none of which is on this machine."""
+    """How to get the datasets of experiments, none of which is on this machine."""
     names = list(dict.fromkeys(name for each in experiments for name in each.data))
     return (
-        f"these experiments need one of the data sets {', '.join(names)}, and none is on this machine: "
+        f"these experiments need one of the datasets {', '.join(names)}, and none is on this machine: "
         f"get one, for example with manihash data get {names[0]}"
     )
 

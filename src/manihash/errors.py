@@ -77,7 +77,7 @@ class MissingFunctionError(ManihashError, ValueError):
 class DataFileError(ManihashError, ValueError):
     """A data file is damaged, truncated, in another format, or not the published file.
 
-    Raised when vectors, labels, codes or data sets are read. The message says which file it is, what was
+    Raised when vectors, labels, codes or datasets are read. The message says which file it is, what was
     found and what was expected.
 
     Examples
@@ -98,7 +98,7 @@ class DataFileError(ManihashError, ValueError):
 
 
 class MissingDataError(ManihashError, FileNotFoundError):
-    """A data set is not on this machine and could not be downloaded.
+    """A dataset is not on this machine and could not be downloaded.
 
     Raised by `manihash.load_dataset`. The message says which file is missing, where it can be downloaded
     and where to put it.

@@ -53,8 +53,8 @@ def typed(X: np.ndarray, given: np.dtype, rng: np.random.Generator) -> np.ndarra
 def embedding(rng: np.random.Generator) -> object:
     """An embedding with few iterations."""
     k = int(rng.integers(2, 6))
-    turns = int(pick(rng, 0, 0, 3))
-    iterative = {"perplexity": float(rng.choice([2, 3, 30])), "n_iter": 12, "turns": turns}
+    n_rotations = int(pick(rng, 0, 0, 3))
+    iterative = {"perplexity": float(rng.choice([2, 3, 30])), "n_iter": 12, "n_rotations": n_rotations}
     graph = mh.base.GraphAffinity(n_neighbors=int(pick(rng, 2, 3)), n_kept=6)
     return pick(
         rng,

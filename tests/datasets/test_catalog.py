@@ -1,4 +1,4 @@
-"""Data sets by name: their splits, their files, and the error if a file is missing."""
+"""Datasets by name: their splits, their files, and the error if a file is missing."""
 
 import gzip
 import shutil

@@ -24,7 +24,7 @@ from manihash.embeddings import (
     RelaxedLE,
     _exact,
 )
-from manihash.embeddings._descent import turned
+from manihash.embeddings._descent import rotated
 from manihash.embeddings._exact import ExactLoss
 from manihash.embeddings._perplexity import conditional_probabilities
 from manihash.embeddings.diffusion import random_walk
@@ -212,15 +212,15 @@ def test_the_loss_of_sne_is_finite_for_clusters_far_apart(points, symmetric):
 def test_turning_keeps_distances_and_makes_signs_less_correlated():
     rng = np.random.default_rng(0)
     Y = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 12))
-    Z = turned(Y, 50, np.random.default_rng(1))
+    Z = rotated(Y, 50, np.random.default_rng(1))
     correlation = [((np.sign(A).T @ np.sign(A)) ** 2).sum() for A in (Y, Z)]
     assert np.allclose(squared_distances(Y, Y), squared_distances(Z, Z))
     assert correlation[1] < correlation[0]
 
 
-def test_no_turns_leave_the_coordinates_as_they_are():
+def test_no_rotations_leave_the_coordinates_as_they_are():
     Y = np.random.default_rng(0).standard_normal((30, 4))
-    assert turned(Y, 0, np.random.default_rng(1)) is Y
+    assert rotated(Y, 0, np.random.default_rng(1)) is Y
 
 
 def test_a_descent_that_diverges_says_what_to_lower(points):

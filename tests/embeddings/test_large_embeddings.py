@@ -150,7 +150,7 @@ def test_threads_do_not_change_a_bit_of_a_sampled_descent(points, many, monkeypa
 
 def test_late_exaggeration_draws_neighbors_closer(points):
     plain, late = (
-        TSNE(2, n_iter=300, exaggeration=given, turns=0, random_state=0).fit(points)
+        TSNE(2, n_iter=300, exaggeration=given, n_rotations=0, random_state=0).fit(points)
         for given in (4.0, (4.0, 3.0))
     )
     assert late.loss_ > plain.loss_

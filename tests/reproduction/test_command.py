@@ -71,7 +71,7 @@ def test_without_data_the_command_says_at_once_how_to_get_them(empty_home, tmp_p
     pytest.importorskip("matplotlib")
     args = ["paper", "--quick", "--out", str(tmp_path / "report"), "--results", str(tmp_path / "r")]
     text = stderr_line(run(*args, code=2))
-    assert "need one of the data sets mnist, cifar10-gist" in text
+    assert "need one of the datasets mnist, cifar10-gist" in text
     assert "manihash data get mnist" in text
     assert not (tmp_path / "report").exists()
 

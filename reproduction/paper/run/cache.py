@@ -1,4 +1,4 @@
-"""What the trials of one process share: a data set, its ground truth, and base sets."""
+"""What the trials of one process share: a dataset, its ground truth, and base sets."""
 
 from collections import OrderedDict
 from time import perf_counter
@@ -22,7 +22,7 @@ _BASES = 12  # base sets in memory; each has some megabytes
 
 
 class TrialCache:
-    """The last data set and the last base sets. Using them does not change the result of a trial."""
+    """The last dataset and the last base sets. Using them does not change the result of a trial."""
 
     def __init__(self) -> None:
         self._set: tuple[Any, Dataset] | None = None
@@ -31,7 +31,7 @@ class TrialCache:
         self._bases: OrderedDict[Any, tuple[Floats, float]] = OrderedDict()
 
     def dataset(self, trial: Trial) -> Dataset:
-        """The data set of a trial."""
+        """The dataset of a trial."""
         key = (trial.data, trial.rows, trial.queries)
         if self._set is None or self._set[0] != key:
             self._set = self._truth = self._neighbors = None

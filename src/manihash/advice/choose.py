@@ -76,7 +76,7 @@ def choose(
     labels : array-like of shape (n,), default=None
         Labels of the rows, -1 or None for a row without one. They say which rows are relevant to each other.
         Methods that learn from labels see those of half of the rows, and are judged on other rows. Without
-        labels stand-ins are used: rows of the query's community of the neighbor graph, the nearest 2 % of the
+        labels proxies are used: rows of the query's community of the neighbor graph, the nearest 2 % of the
         rows, and the ten nearest rows.
     random_state : int, default=0
         Seed of the sample and of the methods.

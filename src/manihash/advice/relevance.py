@@ -18,7 +18,7 @@ _NEIGHBORS = 10
 class Relevance:
     """The relevant rows of each query, and how they are known.
 
-    Without labels nobody knows which rows are relevant, and stand-ins are used: rows of the query's community
+    Without labels nobody knows which rows are relevant, and proxies are used: rows of the query's community
     of the neighbor graph, which manifold codes keep together, the nearest 2 % of the rows, and the ten
     nearest.
     """
@@ -39,7 +39,7 @@ def relevance_of(sample: Sample, rng: np.random.Generator) -> Relevance:
     ten, hundred, nearest = NeighborTruth.of_each(Q, X, sizes)
     q, found = len(Q), communities_of(np.concatenate([Q, X]), rng)
     text = (
-        "There are no labels. Codes are therefore judged by stand-ins: rows of the query's cluster "
+        "There are no labels. Codes are therefore judged by proxies: rows of the query's cluster "
         f"(the graph of the ten nearest rows has {found.number} communities, modularity "
         f"{found.modularity:.2f}), the nearest {NEAREST:.0%} of the rows, and the ten nearest rows."
     )

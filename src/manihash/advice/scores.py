@@ -94,7 +94,7 @@ class Purpose:
         }[self.goal]
         if self.has_labels or self.goal in ("neighbors", "duplicates"):
             return one
-        return f"{one}, mean over the stand-ins,"
+        return f"{one}, mean over the proxies,"
 
     def _lookup_score(self, lookup: LookUpByRadius) -> float:
         """F1 at the budget, of all kinds of relevant rows."""
@@ -111,7 +111,7 @@ class Purpose:
 
 
 def _mean(communities: float, nearest: float, ten: float) -> float:
-    """The weighted geometric mean of the scores by the stand-ins for relevant rows."""
+    """The weighted geometric mean of the scores by the proxies of relevant rows."""
     logs = np.log(np.maximum([communities, nearest, ten], _LEAST))
     return float(np.exp(np.dot(WEIGHTS, logs)))
 

@@ -15,7 +15,7 @@ from manihash.rows.raw import ScaledBlock, as_block
 from manihash.types import Floats, Ints, Mask
 
 
-class _ThroughCells(ABC):
+class _CellSearch(ABC):
     """A search among the points listed for the cells nearest to a row."""
 
     in_cells = True
@@ -49,7 +49,7 @@ class _ThroughCells(ABC):
         return found.index
 
 
-class CoarseSearch(_ThroughCells):
+class CoarseSearch(_CellSearch):
     """A search among the points of the ``probes`` nearest cells; cell i holds points bounds[i] to [i + 1]."""
 
     def __init__(self, B: Floats, cells: Floats, probes: int, bounds: Ints) -> None:
@@ -129,7 +129,7 @@ def _set_best(found: Closest, row: Ints, point: Ints, score: Floats) -> None:
             column[some] = np.take(point, first + column[some], mode="clip")
 
 
-class ListedSearch(_ThroughCells):
+class ListedSearch(_CellSearch):
     """A search among the points that are listed for the nearest cell: members[ends[i]:ends[i + 1]]."""
 
     def __init__(self, B: Floats, cells: Floats, members: Ints, ends: Ints) -> None:

@@ -168,7 +168,7 @@ class AllPoints:
         return found.index
 
 
-class AskedFinder:
+class FinderSearch:
     """A search by the ``k_nearest`` of a finder that has no search of its own, in float64."""
 
     in_cells = True
@@ -207,7 +207,7 @@ def search_of(finder: Any, B: Floats, k: int) -> Search:
     """The search for the k nearest of base points B (m, d) by a finder; None compares with all of them."""
     if finder is None:
         return AllPoints(B)
-    return finder._search(B, k) if hasattr(finder, "_search") else AskedFinder(finder, B)
+    return finder._search(B, k) if hasattr(finder, "_search") else FinderSearch(finder, B)
 
 
 def empty_closest(b: int, k: int, error: Floats) -> Closest:

@@ -1,4 +1,4 @@
-"""Read what explore and report show: vectors or a data set, labels, pictures or texts, and models."""
+"""Read what explore and report show: vectors or a dataset, labels, pictures or texts, and models."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -205,7 +205,7 @@ def _rows(subject: Subject) -> Iterator["ExploredRows"]:
 
 
 def _dataset_rows(name: str) -> "ExploredRows":
-    """The database of a data set of the catalog; its gray images are drawn as ink on white."""
+    """The database of a dataset of the catalog; its gray images are drawn as ink on white."""
     from manihash import load_dataset
     from manihash.pages.thumbnails import ArrayImages
     from manihash.web.explore.rows import explored_rows

@@ -1,4 +1,4 @@
-"""Data sets by name, GIST descriptors of images, and reading and writing of data files."""
+"""Datasets by name, GIST descriptors of images, and reading and writing of data files."""
 
 from manihash.datasets.catalog import CATALOG, dataset_names
 from manihash.datasets.gist import gist

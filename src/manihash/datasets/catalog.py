@@ -1,4 +1,4 @@
-"""The catalog of data sets: what they are, where their files come from, how they are read."""
+"""The catalog of datasets: what they are, where their files come from, how they are read."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from manihash.datasets.sources import SplitSet, UnsplitSet
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set of the catalog.
+    """One dataset of the catalog.
 
-    ``n_queries`` is the default number of queries to draw from a data set without queries of its own.
+    ``n_queries`` is the default number of queries to draw from a dataset without queries of its own.
     ``made`` is the file in the cache that exists after unpacking the archive or computing the descriptors.
     """
 
@@ -169,5 +169,5 @@ CATALOG = {entry.name: entry for entry in _ENTRIES}
 
 
 def dataset_names() -> list[str]:
-    """The names of the data sets that ``load_dataset`` knows."""
+    """The names of the datasets that ``load_dataset`` knows."""
     return list(CATALOG)

@@ -1,4 +1,4 @@
-"""Data sets by name: reading, splitting into database and queries, ordering."""
+"""Datasets by name: reading, splitting into database and queries, ordering."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ PAPER_SEED = 2013
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set: rows to learn from, which are also the database, and queries.
+    """A dataset: rows to learn from, which are also the database, and queries.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class Dataset:
     image_shape : tuple of int or None
         The shape of a row that is an image.
     neighbors : ndarray of shape (q, 100) or None
-        The nearest rows of ``X_train`` for each query, nearest first, if the data set contains them.
+        The nearest rows of ``X_train`` for each query, nearest first, if the dataset contains them.
     is_papers_own : bool
-        Whether the paper used this data set.
+        Whether the paper used this dataset.
     """
 
     name: str
@@ -60,7 +60,7 @@ def load_dataset(
     seed: int = PAPER_SEED,
     shuffle: bool = True,
 ) -> Dataset:
-    """Load a data set by name.
+    """Load a dataset by name.
 
     The files are searched in the folder that the environment variable ``MANIHASH_DATA`` names, then in the
     cache (``MANIHASH_CACHE``, by default the user's cache folder). If they are in neither, they are
@@ -72,7 +72,7 @@ def load_dataset(
         The name: ``"digits"``, ``"mnist"``, ``"cifar10-gist"``, ``"sift1m"``, ``"gist1m"``,
         ``"photo-sift1m"``, ``"tiny-gist960"`` or ``"bigann10k"``.
     n_queries : int, default=None
-        The number of queries. From a data set without queries of its own, 1,000 (digits: 200) are drawn by
+        The number of queries. From a dataset without queries of its own, 1,000 (digits: 200) are drawn by
         default, the same number from each class. Otherwise all queries are used by default, or the first
         ``n_queries``.
     n_train : int, default=None
@@ -87,7 +87,7 @@ def load_dataset(
     Returns
     -------
     Dataset
-        The data set, with the attributes ``X_train``, ``y_train``, ``X_test``, ``y_test``, ``note``,
+        The dataset, with the attributes ``X_train``, ``y_train``, ``X_test``, ``y_test``, ``note``,
         ``image_shape`` and ``neighbors``.
 
     Raises
@@ -107,7 +107,7 @@ def load_dataset(
     if name not in CATALOG:
         close = get_close_matches(str(name).lower(), CATALOG, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"unknown data set {name!r}{hint}: choose among {', '.join(CATALOG)}")
+        raise ValueError(f"unknown dataset {name!r}{hint}: choose among {', '.join(CATALOG)}")
     entry, seed = CATALOG[name], positive_int(seed, "seed", least=0)
     split, order, note = _split(entry, n_queries, seed)
     order = (order if shuffle else np.sort(order))[: _at_most(n_train, len(order), "n_train")]
@@ -129,7 +129,7 @@ def load_dataset(
 
 
 def _split(entry: Entry, n_queries: int | None, seed: int) -> tuple[SplitSet, Ints, str]:
-    """The data set with its queries, the positions of its database in random order, and a note."""
+    """The dataset with its queries, the positions of its database in random order, and a note."""
     stored = entry.read(entry.files)
     X, y = stored.X, stored.y
     if isinstance(stored, UnsplitSet):

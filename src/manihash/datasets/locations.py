@@ -1,4 +1,4 @@
-"""Where the files of data sets are: in the folder MANIHASH_DATA, in the cache, or on a server."""
+"""Where the files of datasets are: in the folder MANIHASH_DATA, in the cache, or on a server."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from manihash.files.atomic import sha256_of
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a data set: its path in MANIHASH_DATA or the cache, its checksum, its public addresses."""
+    """A file of a dataset: its path in MANIHASH_DATA or the cache, its checksum, its public addresses."""
 
     path: str
     sha256: str
@@ -58,12 +58,12 @@ def locate(file: PublishedFile) -> Path:
 
 
 def locate_all(files: Sequence[PublishedFile]) -> list[Path]:
-    """The paths of all files of a data set; if one is missing, the error names all of them."""
+    """The paths of all files of a dataset; if one is missing, the error names all of them."""
     try:
         return [locate(file) for file in files]
     except MissingDataError as error:
         names = ", ".join(file.path for file in files)
-        raise MissingDataError(f"{error}. The data set needs {names}") from error
+        raise MissingDataError(f"{error}. The dataset needs {names}") from error
 
 
 def unpacked(archive: PublishedFile, members: Sequence[str]) -> list[Path]:

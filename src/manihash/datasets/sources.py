@@ -1,4 +1,4 @@
-"""Readers of data sets: from files to arrays."""
+"""Readers of datasets: from files to arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ COMPUTED_GIST = "cifar10-gist/computed_gist512.npz"
 
 @dataclass(frozen=True)
 class UnsplitSet:
-    """A data set without queries: rows (n, d) with their classes (n,)."""
+    """A dataset without queries: rows (n, d) with their classes (n,)."""
 
     X: NDArray[Any]
     y: NDArray[Any]
@@ -32,7 +32,7 @@ class UnsplitSet:
 
 @dataclass(frozen=True)
 class SplitSet:
-    """A data set with queries (q, d), and with classes and the nearest rows of the queries if it has them."""
+    """A dataset with queries (q, d), and with classes and the nearest rows of the queries if it has them."""
 
     X: NDArray[Any]
     queries: NDArray[Any]
@@ -113,7 +113,7 @@ def vectors(files: Sequence[PublishedFile]) -> SplitSet:
 
 
 def _check(name: str, stored: SplitSet) -> SplitSet:
-    """The data set, if its queries have the width of its rows and its nearest rows exist."""
+    """The dataset, if its queries have the width of its rows and its nearest rows exist."""
     X, queries, neighbors = stored.X, stored.queries, stored.neighbors
     if queries.shape[1:] != X.shape[1:]:
         raise DataFileError(

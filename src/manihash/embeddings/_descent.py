@@ -39,7 +39,7 @@ class Options(Protocol):
     n_components: int
     n_iter: int
     learning_rate: float | None
-    turns: int
+    n_rotations: int
     random_state: Any
 
 
@@ -133,7 +133,7 @@ def minimize(
     schedule = schedule.in_proportion(n_iter) if schedule.annealed or loss.pace != 1 else schedule
     if options.learning_rate is not None:
         learning_rate = checks.positive_number(options.learning_rate, "learning_rate")
-    turns = checks.positive_int(options.turns, "turns", least=0)
+    n_rotations = checks.positive_int(options.n_rotations, "n_rotations", least=0)
     rng = checks.generator(options.random_state)
     first = rng.normal(0, START, (len(B), options.n_components)) if start is None else start.Y
     Y, fixed = backend(B).copy_like(first, B), 0 if start is None else start.fixed
@@ -142,7 +142,7 @@ def minimize(
     value = descend(
         loss, Y, n_iter=n_iter, learning_rate=learning_rate, schedule=schedule, name=name, fixed=fixed
     )
-    return (turned(Y, turns, rng) if start is None else Y), value
+    return (rotated(Y, n_rotations, rng) if start is None else Y), value
 
 
 def descend(
@@ -205,16 +205,16 @@ def _step(
         Y -= Y.mean(axis=0)
 
 
-def turned(Y: Floats, turns: int, rng: np.random.Generator) -> Floats:
+def rotated(Y: Floats, n_rotations: int, rng: np.random.Generator) -> Floats:
     """Return Y (m, r) rotated so that its signs S are nearly balanced and uncorrelated: SᵀS near m I.
 
-    A loss of distances does not depend on rotations, but the signs do. Of ``turns`` random rotations, the one
-    with the least Σ (SᵀS)² is used; with none, Y is returned as it is.
+    A loss of distances does not depend on rotations, but the signs do. Of ``n_rotations`` random rotations,
+    the one with the least Σ (SᵀS)² is used; with none, Y is returned as it is.
     """
     xp = backend(Y)
     least, best = np.inf, Y
     with single_blas_thread():
-        for _ in range(turns):
+        for _ in range(n_rotations):
             Z = Y @ xp.copy_like(random_rotation(Y.shape[1], rng), Y)
             S = xp.signs(Z)
             if (correlation := float(((S.T @ S) ** 2).sum())) < least:

@@ -37,7 +37,7 @@ class ElasticEmbedding(NeighborEmbedding):
         Number of iterations of gradient descent.
     learning_rate : float, default=None
         Step size. None uses 50 for 400 points or more, and proportionally less for fewer points.
-    turns : int, default=0
+    n_rotations : int, default=0
         Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
         the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, as in the paper, Y
         is not rotated.
@@ -80,7 +80,7 @@ class ElasticEmbedding(NeighborEmbedding):
         lam: float = 10.0,
         n_iter: int = 1000,
         learning_rate: float | None = None,
-        turns: int = 0,
+        n_rotations: int = 0,
         sampled: int | None = 1024,
         random_state: Any = None,
         affinity: Any = None,
@@ -90,7 +90,7 @@ class ElasticEmbedding(NeighborEmbedding):
         self.lam = lam
         self.n_iter = n_iter
         self.learning_rate = learning_rate
-        self.turns = turns
+        self.n_rotations = n_rotations
         self.sampled = sampled
         self.random_state = random_state
         self.affinity = affinity

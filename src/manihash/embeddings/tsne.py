@@ -45,7 +45,7 @@ class TSNE(NeighborEmbedding):
         all later iterations: above 1 it makes clusters denser, and the divergence is no longer minimized.
         ``"auto"`` as the second number, with an ``affinity``, is 2.2 for points in 8 or more clear groups,
         falls to 1.1 for points without groups, and is 1 for points in many small groups (30 or more).
-    turns : int, default=0
+    n_rotations : int, default=0
         Number of random rotations to try. The loss does not depend on rotations of Y, but the signs of Y do:
         the rotation whose signs are closest to balanced and uncorrelated is kept. With 0, as in the paper, Y
         is not rotated.
@@ -99,7 +99,7 @@ class TSNE(NeighborEmbedding):
         n_iter: int = 1000,
         learning_rate: float | None = None,
         exaggeration: float | tuple[float, float | str] = 4.0,
-        turns: int = 0,
+        n_rotations: int = 0,
         sampled: int | None = 1024,
         random_state: Any = None,
         affinity: Any = None,
@@ -111,7 +111,7 @@ class TSNE(NeighborEmbedding):
         self.n_iter = n_iter
         self.learning_rate = learning_rate
         self.exaggeration = exaggeration
-        self.turns = turns
+        self.n_rotations = n_rotations
         self.sampled = sampled
         self.random_state = random_state
         self.affinity = affinity

@@ -32,7 +32,7 @@ def open_hdf5(path: Path, key: str | None) -> StoredRows:
 
 
 def _dataset(path: Path, key: str | None) -> Any:
-    """The h5py data set of a key; links to other files are ignored, data in other files is refused."""
+    """The h5py dataset of a key; links to other files are ignored, data in other files is refused."""
     h5py = extra("h5py", "hdf5")
     file = h5py.File(path, "r")
     own = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]

@@ -17,6 +17,8 @@ from manihash.files.model_format import Arrays, read_document, write_document
 from manihash.files.registry import model_class, name_in_files, part_class
 from manihash.files.trial import check_arrays, try_out
 
+_NEW_NAMES = {"turns": "n_rotations"}  # parameters that files of earlier versions name differently
+
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, atomically."""
@@ -176,7 +178,8 @@ def _from_json(value: Any, arrays: Arrays) -> Any:
         case {"tuple": items}:
             return tuple(_from_json(item, arrays) for item in items)
         case {"part": name, "params": params}:
-            part = part_class(name)(**_from_json(params, arrays))
+            given = _from_json(params, arrays)
+            part = part_class(name)(**{_NEW_NAMES.get(key, key): item for key, item in given.items()})
             _set_fitted_values(part, _from_json(value.get("fitted", {}), arrays))
             return part
         case {"foreign": text}:

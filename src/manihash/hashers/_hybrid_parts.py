@@ -18,7 +18,7 @@ _MOST_FIRST_BITS = 24
 _MOST_BEFORE_FIELDS, _LONG_CODE = (32, 64), 256
 _SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numbers of them in memory
 # Redundancy of the first part up to which the weight is the least one, and from which on it is 1: see
-# docs/methods/hybrid.md for the data sets that they were chosen on.
+# docs/methods/hybrid.md for the datasets that they were chosen on.
 _LOW, _HIGH, _LEAST = 5.0, 9.0, 0.25
 # The same for a product quantizer as second part, with weights from 1/4 to 2.
 _FIELDS_LOW, _FIELDS_HIGH, _FIELDS_LEAST, _FIELDS_MOST = 8.5, 12.0, 0.25, 2.0

@@ -160,7 +160,7 @@ RECIPES: dict[str, Recipe] = {
     "imh-tsne-turned": _imh(
         "IMH-tSNE turned",
         "imh-tsne in the best of 100 random orientations: ranks slightly better",
-        partial(TSNE, turns=100),
+        partial(TSNE, n_rotations=100),
     ),
     "imh-tsne-rotated": _imh(
         "IMH-tSNE rotated",

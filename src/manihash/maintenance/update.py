@@ -53,7 +53,7 @@ class Update(Shown):
         Number of candidates that were not added, because they would have changed the codes of too many old
         rows.
     changed : float or None
-        Share of the old rows whose code is another one now; None if no old rows were given.
+        Share of the old rows whose code changed; None if no old rows were given.
 
     Examples
     --------

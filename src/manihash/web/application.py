@@ -59,7 +59,7 @@ def application(
     Parameters
     ----------
     routes : sequence of starlette routes
-        The addresses of the application.
+        The endpoints of the application.
     host : str or None, default=None
         Address that the server listens on. If only this machine can reach it, requests must have a local
         host name: a web page whose own name was made to resolve to this machine is refused.

@@ -76,7 +76,7 @@ def search_application(
 
 
 def _documentation(service: Service, *, needs_key: bool) -> list[Route]:
-    """The addresses of the documentation, which need no key: they tell nothing about the rows."""
+    """The endpoints of the documentation, which need no key: they tell nothing about the rows."""
     document = openapi.document(service, needs_key=needs_key)
     html, script = openapi.documentation_page(document, service), openapi.page_script()
 

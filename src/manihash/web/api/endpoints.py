@@ -1,4 +1,4 @@
-"""The search API: addresses, and how requests become jobs and answers."""
+"""The search API: endpoints, and how requests become jobs and answers."""
 
 import asyncio
 import time
@@ -47,7 +47,7 @@ _SEARCH = RequestReader(SearchRequest)
 
 
 class Api:
-    """The addresses of a service.
+    """The endpoints of a service.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Api:
         self.metrics.gauge("process_start_time_seconds", "Start of the server, Unix time.", lambda: started)
 
     def routes(self) -> list[BaseRoute]:
-        """The addresses that read."""
+        """The endpoints that read."""
         return [
             self.route("/v1/encode", self.encode, "POST"),
             self.route("/v1/search", self.search, "POST"),

@@ -39,7 +39,7 @@ _LARGE = 2**25  # bytes of a journal that is written into the index file
 
 
 class RowsApi:
-    """The addresses that change rows; they answer 403 if there is no index to write to.
+    """The endpoints that change rows; they answer 403 if there is no index to write to.
 
     Changes that arrive while others are written to the disk are written together.
 
@@ -58,7 +58,7 @@ class RowsApi:
         self.batcher: Batcher[Change, Ids] = Batcher(self._commit, 16 * limits.rows, limits.waiting)
 
     def routes(self) -> list[BaseRoute]:
-        """The addresses."""
+        """The endpoints."""
         return [
             self.api.route("/v1/rows", self.add, "POST"),
             self.api.route("/v1/rows", self.update, "PUT"),

@@ -77,7 +77,7 @@ class CodedRows:
 
     @cached_property
     def doubts(self) -> list[str]:
-        """Why model and vectors may not belong together; empty if nothing speaks against it."""
+        """Why model and vectors may not belong together; empty if there is no such sign."""
         return [*self._other_codes(), *self._outside()]
 
     def _other_codes(self) -> list[str]:
