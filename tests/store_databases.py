@@ -92,13 +92,8 @@ def assert_search_matches_brute_force(store, codes, ids, queries, k):
 
 
 def assert_within_matches_brute_force(store, codes, ids, queries, radius):
-    lims, distances, found = store.within(queries, radius)
-    every_distance, every_id = nearest(codes, ids, queries, len(ids))
-    for i in range(len(queries)):
-        near = every_distance[i] <= radius
-        np.testing.assert_array_equal(distances[lims[i] : lims[i + 1]], every_distance[i][near])
-        np.testing.assert_array_equal(found[lims[i] : lims[i + 1]], every_id[i][near])
-    assert lims[-1] == len(found)
+    for own, expected in zip(store.within(queries, radius), near(codes, ids, queries, radius), strict=True):
+        np.testing.assert_array_equal(own, expected)
 
 
 def nearest(codes, ids, queries, k):
@@ -107,3 +102,10 @@ def nearest(codes, ids, queries, k):
     distance = hamming(queries, codes[order])
     best = np.argsort(distance, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(distance, best, axis=1), ids[order][best]
+
+
+def near(codes, ids, queries, radius):
+    """Return lims (q + 1,), distances and ids of rows within a radius, ties by id, by brute force."""
+    distances, found = nearest(codes, ids, queries, len(ids))
+    within = distances <= radius
+    return np.concatenate([[0], np.cumsum(within.sum(axis=1))]), distances[within], found[within]
