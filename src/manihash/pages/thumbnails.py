@@ -33,9 +33,9 @@ class Thumbnails(Protocol):
 class ArrayImages:
     """Images (n, h, w) or (n, h, w, channels) of an array: bytes, or numbers that are scaled to bytes.
 
-    Fractions are scaled for each image, from its smallest value, or zero, to its largest: with one scale for
-    all images, a single bright one would make the others black. With ``ink``, zero is white and the largest
-    value black, as handwriting is stored.
+    Fractions are scaled for each image, from its smallest value to its largest: with one scale for all
+    images, a single bright one would make the others black. With ``ink``, the smallest value is white and the
+    largest one black, as handwriting is stored.
     """
 
     def __init__(self, images: Any, *, ink: bool = False) -> None:
@@ -57,8 +57,9 @@ class ArrayImages:
         """The image of a row, made smaller if it is large."""
         values = np.nan_to_num(np.asarray(self.images[row], np.float64))
         if self.images.dtype.kind == "f":
-            low = min(0.0, float(values.min()))
-            values = (values - low) * (255 / (float(values.max()) - low or 1.0))
+            low, high = float(values.min()), float(values.max())
+            low = low if low < high else min(0.0, low)
+            values = (values - low) * (255 / (high - low or 1.0))
         else:
             values *= self.scale
         drawn = np.round(values).clip(0, 255).astype(np.uint8)

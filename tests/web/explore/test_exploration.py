@@ -162,6 +162,7 @@ def test_images_of_fractions_have_a_contrast_of_their_own():
     assert [each.max() for each in drawn] == [255, 255, 255]
     assert [each.min() for each in drawn] == [0, 0, 0]
     assert ArrayImages(np.zeros((2, 4, 4))).pixels(0).max() == 0
+    assert ArrayImages(np.array([[[1.0, 1.03]]])).pixels(0).tolist() == [[0, 255]]
     dark = ArrayImages(np.array([[[0, 20]], [[0, 250]]], np.uint8))
     assert dark.pixels(0).max() == 20, "bytes are pixels already"
 

@@ -40,10 +40,10 @@ export class CodesPanel {
   }
 
   #statistics() {
-    const { stats } = this.#model;
+    const { stats, look_up_bits: lookUpBits } = this.#model;
     const listed = (bits) => (bits.length ? `${bits.length}: ${bits.slice(0, 8).join(", ")}${bits.length > 8 ? " …" : ""}` : "none");
     const pairs = [
-      ["distinct codes", `${grouped(stats.distinct_codes)} of ${grouped(stats.rows)} rows`],
+      [lookUpBits ? "distinct first parts" : "distinct codes", `${grouped(stats.distinct_codes)} of ${grouped(stats.rows)} rows`],
       ["entropy", `${stats.entropy.toFixed(2)} bits`],
       ["effective bits", `${stats.effective_bits.toFixed(1)} of ${stats.n_bits}`],
       ["bucket size", `mean ${stats.mean_bucket.toFixed(1)}, median ${grouped(stats.median_bucket)}, largest ${grouped(stats.largest_bucket)}`],
@@ -120,7 +120,7 @@ export class CodesPanel {
     const near = found.radius ? `codes within ${found.radius} bits of each other` : "equal codes";
     const how = `Rows with ${near} were compared by their vectors`;
     if (!found.groups) return message("empty", `${how}: no two have a cosine of ${this.cosine} or more.`);
-    const note = element("p", { class: "note" }, `${how}: ${grouped(found.groups)} groups of ${grouped(found.rows)} rows` +
+    const note = element("p", { class: "note" }, `${how}: ${grouped(found.groups)} ${found.groups === 1 ? "group" : "groups"} of ${grouped(found.rows)} rows` +
       (found.groups > found.shown.length ? `; the ${found.shown.length} with the nearest vectors are shown.` : ", nearest vectors first."));
     const groups = await firstOf(found.shown, GROUPS, (group) => {
       const apart = element("span", { class: "note" }, group.apart === 0 ? "equal vectors" : `vectors up to ${group.apart.toPrecision(3)} apart`);

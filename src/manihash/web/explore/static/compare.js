@@ -44,7 +44,7 @@ export class ComparePanel {
       lines.push([`answers within radius ${radius}`, ...session.tables.map((table, i) =>
         grouped(withinCounts(query.lookUp[i], table.lookUpBits, null, query.row).found[Math.min(radius, table.lookUpBits)]))]);
     }
-    lines.push(["distinct codes of all rows", ...summary.models.map((model) => grouped(model.stats.distinct_codes))]);
+    lines.push(["buckets of all rows", ...summary.models.map((model) => grouped(model.stats.distinct_codes))]);
     lines.push(["bytes per row", ...summary.models.map((model) => String(model.n_bytes))]);
     return element("table", {},
       element("thead", {}, element("tr", {}, ["", ...summary.models.map((model) => model.name)].map((text) => element("th", { scope: "col" }, text)))),

@@ -43,7 +43,7 @@ export function labelBar(session, shares, color) {
   });
   const others = shares.slice(MOST_SHARES);
   if (others.length) {
-    const part = element("span", { class: "share others" }, `${others.length} more`);
+    const part = element("span", { class: "share others", title: `${others.length} more labels` }, `+${others.length}`);
     part.style.flexGrow = others.reduce((sum, [, count]) => sum + count, 0);
     parts.push(part);
   }
