@@ -89,8 +89,12 @@ docs-serve: docs ## show the documentation site at http://localhost:8000
 figures: setup ## write the tables and numbers of README and docs from docs/results
 	$(BIN)/python docs/_ext/figures.py
 
-bench-all: .venv/.extras-ready ## measure all results that are older than the code: make bench-all ONLY=timings (or quality, list)
-	$(BIN)/python benchmarks/run_all.py $(addprefix --,$(ONLY))
+JOBS ?= 2
+bench-all: .venv/.extras-ready ## measure all results that are older than the code: make bench-all ONLY=timings (or quality, list) JOBS=2
+	$(BIN)/python benchmarks/run_all.py $(addprefix --,$(ONLY)) --jobs $(JOBS)
+
+bench-merge: setup ## take newer results of another machine: make bench-merge FROM=FOLDER
+	$(BIN)/python benchmarks/run_all.py --merge $(FROM)
 
 pictures: setup ## draw the pictures of README and of the first pages of the documentation
 	$(BIN)/python docs/pictures.py
@@ -125,41 +129,26 @@ bench-databases: .venv/.extras-ready ## load and search one set of codes in ever
 bench-same-bits: setup ## count the bits that differ between kernels of BLAS, threads and batches (needs MNIST, photo-sift1m; 25 minutes, resumable)
 	$(BIN)/python benchmarks/same_bits.py
 
-bench-quality: setup ## measure MAP and SVM accuracy of large base sets, three seeds (needs MNIST and cifar10-gist; half an hour)
-	$(BIN)/python benchmarks/quality.py
+bench-quality: setup ## measure MAP, precision@10 and recall@10 of all methods on ten datasets, and an SVM on codes (needs all datasets; two hours, resumable)
+	$(BIN)/python benchmarks/run_all.py --quality --only quality: --jobs $(JOBS)
+	$(BIN)/python benchmarks/run_all.py --quality --only svm: --jobs $(JOBS)
 
 bench-onnx: .venv/.extras-ready ## compare ONNX files with encode, and time one row (needs MNIST; five minutes)
 	$(BIN)/python benchmarks/onnx_files.py
 
-bench-seeds: setup ## measure how MAP varies between seeds, and between two kinds of processors (needs MNIST; an hour)
-	$(BIN)/python benchmarks/seeds.py
-	OPENBLAS_CORETYPE=Haswell $(BIN)/python benchmarks/seeds.py --recipe imh-tsne --bits 64
-
-bench-hybrid: setup ## measure weights of hybrid codes on nine datasets (needs MNIST, CIFAR-10 GIST, photo-sift1m; ten minutes)
-	$(BIN)/python benchmarks/hybrid.py
-
 bench-quantizers: setup ## compare PQ and OPQ with those of FAISS on five datasets (half an hour, most of it FAISS's OPQ)
 	$(BIN)/python benchmarks/quantizers.py
 
-bench-recipes: setup ## measure graph and hybrid codes, three seeds (needs MNIST, CIFAR-10 GIST, photo-sift1m; half an hour)
-	$(BIN)/python benchmarks/recipes.py
-
-bench-word: setup ## measure the word of imh-hybrid beside quantizers of its size, three seeds (needs all datasets; two hours, resumable)
-	$(BIN)/python benchmarks/word.py
-	$(BIN)/python benchmarks/word.py --fit
-
-bench-word-search: setup ## time the search of words beside FAISS, and measure re-ranking (needs MNIST, photo-sift1m, text embeddings; ten minutes)
+bench-word-search: setup ## time the search of words beside FAISS (needs MNIST; five minutes)
 	$(BIN)/python benchmarks/word_search.py
-	$(BIN)/python benchmarks/word_search.py --rerank
 
 profile: setup ## show where fit and encode spend their time (needs MNIST)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[profile]'
 	$(BIN)/python benchmarks/profiling.py --recipe imh-tsne
 	$(BIN)/python benchmarks/profiling.py --recipe imh-large
 
-bench-baselines: setup ## measure the MAP of every method, compare it with its public code, and time them (needs MNIST; an hour)
+bench-baselines: setup ## time the baselines as ratios (needs MNIST; five minutes)
 	$(BIN)/python benchmarks/baseline_speed.py
-	$(BIN)/python benchmarks/baselines.py
 
 bench-search: setup ## compare the Hamming index with FAISS (its last parts need MNIST and photo-sift1m)
 	$(BIN)/python benchmarks/search.py

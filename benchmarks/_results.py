@@ -1,43 +1,41 @@
-"""The results of the benchmarks: what a benchmark measures, and one JSON file for each in ``docs/results``.
+"""The results of the benchmarks: one JSON file for each in ``docs/results``.
 
 A file holds parts. Each has its numbers, commit, date, machine, and a fingerprint of the measured code::
 
-    {"imh-tsne, 64 bits": {"commit": …, "code": …, "date": …, "machine": {…}, "results": {"MAP": […]}}}
+    {"mnist, itq, 64 bits, seed 0": {"commit": …, "code": …, "date": …, "machine": {…}, "results": {…}}}
 
-Commits are rewritten when a branch is rebased, and a package has none. The fingerprint of the code tells
-without git whether a result is older than what it measures.
+``docs/results/modules.json`` has, for each fingerprint, the modules that the measurement ran (``_ran``) and
+a hash of the syntax tree of each one, without docstrings. A result is older than the code if one of these
+hashes has changed. Commits are rewritten when a branch is rebased, and a package has none: the hashes tell
+without git whether a result is of the present code, and ``reasons`` names the commit that changed a module.
 """
 
 import ast
+import fcntl
 import hashlib
-import io
 import json
 import os
+import subprocess
 import sys
-import tokenize
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import _ran
+
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "results"
 sys.path.append(str(ROOT))  # of the package reproduction
+SOURCE = ROOT / "src" / "manihash"
+MODULES = "modules"  # the file of the hashes of modules
+RECIPES = "hashers/recipe_table.py"
+UNKNOWN = "recorded without its modules"
 
-CODES = ("base", "embeddings", "hashers/imh.py", "hashers/recipe_table.py", "induction.py", "rotation.py")
-HYBRIDS = (*CODES, "hashers/hybrid.py", "hashers/_hybrid_parts.py", "hashers/itq.py")
-QUANTIZERS = ("base/lloyd.py", "base/principal.py", "hashers/_codebooks.py", "hashers/product.py")
-WORDS = (
-    *HYBRIDS,
-    "hashers/product.py",
-    "hashers/_codebooks.py",
-    "hashers/_codebook_map.py",
-    "code_layout.py",
-    "code_tables.py",
-)
+CODES = ("base", "embeddings", "hashers/imh.py", "induction.py", "rotation.py")
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
-
 DUPLICATES = tuple(
     f"search/{name}.py"
     for name in ("duplicates", "known", "multi_index", "near_pairs", "self_join", "union_find", "work_store")
@@ -46,39 +44,39 @@ DUPLICATES = tuple(
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The command that repeats a benchmark, and the code below ``src/manihash`` that it measures."""
+    """The command that repeats a benchmark.
+
+    ``measures`` is the code below ``src/manihash`` that counts if the modules that ran are not known: for
+    timings with Python 3.11, where watching them would take time. ``files`` count always.
+    """
 
     command: str
-    measures: tuple[str, ...]
+    measures: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 BENCHMARKS = {  # by the name of the file of results
     "baseline-speed": Benchmark("make bench-baselines", (*SPEED, "hashers")),
-    "bridge": Benchmark("make bench-bridge", ("maintenance/bridge_fit.py", "maintenance/bridge_quality.py")),
+    "bridge": Benchmark("make bench-bridge"),
     "bridge-speed": Benchmark("make bench-bridge", ("maintenance/bridge_map.py", "hashers/bridged.py")),
     "choose": Benchmark("make bench-choose", ("advice",)),
-    "cifar10-gist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
     "databases": Benchmark("make bench-databases", ("stores",)),
     "duplicates": Benchmark("make bench-duplicates", ("search", "hashers/itq.py")),
     "duplicates-scale": Benchmark("make bench-duplicates", DUPLICATES),
-    "explore": Benchmark("make bench-explore", ("web/explore", "web/server.py")),
+    "explore": Benchmark("make bench-explore", ("web/explore", "web/server.py"), ("web/explore",)),
     "fit": Benchmark("make bench-fit", SPEED),
     "h200": Benchmark("make bench-gpu", ("compute", "rows", "search/tensor_index.py")),
-    "hybrid": Benchmark("make bench-hybrid", HYBRIDS),
-    "large": Benchmark("make bench-quality", (*CODES, "hashers/hybrid.py")),
-    "maintenance": Benchmark("make bench-maintenance", (*CODES, "maintenance")),
-    "mnist-baselines": Benchmark("make bench-baselines", (*CODES, "hashers")),
+    "maintenance": Benchmark("make bench-maintenance"),
     "onnx": Benchmark("make bench-onnx", ("export",)),
-    "quantizers": Benchmark("make bench-quantizers", QUANTIZERS),
-    "recipes": Benchmark("make bench-recipes", HYBRIDS),
-    "same-bits": Benchmark("make bench-same-bits", SPEED),
+    "quality": Benchmark("make bench-quality"),
+    "quantizers": Benchmark("make bench-quantizers"),
+    "same-bits": Benchmark("make bench-same-bits"),
     "scale": Benchmark("make bench-scale", (*SPEED, "files/resumable.py", "cli/encode.py")),
     "search": Benchmark("make bench-search", ("search",)),
-    "seeds": Benchmark("make bench-seeds", CODES),
-    "word": Benchmark("make bench-word", WORDS),
-    "word-search": Benchmark("make bench-word-search", ("search", "code_layout.py", "code_tables.py")),
-    "speed": Benchmark("make bench", (*SPEED, "hashers/_linear_map.py", "hashers/agh.py", "search")),
     "serve": Benchmark("make bench-serve", ("web/api", "web/server.py", "search")),
+    "speed": Benchmark("make bench", (*SPEED, "hashers/_linear_map.py", "hashers/agh.py", "search")),
+    "svm": Benchmark("make bench-quality"),
+    "word-search": Benchmark("make bench-word-search", ("search", "code_layout.py", "code_tables.py")),
 }
 
 
@@ -95,58 +93,224 @@ def record(
     *,
     folder: Path = FOLDER,
     machine: Mapping[str, str] | None = None,
+    recipes: tuple[str, ...] = (),
 ) -> None:
     """Write the results of one part with their origin; the other parts of the file stay.
 
-    ``machine`` adds to what is known about the machine: the name of a GPU, the threads of another process.
+    Several processes can record at once. ``machine`` adds to what is known about the machine: the name of a
+    GPU, the threads of another process. If ``recipes`` are named, the result depends on their settings and
+    not on the whole table of recipes.
     """
-    from threadpoolctl import threadpool_info
-
     from reproduction.paper.run import provenance
 
-    about = dict(provenance.machine())
-    threads = (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-    about |= {"threads": str(next(threads, 1))} | dict(machine or {})
-    entry = {"commit": about.pop("commit"), "code": fingerprint(name), "date": provenance.now()}
-    parts = held(name, folder) | {part: entry | {"machine": about, "results": results}}
-    folder.mkdir(parents=True, exist_ok=True)
-    written = folder / f"{name}.json.part"
-    written.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    os.replace(written, folder / f"{name}.json")
-
-
-def is_current(name: str, part: str, folder: Path = FOLDER) -> bool:
-    """Whether a part is recorded and its code has not changed since."""
-    return held(name, folder).get(part, {}).get("code") == fingerprint(name)
-
-
-def fingerprint(name: str, source: Path = ROOT / "src" / "manihash") -> str:
-    """A hash of the code that a benchmark measures, without comments, docstrings and blank lines."""
-    digest = hashlib.sha256()
-    for file in _files(source, BENCHMARKS[name].measures):
-        digest.update(f"{file.relative_to(source).as_posix()}\n".encode())
-        text = file.read_text("utf-8")
-        digest.update((bare_code(text) if file.suffix == ".py" else text).encode())
-    return digest.hexdigest()[:12]
-
-
-def _files(source: Path, measures: Iterable[str]) -> list[Path]:
-    paths = [source / path for path in measures]
-    found = [file for path in paths for file in ([path] if path.suffix else path.rglob("*.*"))]
-    return sorted({file for file in found if file.suffix in (".py", ".js") and file.exists()})
+    about = dict(provenance.machine()) | threads_and_blas() | dict(machine or {})
+    hashes = hashes_of(name, recipes)
+    entry = {"commit": commit(), "code": fingerprint(hashes), "date": provenance.now()}
+    about.pop("commit")
+    with locked(folder):
+        write(MODULES, held(MODULES, folder) | {entry["code"]: hashes}, folder)
+        write(name, held(name, folder) | {part: entry | {"machine": about, "results": results}}, folder)
 
 
 @cache
-def bare_code(text: str) -> str:
-    """A program without comments, docstrings and blank lines; equal in all versions of Python."""
-    lines = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", None)
-        first = body[0] if isinstance(body, list) and body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            lines[first.lineno - 1 : first.end_lineno] = [""] * (first.end_lineno - first.lineno + 1)
-    return "".join(f"{line.rstrip()}\n" for line in lines if line.strip())
+def commit() -> str:
+    """The commit of the measured code, with "-dirty" if package or benchmarks have changed since then.
+
+    A copy of the code without git gets it from the environment variable MANIHASH_COMMIT.
+    """
+    if "MANIHASH_COMMIT" in os.environ:
+        return os.environ["MANIHASH_COMMIT"]
+    git = ["git", "-C", str(ROOT)]
+    code = ("src", "reproduction", "benchmarks")
+    asked = [[*git, "rev-parse", "--short", "HEAD"], [*git, "status", "--porcelain", *code]]
+    done = [subprocess.run(each, capture_output=True, text=True, check=False) for each in asked]
+    return (
+        f"{done[0].stdout.strip()}{'-dirty' * bool(done[1].stdout)}" if not done[0].returncode else "unknown"
+    )
+
+
+def threads_and_blas() -> dict[str, str]:
+    """The threads and the version of numpy's BLAS."""
+    import numpy as np  # noqa: F401  # loads BLAS
+    from threadpoolctl import threadpool_info
+
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    pools.sort(key=lambda pool: "numpy" not in pool["filepath"])  # SciPy brings its own
+    blas = f"{pools[0]['internal_api']} {pools[0]['version']}" if pools else "unknown"
+    return {"threads": str(pools[0]["num_threads"] if pools else 1), "blas": blas}
+
+
+def write(name: str, parts: Mapping[str, Any], folder: Path = FOLDER) -> None:
+    """Replace a file of results; each part is one line."""
+    rows = [f"{json.dumps(part)}: {json.dumps(parts[part], ensure_ascii=False)}" for part in parts]
+    written = folder / f"{name}.json.part"
+    written.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
+    os.replace(written, folder / f"{name}.json")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time change the results of a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def merge(other: Path, folder: Path = FOLDER) -> int:
+    """Take the parts of another folder that are newer, such as those of another machine; their number."""
+    taken = 0
+    with locked(folder):
+        write(MODULES, held(MODULES, folder) | held(MODULES, other), folder)
+        for path in sorted(other.glob("*.json")):
+            if path.stem in BENCHMARKS:
+                own, new = held(path.stem, folder), held(path.stem, other)
+                newer = {part for part in new if part not in own or new[part]["date"] > own[part]["date"]}
+                taken += len(newer)
+                write(path.stem, own | {part: new[part] for part in new if part in newer}, folder)
+    return taken
+
+
+def drop_unused(folder: Path = FOLDER) -> None:
+    """Remove the hashes of modules that no result names."""
+    with locked(folder):
+        used = {
+            part.get("code")
+            for path in folder.glob("*.json")
+            if path.stem in BENCHMARKS
+            for part in held(path.stem, folder).values()
+        }
+        write(MODULES, {code: own for code, own in held(MODULES, folder).items() if code in used}, folder)
+
+
+def hashes_of(name: str, recipes: tuple[str, ...] = ()) -> dict[str, str]:
+    """The hash of each module that ran, or of the code that the benchmark says it measures."""
+    benchmark, ran = BENCHMARKS[name], _ran.modules()
+    paths = set(_files(benchmark.measures) if ran is None else ran) | set(_files(benchmark.files))
+    if recipes:
+        paths.discard(RECIPES)
+    return {path: now(path) for path in sorted(paths)} | {
+        f"recipe {recipe}": now(f"recipe {recipe}") for recipe in sorted(recipes)
+    }
+
+
+def _files(measures: tuple[str, ...]) -> list[str]:
+    paths = [SOURCE / path for path in measures]
+    found = [file for path in paths for file in ([path] if path.suffix else path.rglob("*.*"))]
+    return [file.relative_to(SOURCE).as_posix() for file in found if file.suffix in (".py", ".js")]
+
+
+def fingerprint(hashes: Mapping[str, str]) -> str:
+    """One hash of many."""
+    return _hash(json.dumps(hashes, sort_keys=True))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@cache
+def now(path: str) -> str:
+    """The present hash of a module or of the settings of a recipe; "" if it is gone."""
+    if path.startswith("recipe "):
+        from manihash import recipe, recipe_names
+
+        name = path.removeprefix("recipe ")
+        return _hash(str(sorted(recipe(name).get_params().items()))) if name in recipe_names() else ""
+    file = file_of(path)
+    return _hash(bare_code(file.read_text("utf-8"), file.suffix)) if file.exists() else ""
+
+
+def file_of(path: str) -> Path:
+    """The file of a module: below ``src/manihash``, or that of a module of ``reproduction``."""
+    return (ROOT if path.startswith("reproduction/") else SOURCE) / path
+
+
+def bare_code(text: str, suffix: str = ".py") -> str:
+    """The syntax tree of a program without docstrings, equal in all versions of Python; other text as is."""
+    return _tree(ast.parse(text)) if suffix == ".py" else text
+
+
+def _tree(node: Any) -> str:
+    if isinstance(node, list):
+        return f"[{','.join(map(_tree, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = dict(ast.iter_fields(node))
+    body = fields.get("body")
+    if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+        fields["body"] = body[1:] if isinstance(body[0].value, ast.Constant) else body
+    own = [f"{key}={_tree(value)}" for key, value in fields.items() if value not in (None, [])]
+    return f"{type(node).__name__}({','.join(own)})"
+
+
+def is_older(entry: Mapping[str, Any], folder: Path = FOLDER) -> bool:
+    """Whether the code has changed since a part was measured, or is not known."""
+    return bool(changed(entry["code"], folder))
+
+
+def is_current(name: str, part: str, folder: Path = FOLDER, *, any_versions: bool = False) -> bool:
+    """Whether a part is recorded, of the present code and of the present versions of numpy and BLAS."""
+    entry = held(name, folder).get(part)
+    return entry is not None and not reasons(entry, folder, any_versions=any_versions, commits=False)
+
+
+def changed(code: str, folder: Path = FOLDER) -> list[str]:
+    """The modules that have changed since a fingerprint."""
+    file = folder / f"{MODULES}.json"
+    known = _known(folder, file.stat().st_mtime_ns if file.exists() else 0)
+    if code not in known:
+        return [UNKNOWN]
+    return [path for path, hashed in known[code].items() if now(path) != hashed]
+
+
+@cache
+def _known(folder: Path, modified: int) -> dict[str, dict[str, str]]:
+    return held(MODULES, folder)
+
+
+def reasons(
+    entry: Mapping[str, Any], folder: Path = FOLDER, *, any_versions: bool = False, commits: bool = True
+) -> list[str]:
+    """Why a part must be measured again, each with the commit of the change; nothing if it is current."""
+    found = changed(entry["code"], folder)
+    if commits and found != [UNKNOWN]:
+        found = [f"{path} ({commit_of(path, entry)})" for path in found]
+    if any_versions or "card" in entry["machine"]:
+        return found
+    import numpy as np
+
+    present = {"numpy": np.__version__, "blas": threads_and_blas()["blas"]}
+    recorded = {key: entry["machine"].get(key, "an unknown version") for key in present}
+    other = [key for key in present if recorded[key] != present[key]]
+    return found + [f"{key}: {recorded[key]}, now {present[key]}" for key in other]
+
+
+@cache
+def _log(path: str) -> list[str]:
+    """The commits that changed a file, newest first."""
+    asked = ["git", "-C", str(ROOT), "log", "--format=%h %as %s", "-n", "20", "--", path]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
+
+
+def commit_of(path: str, entry: Mapping[str, Any]) -> str:
+    """The commit that changed a module since a part was measured: its first word, date and subject."""
+    name = RECIPES if path.startswith("recipe ") else path
+    file = file_of(name).relative_to(ROOT).as_posix()
+    hashed = held(MODULES).get(entry["code"], {}).get(path)
+    found = "not committed"
+    for line in _log(file):
+        asked = ["git", "-C", str(ROOT), "show", f"{line.split()[0]}:{file}"]
+        text = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        if hashed == _hash(bare_code(text, Path(file).suffix)) or line.split()[1] < entry["date"][:10]:
+            break
+        found = line
+    return found
+
+
+if Path(sys.argv[0]).resolve().parent == Path(__file__).parent:  # a benchmark, and neither tests nor pages
+    _ran.start()

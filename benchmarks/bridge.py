@@ -16,6 +16,7 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
+import _ran
 import numpy as np
 from _results import record
 
@@ -263,6 +264,7 @@ def main() -> None:
     parser.add_argument("--recipes", nargs="+", default=["imh-tsne", "itq", "imh-hybrid"])
     asked = parser.parse_args()
     parts = asked.parts
+    _ran.start(calls="cost" not in parts)
     for part, measure in (("widths", widths), ("wrong", wrong_pairs), ("pairs", by_pairs), ("cost", cost)):
         if part in parts:
             results = measure(RECIPE)

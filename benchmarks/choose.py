@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import _ran
 import numpy as np
 from _results import record
 from choose_sets import sets
@@ -140,6 +141,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(FULL), help="sets, or time")
     parser.add_argument("--rows", type=int, help="largest number of rows of a set")
     options = parser.parse_args()
+    _ran.start(calls=options.only != "time")
     for name in options.only.split(","):
         if name == "time":
             record("choose", "time", timed())

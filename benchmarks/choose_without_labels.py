@@ -14,8 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import _ran
 import numpy as np
-from _results import held, record
+from _results import held, is_current, record
 from choose_sets import sets
 from sklearn.cluster import KMeans
 
@@ -186,7 +187,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only sets whose name contains this")
     parser.add_argument("--rows", type=int, default=ROWS, help="largest number of rows of a set")
     options = parser.parse_args()
-    part = held("choose").get("without labels", {"results": {"sets": {}}})["results"]
+    _ran.start(calls=True)
+    resumed = options.only and is_current("choose", "without labels")
+    part = held("choose")["without labels"]["results"] if resumed else {"sets": {}}
     for name, make in sets(options.packages).items():
         if options.only in name:
             part["sets"][name] = measured(*make(), options.rows)

@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import _ran
 import numpy as np
 from _results import record
 from scipy.ndimage import rotate
@@ -228,6 +229,7 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--recipe", default="imh-tsne-rotated")
     given = parser.parse_args()
+    _ran.start(calls=True)
     for part in given.parts.split(","):
         key = part if part in ("kills", "false alarms") else f"{part}, {given.recipe}"
         found = PARTS[part](given.recipe)

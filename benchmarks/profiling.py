@@ -49,7 +49,7 @@ def profile(step: str, name: str, data: str, folder: Path) -> Counter[str]:
 
 
 def samples(stacks: str) -> Counter[str]:
-    """Samples by innermost function of the package, without imports and the reading of the data set."""
+    """Samples by innermost function of the package, without imports and the reading of the dataset."""
     found: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, count = line.rpartition(" ")

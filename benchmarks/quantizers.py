@@ -1,8 +1,8 @@
 """Reconstruction errors of product quantizers beside those of FAISS: ``make bench-quantizers``.
 
-A quantizer is learned from 8,000 rows of a data set, or three quarters of a smaller one, and the relative
+A quantizer is learned from 8,000 rows of a dataset, or three quarters of a smaller one, and the relative
 error Σ |x - x̂|² / Σ |x - mean|² is that of 5,000 other rows. ``docs/results/quantizers.json`` holds it for
-codes of 4, 8 and 16 bytes of PQ and OPQ of both libraries. FAISS computes on one thread: on several, its
+codes of 8 bytes of PQ and OPQ of both libraries. FAISS computes on one thread: on several, its
 training of OPQ takes longer. Results of the present code are skipped.
 """
 
@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import _ran
 import numpy as np
 from _results import FOLDER, is_current, record
 from choose_sets import DATA, sets
@@ -19,7 +20,7 @@ from manihash.hashers import ProductQuantizer
 from manihash.search.scanners import faiss_threads
 
 SETS = ("photo-sift1m", "AG News", "CLINC150", "cifar10-gist", "mnist")
-BYTES = (4, 8, 16)
+BYTES = (8,)
 TRAINED, HELD_OUT = 8_000, 5_000
 _TEXTS = {"AG News": "agnews_wordllama256", "CLINC150": "clinc150_use512"}
 
@@ -69,9 +70,10 @@ def spread(X: Any, Q: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default="", help="only this data set")
+    parser.add_argument("--data", default="", help="only this dataset")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
     asked = parser.parse_args()
+    _ran.start(calls=True)
     for name in [asked.data] if asked.data else SETS:
         for n_bytes in BYTES:
             part = f"{name}, {n_bytes} bytes"

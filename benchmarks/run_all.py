@@ -1,145 +1,181 @@
 """Measure again what is missing or older than the code, piece by piece: ``make bench-all``.
 
-A piece whose recorded result is of the present code is skipped, so that an interrupted run continues where
-it stopped. ``--timings`` measures only times, for which other work on the machine must be stopped, and
-``--quality`` only the rest. ``--list`` shows the pieces. The GPU (``make bench-gpu``) and the report on the
-paper (``manihash paper``) have their own commands.
+A piece whose recorded results are of the present code is skipped, so that an interrupted run continues where
+it stopped. ``--quality`` measures only what other work on the machine does not disturb, ``--jobs`` pieces at
+once; ``--timings`` measures only times, one after the other: stop other work first. ``--list`` shows the
+pieces and, for each older result, the modules that changed and the commits that changed them. The GPU
+(``make bench-gpu``) and the report on the paper (``make paper``) have their own commands.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from _results import is_current
+from _results import drop_unused, held, is_current, merge, reasons
 
 HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a file of results, the program that measures it, and about how many minutes that takes."""
+    """Parts of a file of results, the program that measures them, and its minutes on one core of two."""
 
     result: str
-    part: str
+    parts: tuple[str, ...]
     program: tuple[str, ...]
     minutes: float
     timing: bool = False
+    needs: str = ""
 
     def __str__(self) -> str:
-        return f"{self.result}: {self.part}"
+        more = f" and {len(self.parts) - 1} more" if len(self.parts) > 1 else ""
+        return f"{self.result}: {self.parts[0]}{more}"
+
+    def older(self, any_versions: bool = False) -> list[str]:
+        """The parts that are missing or older than the code."""
+        return [part for part in self.parts if not is_current(self.result, part, any_versions=any_versions)]
 
 
 def pieces() -> Iterator[Piece]:
     """All pieces, in the order of their worth."""
+    yield from _codes()
     yield from _quality()
     yield from _timings()
 
 
-def _quality() -> Iterator[Piece]:
-    from hybrid import CATALOG, OTHERS
-    from quality import PARTS
-    from quantizers import SETS
-    from recipes import FITS
-    from seeds import ROWS
+# Minutes of a fit with its evaluation on a large set (60,000 to 100,000 rows) and on a small one.
+_MINUTES = {"imh-graph": (1.5, 0.2), "imh-hybrid": (2.0, 0.3), "imh-hybrid-hamming": (2.0, 0.25)}
+_MINUTES |= {"bre": (2.0, 0.3), "sph": (1.0, 0.1), "cgh": (1.5, 0.3), "ksh": (1.0, 0.2)}
+_FIT = (0.5, 0.08)
 
-    for name, lengths in ROWS.items():
-        for bits in lengths:
-            yield Piece(
-                "seeds", f"{name}, {bits} bits", ("seeds.py", "--recipe", name, "--bits", str(bits)), 1.5
-            )
-    yield Piece("seeds", "scan of the pixels", ("seeds.py", "--recipe", "scan"), 0.3)
-    for part, rows in PARTS.items():
-        for name in rows:
-            yield Piece("large", f"{part}, {name}", ("quality.py", "--parts", part, "--only", name), 4)
-    for data, name, lengths in FITS:
-        for bits in lengths:
-            program = ("recipes.py", "--data", data, "--recipe", name, "--bits", str(bits))
-            yield Piece("recipes", f"{data}, {name}, {bits} bits, seed 2", program, 10)
-    for data in (*CATALOG, *OTHERS):
-        yield Piece("hybrid", f"{data}, seed 0", ("hybrid.py", "--data", data), 5)
+
+def _codes() -> Iterator[Piece]:
+    """Codes by dataset and method."""
+    from quality import LARGE, SMALL, TEXTS, plan
+
+    for data in (*SMALL, *TEXTS, *LARGE):
+        yield Piece("quality", (f"{data}, scan",), ("quality.py", "--data", data, "--method", "scan"), 0.3)
+    fits: dict[tuple[str, str], list[str]] = {}
+    for fit in plan():
+        fits.setdefault((fit.data, fit.method), []).append(fit.part)
+    for (data, method), parts in fits.items():
+        minutes = _MINUTES.get(method.split(",")[0], _FIT)[data not in (*LARGE, "topics")]
+        program = ("quality.py", "--data", data, "--method", method)
+        needs = "faiss" if method == "rabitq" else ""
+        yield Piece("quality", tuple(parts), program, minutes * len(parts), needs=needs)
+    program = ("quality.py", "--avx2", "--data", "mnist", "--method", "imh-tsne", "--bits", "64")
+    parts = [f"mnist, imh-tsne, 64 bits, seed {seed}, AVX2" for seed in range(5)]
+    yield Piece("quality", tuple(parts), program, _FIT[0] * len(parts))
+
+
+def _quality() -> Iterator[Piece]:
+    from quantizers import SETS
+    from same_bits import RECIPES
+    from same_bits import SETS as ENCODED
+    from svm import ROWS
+
+    for name in ROWS:
+        yield Piece("svm", (name,), ("svm.py", "--only", name), 3)
     for data in SETS:
-        yield Piece("quantizers", f"{data}, 16 bytes", ("quantizers.py", "--data", data), 10)
+        program = ("quantizers.py", "--data", data)
+        yield Piece("quantizers", (f"{data}, 8 bytes",), program, 3, needs="faiss")
     for part in ("drift", "update", "refit"):
-        yield Piece("maintenance", f"{part}, imh-tsne-rotated", ("maintenance.py", "--parts", part), 3)
+        yield Piece("maintenance", (f"{part}, imh-tsne-rotated",), ("maintenance.py", "--parts", part), 3)
     for part in ("drift", "update"):
         program = ("maintenance.py", "--parts", part, "--recipe", "imh-graph")
-        yield Piece("maintenance", f"{part}, imh-graph", program, 6)
-    yield Piece("maintenance", "false alarms", ("maintenance.py", "--parts", "false alarms"), 5)
-    yield Piece("maintenance", "kills", ("maintenance.py", "--parts", "kills"), 3)
+        yield Piece("maintenance", (f"{part}, imh-graph",), program, 6)
+    for part, minutes in (("false alarms", 5), ("kills", 3)):
+        yield Piece("maintenance", (part,), ("maintenance.py", "--parts", part), minutes)
     last = "CIFAR-10 GIST (512) to CIFAR-10 strongly nonlinear (1,024)"
     for name in ("imh-tsne", "itq"):
-        yield Piece("bridge", f"{last}, {name}", ("bridge.py", "--parts", "changes", "--recipes", name), 8)
+        program = ("bridge.py", "--parts", "changes", "--recipes", name)
+        yield Piece("bridge", (f"{last}, {name}",), program, 2)
     program = ("bridge.py", "--parts", "changes", "--recipes", "imh-hybrid")
-    yield Piece("bridge", "MNIST pixels (784) to MNIST convolutions (256), imh-hybrid", program, 15)
+    yield Piece("bridge", ("MNIST pixels (784) to MNIST convolutions (256), imh-hybrid",), program, 8)
     for part in ("widths", "wrong", "pairs"):
-        yield Piece("bridge", part, ("bridge.py", "--parts", part), 5)
-    yield from _baselines()
-    yield Piece("search", "asymmetric, 1 thread", ("search.py", "asymmetric", "--threads", "1"), 10)
-    yield Piece("same-bits", "photo-sift1m, imh-graph", ("same_bits.py",), 25)
+        yield Piece("bridge", (part,), ("bridge.py", "--parts", part), 2)
+    for data in ENCODED:
+        for name in RECIPES:
+            program = ("same_bits.py", "--data", data, "--recipes", name)
+            yield Piece("same-bits", (f"{data}, {name}",), program, 3, needs="dask")
     for name in ("digits", "clinc150", "agnews", "mnist", "cifar10-gist", "photo-sift1m"):
-        yield Piece("choose", f"full, {name}", ("choose.py", "--only", name), 15)
-    yield Piece("choose", "without labels", ("choose_without_labels.py",), 20)
-
-
-def _baselines() -> Iterator[Piece]:
-    from baselines import lines
-
-    for data in ("mnist", "cifar10-gist"):
-        last = {name: bits for name, bits, _ in lines(data, [])}  # the longest codes end a piece
-        for name, bits in last.items():
-            program = ("baselines.py", "--data", data, "--recipe", name)
-            yield Piece(f"{data}-baselines", f"{name}, {bits} bits", program, 2)
+        program = ("choose.py", "--only", name, "--rows", "20000")
+        yield Piece("choose", (f"full, {name}",), program, 5)
+    yield Piece("choose", ("without labels",), ("choose_without_labels.py",), 15)
 
 
 def _timings() -> Iterator[Piece]:
     from databases import DATABASES
 
-    yield Piece("speed", "Haswell, 2 threads", ("speed.py",), 10, timing=True)
+    def timing(result: str, part: str, program: tuple[str, ...], minutes: float) -> Piece:
+        return Piece(result, (part,), program, minutes, timing=True)
+
+    yield timing("speed", "Haswell, 2 threads", ("speed.py",), 10)
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
         for part in ("recipes", "k-means", "peers", *(["warm"] if threads == "2" else [])):
-            program = ("fit.py", "--threads", threads, "--parts", part)
-            yield Piece("fit", f"{part}, {ending}", program, 5, timing=True)
-        for section in ("top", "radius", "routes", "open", "learned"):
-            program = ("search.py", section, "--threads", threads)
-            yield Piece("search", f"{section}, {ending}", program, 5, timing=True)
-    yield Piece("baseline-speed", "2 threads", ("baseline_speed.py",), 6, timing=True)
-    yield Piece("choose", "time", ("choose.py", "--only", "time"), 6, timing=True)
-    yield Piece("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 4, timing=True)
-    yield Piece("onnx", "KSH", ("onnx_files.py",), 5, timing=True)
+            yield timing("fit", f"{part}, {ending}", ("fit.py", "--threads", threads, "--parts", part), 2)
+    for section in ("top", "radius", "routes", "open", "learned"):
+        yield timing("search", f"{section}, 1 thread", ("search.py", section, "--threads", "1"), 3)
+    yield timing("word-search", "MNIST, first parts repeat", ("word_search.py",), 5)
+    yield timing("baseline-speed", "2 threads", ("baseline_speed.py",), 4)
+    yield timing("choose", "time", ("choose.py", "--only", "time"), 3)
+    yield timing("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 2)
+    yield timing("onnx", "KSH", ("onnx_files.py",), 3)
     for name in ("cifar10-gist", "mnist"):
-        yield Piece("duplicates", name, ("duplicates.py", "--sets", name), 1, timing=True)
+        yield timing("duplicates", name, ("duplicates.py", "--sets", name), 1)
     for name in DATABASES:
-        yield Piece("databases", name, ("databases.py", "--only", name), 1, timing=True)
-    parts = {"1000000": 1, "10000000": 2, "100000000": 8, "FAISS": 4, "SIFT words": 3, "kill": 3, "Dask": 1}
-    for part, minutes in (parts | {"one new row": 10}).items():
+        yield timing("databases", name, ("databases.py", "--only", name), 1)
+    parts = {"1000000": 0.5, "10000000": 1, "100000000": 6, "FAISS": 4, "SIFT words": 3, "kill": 2, "Dask": 1}
+    for part, minutes in (parts | {"one new row": 5}).items():
         name = f"{int(part):,} codes" if part.isdecimal() else part
-        program = ("duplicates_scale.py", "--parts", part)
-        yield Piece("duplicates-scale", name, program, minutes, timing=True)
+        yield timing("duplicates-scale", name, ("duplicates_scale.py", "--parts", part), minutes)
     for part in ("load", "malformed", "kill"):
-        yield Piece("serve", part, ("serve.py", "--parts", part), 4, timing=True)
-    yield Piece("explore", "page", ("explore.py",), 2, timing=True)
+        yield timing("serve", part, ("serve.py", "--parts", part), 3)
+    yield timing("explore", "page", ("explore.py",), 2)
     for part in ("fit", "encode", "dask", "kill"):
-        yield Piece("scale", part, ("scale.py", "write", part), 4, timing=True)
+        yield timing("scale", part, ("scale.py", "write", part), 3)
 
 
-def measure(todo: list[Piece]) -> list[Piece]:
-    """Run the programs of the pieces one after the other; return the pieces that failed."""
-    failed, spent, planned = [], 0.0, 0.0
-    for number, piece in enumerate(todo, 1):
-        rate = spent / planned if planned else 1.0
-        left = rate * sum(other.minutes for other in todo[number - 1 :])
-        print(f"\n== {number} of {len(todo)}, about {left:.0f} minutes left: {piece}", flush=True)
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, str(HERE / piece.program[0]), *piece.program[1:]], check=False)
-        spent, planned = spent + (time.perf_counter() - start) / 60, planned + piece.minutes
-        if done.returncode:
-            failed.append(piece)
+def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
+    """Run the programs of the pieces, some at once; return the pieces that failed. Timings run alone."""
+    start, failed, total = time.perf_counter(), [], sum(piece.minutes for piece in todo)
+    done = 0.0
+    # As many threads for each process as cores are left for it.
+    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads) if jobs > 1 else {}
+
+    def run(piece: Piece) -> tuple[Piece, int]:
+        env = os.environ | ({} if piece.timing else limits)
+        command = [sys.executable, str(HERE / piece.program[0]), *piece.program[1:]]
+        return piece, subprocess.run(command, env=env, check=False).returncode
+
+    for timed, workers in ((False, jobs), (True, 1)):
+        with ThreadPoolExecutor(workers) as pool:
+            for number, (piece, code) in enumerate(pool.map(run, [p for p in todo if p.timing == timed]), 1):
+                failed += [piece] if code else []
+                done += piece.minutes
+                left = (time.perf_counter() - start) / 60 * (total - done) / done
+                print(f"== {number} of {len(todo)}, about {left:.0f} minutes left, done: {piece}", flush=True)
     return failed
+
+
+def shown(piece: Piece, older: list[str]) -> Iterator[str]:
+    """The lines about a piece: why it is measured again."""
+    yield f"{'to measure' if older else 'current   '}  {piece}"
+    recorded = held(piece.result)
+    missing = sum(part not in recorded for part in older)
+    if missing:
+        yield f"              not measured: {missing} of {len(piece.parts)} parts"
+    why = {reason: None for part in older if part in recorded for reason in reasons(recorded[part])}
+    yield from (f"              {reason}" for reason in why)
 
 
 def main() -> None:
@@ -147,18 +183,32 @@ def main() -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--timings", action="store_true", help="only what other work on the machine disturbs")
     kind.add_argument("--quality", action="store_true", help="only what it does not disturb")
-    parser.add_argument("--only", default="", help="only files of results whose name contains this")
+    parser.add_argument("--only", default="", help="only pieces whose name contains this")
+    parser.add_argument("--jobs", type=int, default=2, help="pieces of quality that are measured at once")
+    parser.add_argument("--any-versions", action="store_true", help="keep results of other versions of numpy")
     parser.add_argument("--list", action="store_true", help="show the pieces and measure nothing")
+    parser.add_argument("--merge", type=Path, help="take newer results of this folder, and measure nothing")
     options = parser.parse_args()
-    skipped = {False} if options.timings else {True} if options.quality else set()
-    wanted = [piece for piece in pieces() if options.only in piece.result and piece.timing not in skipped]
-    todo = [piece for piece in wanted if not is_current(piece.result, piece.part)]
-    minutes = sum(piece.minutes for piece in todo)
-    print(f"{len(wanted)} pieces, {len(todo)} to measure, about {minutes:.0f} minutes on two cores")
-    if options.list:
-        print("\n".join(f"{'to measure' if piece in todo else 'current   '}  {piece}" for piece in wanted))
+    if options.merge:
+        print(f"{merge(options.merge)} parts taken; write the pages with: make figures")
         return
-    failed = measure(todo)
+    skipped = {False} if options.timings else {True} if options.quality else set()
+    wanted = [piece for piece in pieces() if options.only in str(piece) and piece.timing not in skipped]
+    older = {piece: piece.older(options.any_versions) for piece in wanted}
+    todo = [piece for piece in wanted if older[piece]]
+    absent = [piece for piece in todo if piece.needs and find_spec(piece.needs) is None]
+    todo = [piece for piece in todo if piece not in absent]
+    alone = sum(piece.minutes for piece in todo if piece.timing)
+    minutes = alone + sum(piece.minutes for piece in todo if not piece.timing) / options.jobs
+    print(
+        f"{len(wanted)} pieces, {len(todo)} to measure, about {minutes:.0f} minutes with {options.jobs} jobs"
+    )
+    print("".join(f"left out, {piece.needs} is not installed: {piece}\n" for piece in absent), end="")
+    if options.list:
+        print("\n".join(line for piece in wanted for line in shown(piece, older[piece])))
+        return
+    failed = measure(todo, options.jobs)
+    drop_unused()
     print("\n".join(f"failed: {piece}" for piece in failed) or "done; write the pages with: make figures")
     sys.exit(bool(failed))
 

@@ -15,8 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import _ran
 import numpy as np
-from _results import ROOT, fingerprint, is_current, record
+from _models import fitted as fitted_model
+from _results import ROOT, is_current, record
 
 RECIPES = ["imh-tsne", "itq", "agh", "imh-large", "imh-graph"]
 SETS = ["mnist", "photo-sift1m"]
@@ -37,7 +39,7 @@ WAYS = [
 
 
 def rows_of(name: str) -> np.ndarray:
-    """The rows of a data set as float32."""
+    """The rows of a dataset as float32."""
     from manihash import load_dataset
 
     return load_dataset(name).X_train.astype(np.float32)
@@ -81,14 +83,12 @@ def worker(file: Path, dataset: str) -> dict[str, int]:
 
 def fitted(dataset: str, name: str) -> tuple[Path, dict[str, Any]]:
     """The file of the model, fitted unless it is there, and the share of its rows that are computed again."""
-    from manihash import load, recipe
+    from manihash import recipe
 
-    file = KEPT / f"{dataset}-{name}-{fingerprint('same-bits')}.mhash"
-    X = rows_of(dataset)
-    if not file.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        recipe(name, n_bits=64, random_state=0).fit(every(X, FITTED_ROWS)).save(file)
-    model = load(file)
+    file, X = KEPT / f"{dataset}-{name}.mhash", rows_of(dataset)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    model, _ = fitted_model(recipe(name, n_bits=64, random_state=0), every(X, FITTED_ROWS))
+    model.save(file)
     np.save(file.with_suffix(".npy"), model.encode(X))
     again = getattr(model._row_map(X.dtype), "repeated", 0) / len(X)
     return file, {"rows": len(X), "computed again": round(again, 5)}
@@ -117,6 +117,7 @@ def main() -> None:
         file, dataset = options.worker
         print(json.dumps(worker(Path(file), dataset)))
         return
+    _ran.start(calls=True)
     for name in options.recipes.split(","):
         for dataset in options.data.split(","):
             if not is_current("same-bits", f"{dataset}, {name}"):

@@ -239,7 +239,7 @@ def learned(sets: list[str], keep: Path | None) -> None:
 
 
 def learned_codes(name: str, n_bits: int, keep: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """IMH-tSNE codes of a data set and of its queries, cached if a folder is given."""
+    """IMH-tSNE codes of a dataset and of its queries, cached if a folder is given."""
     file = keep / f"{name}-{n_bits}.npz" if keep else None
     if file and file.exists():
         kept = np.load(file)

@@ -1,9 +1,8 @@
-"""Search of words with a product quantizer, beside FAISS, and re-ranking: ``make bench-word-search``.
+"""Search of words with a product quantizer, beside FAISS: ``make bench-word-search``.
 
 ``docs/results/word-search.json`` has a part per kind of words: the time of the top 10 of a million words on
 one thread as a multiple of FAISS's, asked one by one and 50 at once. Both are measured in turn, and ratios
-are medians, so that other work on the machine matters little. ``--rerank`` measures recall@10 of the
-Euclidean ten against the number of candidates that are ranked again by float32 and by one byte per value.
+are medians, so that other work on the machine matters little.
 """
 
 import argparse
@@ -16,19 +15,13 @@ from typing import Any
 
 import numpy as np
 from _results import FOLDER, record
-from recipes import data
-from word import rows_and_truth
 
-from manihash import HammingIndex, recipe
+from manihash import HammingIndex, load_dataset, recipe
 from manihash.code_layout import CodeLayout
-from manihash.search import ByteVectors
 from manihash.search.scanners import faiss_threads, installed_faiss
 
 WORDS, ASKED, K, ROUNDS = 1_000_000, 50, 10, 7
 FITTED = 10_000
-CANDIDATES = (10, 20, 50, 100, 200, 500, 1000)
-RERANKED = {"clinc150": 7_000, "photo-sift1m": 50_000}
-RERANKED_BY = ("imh-hybrid", "opq", "itq")
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -96,7 +89,8 @@ def measure_scans(asked: Namespace, faiss: Any, rng: np.random.Generator) -> Non
 
 def measure_repeated(asked: Namespace, faiss: Any, rng: np.random.Generator) -> None:
     """Record searches of words whose first parts repeat, as times faster than full scans."""
-    X, Q, _ = data("mnist", None)
+    given = load_dataset("mnist")
+    X, Q = np.asarray(given.X_train), np.asarray(given.X_test)
     hasher = recipe("imh-hybrid", 64, 0).fit(X[:FITTED])
     words, asked_codes = hasher.encode(X[:FITTED]), hasher.encode(Q[:ASKED])
     values, vectors = hasher.embed(Q[:ASKED]), rng.normal(size=(ASKED, 64)).astype(np.float32)
@@ -115,32 +109,6 @@ def measure_repeated(asked: Namespace, faiss: Any, rng: np.random.Generator) -> 
         save(asked, f"MNIST, {name}", {**counts, "IndexPQ 8x8 takes times": "as long", **found, "plan": plan})
 
 
-def measure_rerank(asked: Namespace) -> None:
-    """Record recall@10 of the Euclidean ten against the number of candidates."""
-    for name, n in RERANKED.items():
-        X, Q, _ = rows_and_truth(name)
-        X, Q = np.asarray(X[:n], np.float32), np.asarray(Q[:500], np.float32)
-        squared = np.square(X).sum(axis=1) - 2 * (Q @ X.T)
-        nearest = np.argsort(squared, axis=1, kind="stable")[:, :K]
-        vectors = {"float32": X, "one byte per value": ByteVectors.of(X)}
-        for method in RERANKED_BY:
-            index = recipe(method, 64, 0).fit(X).index(X)
-            found: dict[str, Any] = {"rows": len(X), "columns": X.shape[1], "queries": len(Q)}
-            found["codes alone"] = recall(index.search(Q, K)[1], nearest)
-            for kind, rows in vectors.items():
-                answers = [index.search(Q, K, rerank=rows, candidates=n)[1] for n in CANDIDATES]
-                found[kind] = {
-                    str(n): recall(ids, nearest) for n, ids in zip(CANDIDATES, answers, strict=True)
-                }
-            save(asked, f"rerank, {name}, {method}", found)
-
-
-def recall(found: Any, nearest: Any) -> float:
-    """Mean share of the nearest rows (q, k) that were found (q, k)."""
-    shares = [len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, nearest, strict=True)]
-    return round(float(np.mean(shares)), 4)
-
-
 def save(asked: Namespace, part: str, found: dict[str, Any]) -> None:
     """Record and print a part."""
     record("word-search", part, found, folder=asked.folder)
@@ -149,12 +117,8 @@ def save(asked: Namespace, part: str, found: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rerank", action="store_true", help="measure re-ranking instead")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
     asked = parser.parse_args()
-    if asked.rerank:
-        measure_rerank(asked)
-        return
     faiss, rng = installed_faiss(), np.random.default_rng(0)
     with faiss_threads(faiss, 1):
         measure_scans(asked, faiss, rng)

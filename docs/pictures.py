@@ -90,19 +90,18 @@ def choosing() -> None:
 
 def rerank() -> None:
     """Recall@10 against the number of candidates, from the results of the benchmark."""
-    results = json.loads((FOLDER.parent / "results" / "word-search.json").read_text("utf-8"))
+    results = json.loads((FOLDER.parent / "results" / "quality.json").read_text("utf-8"))
     fig, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
     for axis, name in zip(axes, ("clinc150", "photo-sift1m"), strict=True):
         for method, color in (("imh-hybrid", BLUE), ("opq", GREEN), ("itq", GRAY)):
-            if (part := f"rerank, {name}, {method}") not in results:
-                continue
-            found = results[part]["results"]
+            found = results.get(f"{name}, {method}, 64 bits, seed 0", {}).get("results", {})
             for kind, style in (("float32", "-"), ("one byte per value", "--")):
-                counts = [int(n) for n in found[kind]]
+                curve = found.get(f"candidates, {kind}", {})
                 label = f"{method}, {kind}"
-                axis.plot(counts, list(found[kind].values()), style, color=color, label=label, marker=".")
-        rows = f"{found['rows']:,} rows of {found['columns']} numbers"
-        axis.set(xscale="log", xlabel="candidates", title=f"{name}: {rows}")
+                axis.plot(
+                    [int(n) for n in curve], list(curve.values()), style, color=color, label=label, marker="."
+                )
+        axis.set(xscale="log", xlabel="candidates", title=name)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("recall@10")
     axes[0].legend(fontsize=8)

@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT / "benchmarks"), str(Path(__file__).parent)]
 
-from _results import BENCHMARKS, FOLDER, fingerprint, held  # noqa: E402
+from _results import BENCHMARKS, FOLDER, held, is_older  # noqa: E402
 
 REGION = re.compile(r"(<!-- (table|value): (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
 OLDER = re.compile(r" The code( of \d+ of \d+ parts)? has changed since then\.")
@@ -52,20 +52,17 @@ class Source:
         machines = dict.fromkeys(_machine(part["machine"]) for part in self.used.values())
         commits = dict.fromkeys(part["commit"] for part in self.used.values())
         file = _relative(FOLDER / f"{self.name}.json", page.parent)
-        command = BENCHMARKS[self.name].command if self.name in BENCHMARKS else ""
+        command = BENCHMARKS[self.name].command
         dates = " to ".join(dict.fromkeys([days[0], days[-1]]))
         if short:
             return f"{dates}, [{self.name}]({file}).{self._older()}"
         about = [dates, " / ".join(machines), f"commit{'s' * (len(commits) > 1)} {', '.join(commits)}"]
-        about += [f"[results]({file})", *([f"`{command}`"] if command else [])]
+        about += [f"[results]({file})", f"`{command}`"]
         return ", ".join(about) + "." + self._older()
 
     def _older(self) -> str:
         """A mark if the code has changed since some of the parts were measured."""
-        if self.name not in BENCHMARKS:
-            return " No command repeats this measurement."
-        now = fingerprint(self.name)
-        older = sum(part["code"] != now for part in self.used.values())
+        older = sum(is_older(part) for part in self.used.values())
         some = f" of {older} of {len(self.used)} parts" if older < len(self.used) else ""
         return f" The code{some} has changed since then." if older else ""
 
@@ -100,13 +97,21 @@ def table(page: Path, name: str, *arguments: str) -> str:
 
 
 def value(page: Path, file: str, part: str, *keys: str) -> str:
-    """One number; of a list the mean. The last key may end with a format, such as ``MAP:.2f``."""
+    """One number; of a list, or of all seeds of a part, the mean.
+
+    The last key may end with a format, such as ``MAP:.2f``.
+    """
     last, _, form = keys[-1].partition(":")
-    found = Source(file)[part]
-    for key in (*keys[:-1], last):
-        found = found[key]
-    found = statistics.mean(found) if isinstance(found, list) else found
-    return format(found, form or (".3f" if isinstance(found, float) else ","))
+    source = Source(file)
+    seeds = [name for name in source.parts if re.fullmatch(re.escape(part) + r", seed \d", name)]
+    values = []
+    for name in seeds or [part]:
+        found = source[name]
+        for key in (*keys[:-1], last):
+            found = found[key]
+        values += found if isinstance(found, list) else [found]
+    mean = statistics.mean(values) if len(values) > 1 else values[0]
+    return format(mean, form or (".3f" if isinstance(mean, float) else ","))
 
 
 def written(text: str, page: Path) -> str:

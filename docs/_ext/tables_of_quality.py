@@ -49,114 +49,130 @@ def reference(method: str, bits: int, kind: str = "mnist") -> float:
 
 
 def fits(read: Read, start: str) -> list[Any]:
-    """The results of all seeds of a fit of the recipes, such as "mnist, imh-graph, 64 bits"."""
-    source = read("recipes")
-    return [source[name] for name in source.parts if name.startswith(f"{start}, seed ")]
-
-
-def words(read: Read, start: str) -> list[Any]:
-    """The results of all seeds of a fit of the word, such as "mnist, imh-hybrid, 64 bits"."""
-    source = read("word")
-    found = [source[name] for name in source.parts if name.startswith(f"{start}, seed ")]
+    """The results of all seeds of a fit, such as "mnist, imh-graph, 64 bits"; none if not measured."""
+    source = read("quality")
+    names = [f"{start}, seed {seed}" for seed in range(10)]
+    found = [source[name] for name in names if name in source.parts]
     return [own for own in found if "refused" not in own]
+
+
+def over_seeds(found: list[Any], *keys: str, form: Callable[..., str] = deviation) -> str:
+    """A figure of all seeds that have it, "" if none has."""
+    values = []
+    for own in found:
+        for key in keys:
+            own = own.get(key) if isinstance(own, dict) else None
+        values += [own] if own is not None else []
+    return form(values) if values else ""
+
+
+def table_or_note(header: Sequence[str], rows: Sequence[Sequence[str]], command: str) -> list[str]:
+    """A table, or a note before its first measurement."""
+    return lines(header, rows) if rows else [f"Not measured yet: `{command}` does it."]
+
+
+def ranking_of(found: list[Any], ranking: str = "asymmetric") -> str:
+    """MAP and precision@10 of a ranking, "" if it was not measured."""
+    return ", ".join(filter(None, (over_seeds(found, ranking, key, form=mean) for key in _TWO)))
+
+
+_TWO = ("MAP", "precision@10")
 
 
 def word(read: Read, *names: str) -> list[str]:
     """MAP and precision@10 of the word and of quantizers of its size, mean over seeds, for datasets."""
     rows = []
     for name in names:
-        scan = read("word")[f"{name}, scan"]
-        cells = [f"{scan['MAP']:.3f}, {scan['precision@10']:.3f}"]
-        for method in ("pq", "opq", "imh-hybrid"):
-            found = [own["asymmetric"] for own in words(read, f"{name}, {method}, 64 bits")]
-            pair = [mean([own[key] for own in found]) for key in ("MAP", "precision@10")] if found else []
-            cells.append(", ".join(pair))
-        look_up = [own["asymmetric"]["F1"] for own in words(read, f"{name}, imh-hybrid, 64 bits")]
-        rows.append([name, *cells, mean(look_up), str(len(look_up))])
-    head = [
-        "MAP, precision@10",
-        "scan of the vectors",
-        "`pq`",
-        "`opq`",
-        "`imh-hybrid`",
-        "F1, radius 2",
-        "seeds",
-    ]
-    return lines(head, rows)
+        scan = read("quality").get(f"{name}, scan")
+        found = {method: fits(read, f"{name}, {method}, 64 bits") for method in ("pq", "opq", "imh-hybrid")}
+        if not scan or not all(found.values()):
+            continue
+        cells = [f"{scan['MAP']:.3f}, {scan['precision@10']:.3f}", *map(ranking_of, found.values())]
+        own = found["imh-hybrid"]
+        rows.append([name, *cells, over_seeds(own, "F1", form=mean), str(len(own))])
+    head = ["MAP, precision@10", "scan of the vectors", "`pq`", "`opq`", "`imh-hybrid`"]
+    return table_or_note([*head, "F1, radius 2", "seeds"], rows, "make bench-quality")
 
 
 def rerank(read: Read, *names: str) -> list[str]:
     """Recall@10 of the Euclidean ten against the number of candidates, by float32 / one byte per value."""
-    source, rows, counts = read("word-search"), [], ("10", "50", "100", "500", "1000")
+    source, rows, counts = read("quality"), [], ("10", "50", "100", "500", "1000")
     for name in names:
         for method in ("imh-hybrid", "opq", "itq"):
-            if (part := f"rerank, {name}, {method}") not in source.parts:
+            found = source.get(f"{name}, {method}, 64 bits, seed 0") or {}
+            if "candidates, float32" not in found:
                 continue
-            found = source[part]
-            cells = [f"{found['float32'][n]:.3f} / {found['one byte per value'][n]:.3f}" for n in counts]
-            rows.append([name, f"`{method}`", f"{found['codes alone']:.3f}", *cells])
+            pairs = [found[f"candidates, {kind}"] for kind in ("float32", "one byte per value")]
+            cells = [" / ".join(f"{own[n]:.3f}" for own in pairs) for n in counts]
+            rows.append([name, f"`{method}`", f"{found['asymmetric']['recall@10']:.3f}", *cells])
     head = ["recall@10, 64 bits", "recipe", "codes alone", *(f"{int(n):,} candidates" for n in counts)]
-    return lines(head, rows)
+    return table_or_note(head, rows, "make bench-quality")
 
 
 def overview(read: Read) -> list[str]:
     """README: the recipes beside the paper's method and a scan."""
     rows = []
-    for name, of, ranking in (("imh-hybrid", words, "asymmetric"), ("imh-graph", fits, "Hamming")):
-        found = [own[ranking] for own in of(read, f"mnist, {name}, 64 bits")]
-        figures = [deviation([own[key] for own in found]) for key in ("MAP", "F1", "precision@10")]
-        rows.append([f"`{name}`", "8", *figures, str(len(found))])
-    for name, title, source, part in (
-        ("imh-tsne", "`imh-tsne`, the paper's method", "seeds", "imh-tsne, 64 bits"),
-        ("authors", "code of the paper's authors", "", ""),
-        ("itq", "`itq`", "seeds", "itq, 64 bits"),
+    for name, title, ranking in (
+        ("imh-hybrid", "`imh-hybrid`", "asymmetric"),
+        ("imh-graph", "`imh-graph`", "codes"),
+        ("imh-tsne", "`imh-tsne`, the paper's method", "codes"),
+        ("", "code of the paper's authors", ""),
+        ("itq", "`itq`", "codes"),
     ):
-        if name == "authors":
+        if not name:
             f1 = reference("imh-tsne", 64, "mnist, F1 within radius 2")
             rows.append([title, "8", f"{reference('imh-tsne', 64):.3f}", f"{f1:.3f}", "", "5"])
             continue
-        found = read(source)[part]
-        figures = [deviation(found[key]) if key in found else "" for key in ("MAP", "F1", "precision@10")]
-        rows.append([title, "8", *figures, str(len(found["MAP"]))])
-    scan = read("seeds")["scan of the pixels"]
+        found = fits(read, f"mnist, {name}, 64 bits")
+        figures = [
+            over_seeds(found, *keys) for keys in ((ranking, "MAP"), ("F1",), (ranking, "precision@10"))
+        ]
+        rows.append([title, "8", *figures, str(len(found))])
+    scan = read("quality")["mnist, scan"]
     rows.append(["scan of the pixels", "784", f"{scan['MAP']:.3f}", "", f"{scan['precision@10']:.3f}", ""])
     return lines(["", "bytes", "MAP", "F1", "precision@10", "seeds"], rows)
 
 
 def seeds(read: Read, *names: str) -> list[str]:
-    """MAP and F1 of some recipes by code length, mean ± standard deviation over seeds."""
-    lengths, source = (16, 32, 64, 128), read("seeds")
+    """MAP and F1 of some recipes by code length on MNIST, mean ± standard deviation over seeds."""
+    lengths = (16, 32, 64, 128)
     rows = []
     for name in names:
-        found = [source[f"{name}, {bits} bits"] for bits in lengths]
-        rows.append([f"MAP, `{name}`", *(deviation(each["MAP"]) for each in found)])
+        found = [fits(read, f"mnist, {name}, {bits} bits") for bits in lengths]
+        rows.append([f"MAP, `{name}`", *(over_seeds(each, "codes", "MAP") for each in found)])
         if name in REFERENCES["mnist"]:
             rows.append(["MAP, the authors' code", *(f"{reference(name, bits):.3f}" for bits in lengths)])
-        rows.append([f"F1 within radius 2, `{name}`", *(deviation(each["F1"]) for each in found)])
+        rows.append([f"F1 within radius 2, `{name}`", *(over_seeds(each, "F1") for each in found)])
     return lines(["", *(f"{bits} bits" for bits in lengths)], rows)
 
 
-def kernels(read: Read) -> list[str]:
-    """The MAP of each seed with two instruction sets."""
-    source = read("seeds")
-    rows = []
-    for title, part in (("AVX-512", "imh-tsne, 64 bits"), ("AVX2", "imh-tsne, 64 bits, AVX2")):
-        values = source[part]["MAP"]
+def kernels(read: Read, start: str = "mnist, imh-tsne, 64 bits") -> list[str]:
+    """The MAP of each seed with the kernels of the machine and with those for AVX2."""
+    source, rows = read("quality"), []
+    for ending in ("", ", AVX2"):
+        names = [f"{start}, seed {seed}{ending}" for seed in range(5)]
+        values = [source[name]["codes"]["MAP"] for name in names if name in source.parts]
+        own = [
+            source.parts[name]["machine"].get("instructions", "") for name in names if name in source.parts
+        ]
+        title = "AVX2 kernels" if ending else f"kernels of the machine ({', '.join(dict.fromkeys(own))})"
         rows.append([title, *(f"{value:.3f}" for value in values), mean(values)])
     return lines(["MAP, 64 bits", *(f"seed {seed}" for seed in range(len(rows[0]) - 2)), "mean"], rows)
 
 
 def baselines(read: Read, data: str, *names: str) -> list[str]:
     """MAP in percent of methods by length; in parentheses that of their public code."""
-    table, source = REFERENCES[data], read(f"{data}-baselines")
+    table = REFERENCES[data]
 
     def cell(name: str, bits: int) -> str:
-        found = source.get(f"{name}, {bits} bits")
-        ours = deviation([100 * value for value in found["MAP"]], 1) if found else ""
+        found = [100 * own["codes"]["MAP"] for own in fits(read, f"{data}, {name}, {bits} bits")]
+        ours = deviation(found, 1) if found else ""
         return f"{ours} ({100 * reference(name, bits, data):.1f})".strip() if name in table else ours
 
-    names = names or tuple(name for name in table if name != "bits")
-    measured = {bits: sum(f"{name}, {bits} bits" in source.parts for name in names) for bits in table["bits"]}
+    measured = {
+        bits: sum(bool(fits(read, f"{data}, {name}, {bits} bits")) for name in names)
+        for bits in table["bits"]
+    }
     lengths = [bits for bits, found in measured.items() if 2 * found >= len(names)]
     return lines(
         ["MAP, %", *(f"{bits} bits" for bits in lengths)],
@@ -167,24 +183,27 @@ def baselines(read: Read, data: str, *names: str) -> list[str]:
 def large(read: Read, data: str, *names: str) -> list[str]:
     """MAP, F1 and recall of large base sets, mean and range over seeds."""
     keys = {
-        "MAP": "MAP",
-        "F1": "F1, radius 2",
-        "precision@10": "precision@10",
-        "recall": "recall of base points",
+        "MAP": ("codes", "MAP"),
+        "F1, radius 2": ("F1",),
+        "precision@10": ("codes", "precision@10"),
+        "recall of base points": ("recall of base points",),
     }
-    found = {name: read("large")[f"{data}, {name}"] for name in names}
-    shown = [key for key in keys if any(key in own for own in found.values())]
+    found = {name: fits(read, f"{data}, {name}, 64 bits") for name in names}
     rows = [
-        [code(name), *(spread(own[key]) if key in own else "" for key in shown)]
+        [code(name), *(over_seeds(own, *path, form=spread) for path in keys.values())]
         for name, own in found.items()
+        if own
     ]
-    return lines(["64 bits", *(keys[key] for key in shown)], rows)
+    shown = [i for i in range(len(keys) + 1) if any(row[i] for row in rows)]
+    return lines(
+        [["64 bits", *keys][i] for i in shown],
+        [[row[i] for i in shown] for row in rows],
+    )
 
 
 def svm(read: Read) -> list[str]:
-    source = read("large")
-    parts = [part for part in source.parts if part.startswith("svm, ")]
-    rows = [[part.removeprefix("svm, "), spread(source[part]["accuracy"], 100, 1)] for part in parts]
+    source = read("svm")
+    rows = [[part, spread(source[part]["accuracy"], 100, 1)] for part in source.parts]
     return lines(["", "accuracy, %"], rows)
 
 
@@ -193,14 +212,17 @@ def recipes(read: Read, *starts: str) -> list[str]:
     rows = []
     for start in starts:
         found = fits(read, start)
-        for ranking in [key for key in ("weighted", "Hamming", "asymmetric") if key in found[0]]:
-            figures = [
-                spread([own[ranking][key] for own in found]) if key in found[0][ranking] else ""
-                for key in ("MAP", "F1", "precision@10", "recall@10")
-            ]
-            weights = sorted({own["weight"] for own in found}) if ranking == "weighted" else []
-            name = f"{ranking}, {' / '.join(f'{weight:g}' for weight in weights)}" if weights else ranking
-            rows.append([code_in(start), name, *figures, str(len(found))])
+        for ranking, f1 in (("codes", "F1"), ("Hamming of all bits", "F1 of all bits"), ("asymmetric", "")):
+            if not any(ranking in own for own in found):
+                continue
+            paths = ((ranking, "MAP"), (f1,), (ranking, "precision@10"), (ranking, "recall@10"))
+            figures = [over_seeds(found, *path, form=spread) for path in paths]
+            weights = (
+                sorted({own["weight"] for own in found if "weight" in own}) if ranking == "codes" else []
+            )
+            name = f"weighted, {' / '.join(f'{weight:g}' for weight in weights)}" if weights else ranking
+            rows.append([code_in(start), "Hamming" if name in ("codes", "Hamming of all bits") else name,
+                         *figures, str(len(found))])  # fmt: skip
     return lines(["", "ranking", "MAP", "F1, radius 2", "precision@10", "recall@10", "seeds"], rows)
 
 
@@ -212,15 +234,67 @@ def code_in(start: str) -> str:
 
 def weights(read: Read) -> list[str]:
     """MAP and precision@10 of hybrid codes for each weight, beside the weight chosen without labels."""
-    source, names = read("hybrid"), ("0.25", "0.5", "1", "2")
-    rows = []
-    for part in source.parts:
+    source, names, rows = read("quality"), ("0.25", "0.5", "1", "2"), []
+    ending = ", imh-hybrid-hamming, 64 bits, seed 0"
+    for part in [part for part in source.parts if part.endswith(ending)]:
+        if "weights" not in source.parts[part]["results"]:
+            continue
         found = source[part]
-        figures = [f"{found[w]['MAP']:.3f}, {found[w]['precision@10']:.3f}" for w in names]
-        about = [part.removesuffix(", seed 0"), f"{found['rows']:,}", f"{found['redundancy']:.1f}"]
-        rows.append([*about, f"{found['chosen weight']:g}", *figures])
+        figures = [f"{own['MAP']:.3f}, {own['precision@10']:.3f}" for own in map(found["weights"].get, names)]
+        count = f"{found['rows']:,}" if "rows" in found else ""
+        about = [part.removesuffix(ending), count, f"{found['redundancy']:.1f}"]
+        rows.append([*about, f"{found['weight']:g}", *figures])
     head = ["MAP, precision@10", "rows", "redundancy", "chosen weight", *(f"weight {w}" for w in names)]
     return lines(head, rows)
+
+
+def asymmetric(read: Read) -> list[str]:
+    """MAP of the rankings by codes and by the real values of the queries, by length."""
+    lengths, rows = (32, 64, 128, 256), []
+    for data in ("mnist", "photo-sift1m"):
+        for method in ("imh-tsne", "imh-graph", "itq"):
+            cells = []
+            for bits in lengths:
+                found = fits(read, f"{data}, {method}, {bits} bits")
+                pair = [over_seeds(found, ranking, "MAP", form=mean) for ranking in ("codes", "asymmetric")]
+                cells.append(" / ".join(pair) if all(pair) else "")
+            rows += [[f"{data}, `{method}`", *cells]] if any(cells) else []
+    head = ["MAP by codes / asymmetric", *(f"{bits} bits" for bits in lengths)]
+    return table_or_note(head, rows, "make bench-quality")
+
+
+EMBEDDINGS = {"imh-ee": "EE", "imh-tsne": "tSNE", "imh-sne": "SNE", "imh-le": "LE", "imh-dm": "DM",
+              "imh-pca": "PCA", "imh-le-b": "LE_B", "imh-lle": "LLE", "imh-isomap": "Isomap"}  # fmt: skip
+
+
+def embeddings(read: Read) -> list[str]:
+    """MAP in percent of IMH with each embedding on CIFAR-10, the paper's figure 2."""
+    lengths, rows = (32, 64, 96), []
+    for name, title in EMBEDDINGS.items():
+        found = [fits(read, f"cifar10-gist, {name}, {bits} bits") for bits in lengths]
+        cells = [over_seeds(own, "codes", "MAP", form=_percent) for own in found]
+        rows += [[title, *cells]] if any(cells) else []
+    scan = read("quality").get("cifar10-gist, scan")
+    rows += [["scan of the GIST vectors", *[f"{100 * scan['MAP']:.2f}"] * 3]] if rows and scan else []
+    head = ["MAP, %", *(f"{bits} bits" for bits in lengths)]
+    return table_or_note(head, rows, "make bench-quality")
+
+
+def random_bases(read: Read) -> list[str]:
+    """MAP in percent with base points of k-means and random ones on CIFAR-10."""
+    rows = []
+    for name in ("imh-tsne", "imh-le", "imh-le-b"):
+        cells = []
+        for own in (name, f"{name}-random"):
+            found = [fits(read, f"cifar10-gist, {own}, {bits} bits") for bits in (32, 64, 96)]
+            values = [over_seeds(each, "codes", "MAP", form=_percent) for each in found]
+            cells.append(" / ".join(values) if all(values) else "")
+        rows += [[EMBEDDINGS[name], *cells]] if all(cells) else []
+    return table_or_note(["MAP, %, 32 / 64 / 96 bits", "k-means", "random"], rows, "make bench-quality")
+
+
+def _percent(values: Sequence[float]) -> str:
+    return f"{100 * statistics.mean(values):.2f}"
 
 
 def quantizers(read: Read) -> list[str]:

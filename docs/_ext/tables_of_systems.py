@@ -3,13 +3,7 @@
 import math
 from typing import Any
 
-from tables_of_quality import Read, lines
-
-
-def earlier(read: Read, name: str) -> list[str]:
-    """A table of an earlier measurement that no command repeats."""
-    found = read("earlier")[name]
-    return lines(found["columns"], found["rows"])
+from tables_of_quality import Read, lines, table_or_note
 
 
 def baseline_speed(read: Read) -> list[str]:
@@ -19,25 +13,18 @@ def baseline_speed(read: Read) -> list[str]:
 
 
 def search(read: Read, *sections: str) -> list[str]:
-    """Sections of the search benchmark by threads; before its first run, an earlier table."""
-    source = read("search")
-    if not source.parts:
-        return earlier(read, "search")
-    rows = []
+    """Sections of the search benchmark by threads."""
+    source, rows = read("search"), []
+    threads = [
+        name for name in ("1 thread", "2 threads") if any(part.endswith(name) for part in source.parts)
+    ]
     for section in sections:
-        one, two = (source.get(f"{section}, {threads}") or {} for threads in ("1 thread", "2 threads"))
-        rows += [[what, one.get(what, ""), two.get(what, "")] for what in dict.fromkeys([*one, *two])]
-    return lines(["work", "1 thread", "2 threads"], rows)
-
-
-def asymmetric(read: Read) -> list[str]:
-    """MAP of symmetric and asymmetric rankings."""
-    found = read("search").get("asymmetric, 1 thread")
-    if not found:
-        return earlier(read, "asymmetric")
-    return lines(
-        ["", "MAP symmetric, asymmetric"], [[what.split(":")[0], value] for what, value in found.items()]
-    )
+        found = [source.get(f"{section}, {name}") or {} for name in threads]
+        rows += [
+            [what, *(own.get(what, "") for own in found)]
+            for what in dict.fromkeys(k for own in found for k in own)
+        ]
+    return table_or_note(["work", *threads], rows, "make bench-search")
 
 
 TARGETS = {
