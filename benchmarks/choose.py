@@ -4,12 +4,16 @@ On six sets the recommendation from a sample, with and without labels, is compar
 64 bits on the full set. There, methods that learn from labels see those of half of the rows, and all methods
 are judged by held-out queries on the other half. photo-sift1m is cut to 60,000 rows; ``--rows`` cuts all
 sets. ``--only time`` times ``choose`` on 8,000 and on 50,000 made-up rows of 512 columns; other work must be
-stopped for it. Writes ``docs/results/choose.json`` set by set, so that an interrupted run loses nothing.
+stopped for it. Writes ``docs/results/choose.json`` set by set. With ``--kept`` an interrupted run resumes:
+what was measured is kept in a folder. Take a new folder if the code has changed.
 """
 
 import argparse
+import pickle
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import _ran
@@ -52,7 +56,26 @@ def remembered(fit: Callable[..., Any]) -> Callable[..., Any]:
     return fitted
 
 
-def full_set(name: str, n_rows: int | None) -> dict[str, Any]:
+class Kept:
+    """Values that are made once, and kept in a folder if there is one."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def value(self, name: str, make: Callable[[], Any]) -> Any:
+        """The value of a name, made by a function if it is not known."""
+        if self._folder is None:
+            return make()
+        path = self._folder / f"{name}.pickle"
+        if path.exists():
+            return pickle.loads(path.read_bytes())
+        value = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(value))
+        return value
+
+
+def full_set(name: str, n_rows: int | None, kept: Kept) -> dict[str, Any]:
     """The scores of all candidates of 64 bits on the full set, and those of the recommendations."""
     X, y = sets(None)[name]()
     X, y = np.asarray(X[:n_rows], np.float32), None if y is None else np.asarray(y)[:n_rows]
@@ -62,15 +85,19 @@ def full_set(name: str, n_rows: int | None) -> dict[str, Any]:
     chosen = {}
     for kind, labels in kinds.items():
         for goal in GOALS:
-            choice = choose(full.X, BITS, goal, labels, SEED)
-            chosen[kind, goal] = Candidate(choice.recipe, choice.n_bits), choice.reasons[0]
-            print(f"  {kind}, {goal}: {choice.reasons[0]}", flush=True)
-    found = measured(full, {candidate for candidate, _ in chosen.values()})
+
+            def chosen_one(goal: str = goal, labels: Any = labels) -> tuple[Candidate, str]:
+                choice = choose(full.X, BITS, goal, labels, SEED)
+                return Candidate(choice.recipe, choice.n_bits), choice.reasons[0]
+
+            chosen[kind, goal] = kept.value(f"{name}, {kind}, {goal}", chosen_one)
+            print(f"  {kind}, {goal}: {chosen[kind, goal][1]}", flush=True)
+    found = measured(name, full, {candidate for candidate, _ in chosen.values()}, kept)
     rows = [_row(kind, goal, *chosen[kind, goal], found, full) for kind, goal in chosen]
     return {"rows": len(full.X), "queries": len(full.Q), "goals": rows}
 
 
-def measured(full: Sample, wanted: set[Candidate]) -> dict[Candidate, Measured]:
+def measured(name: str, full: Sample, wanted: set[Candidate], kept: Kept) -> dict[Candidate, Measured]:
     """All candidates of all goals, and those that were recommended, on the full set."""
     tried = {
         c for goal in GOALS for c in candidates(BITS, BITS, goal, labels=full.y is not None, faster=False)
@@ -82,7 +109,8 @@ def measured(full: Sample, wanted: set[Candidate]) -> dict[Candidate, Measured]:
         truths = Truths(nearest, truths.ten, truths.hundred)
     found = {}
     for candidate in sorted(tried, key=str):
-        found[candidate] = measure(candidate, Split(full, truths, SEED))
+        make = partial(measure, candidate, Split(full, truths, SEED))
+        found[candidate] = kept.value(f"{name}, {candidate}", make)
         print(f"  {candidate}: fit {found[candidate].fit_seconds:.1f} s", flush=True)
     return found
 
@@ -140,6 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(FULL), help="sets, or time")
     parser.add_argument("--rows", type=int, help="largest number of rows of a set")
+    parser.add_argument("--kept", type=Path, help="folder of what was measured")
     options = parser.parse_args()
     _ran.start(calls=options.only != "time")
     for name in options.only.split(","):
@@ -149,7 +178,7 @@ def main() -> None:
         advice.fitted = remembered(advice.fitted)
         start = time.perf_counter()
         print(name, flush=True)
-        found = full_set(name, options.rows or FULL[name])
+        found = full_set(name, options.rows or FULL[name], Kept(options.kept))
         record("choose", f"full, {name}", found)
         for row in found["goals"]:
             print("  ", {key: value for key, value in row.items() if key != "scores"}, flush=True)

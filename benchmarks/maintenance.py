@@ -2,13 +2,15 @@
 
 Drift: alarms at level 1 % in draws of 1,000 rows: fresh rows, rows with noise of 0.2 per pixel, rows rotated
 by 20 degrees, and digits that the model was not trained on. Update: fit on the digits 0 to 7, update with 8
-and 9. Refit: on the same rows with another seed. Kills: ``manihash update`` of an index and a store is killed
+and 9. Refit: on the same rows with another seed. New digits: fit on the digits 0 to 7, refit on all.
+Kills: ``manihash update`` of an index and a store is killed
 at random moments and run again. False alarms: fresh rows of many shapes of data, each with many models.
 Writes ``docs/results/maintenance.json``.
 """
 
 import argparse
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -28,7 +30,7 @@ from manihash.base import KMeansBase
 from manihash.embeddings import PCA
 from manihash.hashers import ITQ, CollapsedCodesWarning
 
-BITS, DRAW, FRESH_DRAWS, OTHER_DRAWS, KILLS = 64, 1_000, 200, 50, 20
+BITS, DRAW, FRESH_DRAWS, OTHER_DRAWS, KILLS, QUERIES = 64, 1_000, 200, 50, 20, 2_000
 
 
 def mnist() -> tuple[Any, Any, Any, Any]:
@@ -63,7 +65,7 @@ def drift(name: str) -> dict[str, Any]:
 
 
 def mean_average_precision(hasher: Any, X: Any, y: Any, Q: Any, yq: Any) -> float:
-    return float(evaluate(hasher.encode(Q), hasher.encode(X), LabelTruth(yq, y), BITS).map)
+    return float(evaluate(hasher, X, Q, LabelTruth(yq, y)).map)
 
 
 def update(name: str) -> dict[str, Any]:
@@ -96,6 +98,44 @@ def refit(name: str) -> dict[str, Any]:
         "MAP after the refit": mean_average_precision(hasher, X, y, Q, yq),
         "bits that change by the refit": result.changed_bits,
     }
+
+
+def new_digits(name: str) -> dict[str, Any]:
+    """A refit on all digits of a model of 0 to 7 beside a new fit; bits that change in rows of old digits."""
+    X, y, Q, yq = mnist()
+    Q, yq = Q[:QUERIES], yq[:QUERIES]
+    old, new = y < 8, yq >= 8
+    hasher = recipe(name, n_bits=BITS, random_state=0).fit(X[old])
+    fresh = recipe(name, n_bits=BITS, random_state=0).fit(X)
+    before = hasher.transform(X)
+    heard = _Heard()
+    logging.getLogger("manihash").addHandler(heard)
+    result = hasher.refit(X)
+    logging.getLogger("manihash").removeHandler(heard)
+    values: dict[str, Any] = {"warnings before the refit": heard.texts}
+    for model, made in ((hasher, "the refit"), (fresh, "a new fit")):
+        for part, some in (("all", yq >= 0), ("old", ~new), ("new", new)):
+            values[f"MAP of {made}, {part} digits"] = mean_average_precision(model, X, y, Q[some], yq[some])
+    changed = hasher.transform(X) != before
+    values |= {
+        "bits that change": float(changed.mean()),
+        "bits that change, rows of old digits": float(changed[old].mean()),
+        "bits that change, as reported": result.changed_bits,
+    }
+    rng = np.random.default_rng(0)
+    values["drift after the refit"] = hasher.drift(X[rng.choice(len(X), DRAW, replace=False)]).advice
+    return values
+
+
+class _Heard(logging.Handler):
+    """The texts of warnings."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
 
 
 def kills() -> dict[str, Any]:
@@ -220,6 +260,7 @@ PARTS = {
     "drift": drift,
     "update": update,
     "refit": refit,
+    "new digits": new_digits,
     "kills": lambda name: kills(),
 }
 
