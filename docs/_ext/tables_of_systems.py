@@ -443,6 +443,23 @@ def false_alarms(read: Read) -> list[str]:
     return lines(["fresh rows", "alarms in 400 draws (4 expected at most)"], rows)
 
 
+def new_digits(read: Read) -> list[str]:
+    """A refit with new digits beside a new fit, by recipe."""
+    source, rows = read("maintenance"), []
+    for part in [part for part in source.parts if part.startswith("new digits, ")]:
+        found = source[part]
+        cells = []
+        for digits in ("all", "old", "new"):
+            own, fresh = (found[f"MAP of {made}, {digits} digits"] for made in ("the refit", "a new fit"))
+            cells.append(f"{own:.3f} / {fresh:.3f} ({own / fresh:.3f})")
+        changed = found["bits that change, rows of old digits"]
+        rows.append([f"`{part.removeprefix('new digits, ')}`", *cells, f"{changed:.1%}"])
+    return lines(
+        ["recipe", "MAP over all digits", "over queries 0 to 7", "over queries 8 and 9", "bits that change"],
+        rows,
+    )
+
+
 def _refit_and_kills(refit: Any, kills: Any) -> list[list[str]]:
     return [
         [
@@ -482,6 +499,16 @@ def choose_full(read: Read) -> list[str]:
     return lines(
         ["set", "recommendation", "goal", "recommended", "score", "best", "its score", "share"], rows
     )
+
+
+def choose_time(read: Read) -> list[str]:
+    """The time of ``choose``."""
+    found = read("choose")["time"]
+    rows = [
+        [f"{rows} x {found['columns']}", f"{own['seconds']:.0f} s", str(own["candidates"])]
+        for rows, own in ((key.removesuffix(" rows"), found[key]) for key in found if key.endswith("rows"))
+    ]
+    return lines(["vectors", "time", "candidates"], rows)
 
 
 def choose_rules(read: Read) -> list[str]:

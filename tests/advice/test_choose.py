@@ -1,6 +1,7 @@
 """choose recommends what was measured best, without and with labels, and refuses invalid input."""
 
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manihash import choose
-from manihash.advice import candidates
+from manihash.advice import candidates, reasons
 from manihash.advice import choose as choosing
 from manihash.advice.candidates import Candidate, Measured, combined
 from manihash.advice.choose import Stage
@@ -80,6 +81,41 @@ def test_the_curve_of_bytes_has_a_knee(labeled):
     points = [{"n_bits": bits, "score": s} for bits, s in ((16, 0.4), (32, 0.7), (64, 0.72), (128, 0.73))]
     assert knee_of(points) == 32
     assert knee_of(points[:2]) is None
+    growing = [{"n_bits": bits, "score": s} for bits, s in ((16, 0.1), (32, 0.2), (64, 0.4), (128, 0.9))]
+    assert knee_of(growing) == 128
+
+
+@pytest.mark.parametrize(
+    ("scores", "sentence"),
+    [
+        ((0.4, 0.7, 0.72, 0.73), "the curve bends at 4 bytes: twice as many gain 0.020."),
+        ((0.6, 0.5, 0.4, 0.3), "more than 2 bytes gain nothing there."),
+        ((0.1, 0.2, 0.4, 0.9), "every byte gains."),
+    ],
+)
+def test_the_sentence_on_bytes_says_where_more_of_them_gain_nothing(scores, sentence):
+    points = [
+        {"n_bits": 16 * 2**i, "bytes_per_row": 2 * 2**i, "score": score} for i, score in enumerate(scores)
+    ]
+    assert reasons._curve_text(points).endswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "other", "said"),
+    [
+        (0.60, 0.30, "the first columns matter most, as in Matryoshka embeddings"),
+        (0.31, 0.30, "the first columns are hardly better than others"),
+        (0.01, 0.01, "do not serve this goal"),
+    ],
+)
+def test_signs_are_praised_only_for_what_they_are_worth(prefix, other, said):
+    scores = {"sign-prefix": prefix, "sign": other, "itq": 0.62}
+    found = [
+        Measured(Candidate(name, 16), Quality(None, s, s, s, s, s, s), (Quality(None, s, s, s, s, s, s),) * 3)
+        for name, s in scores.items()
+    ]
+    few = Purpose("ranking", 1, True)
+    assert said in reasons._signs_text(reasons.Findings(found[2], found, found, few, few, None, None, 16))
 
 
 def test_digits_without_labels_are_given_to_a_manifold_method(monkeypatch):
@@ -274,6 +310,27 @@ def test_finalists_are_the_best_and_the_best_manifold_method():
     ]
     going_on = choosing._finalists(found, Purpose("ranking", 1, True), 8, None)
     assert [candidate.recipe for candidate in going_on] == ["pq", "opq", "itq", "sign", "imh-graph"]
+
+
+def test_a_look_up_is_also_measured_at_half_of_the_length():
+    purpose = Purpose("group", 10, True)
+    found = [measured([100] * 5, [share] * 5, name, 32) for name, share in (("itq", 0.9), ("sph", 0.3))]
+    assert choosing._halves(found, purpose, 32) == [Candidate("itq", 16)]
+    assert choosing._halves(found, purpose, 8) == []
+    short = [measured([100] * 5, [1] * 5, name, 16) for name in ("itq", "sph", "sign")]
+    going_on = choosing._finalists([*found, *short], purpose, 32, None)
+    assert going_on == [
+        Candidate("itq", 32),
+        Candidate("sph", 32),
+        Candidate("itq", 16),
+        Candidate("sph", 16),
+    ]
+
+
+def test_candidates_give_no_warnings_about_their_codes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choose(clustered(1600)[0], 8, "ranking")
 
 
 def test_the_old_name_of_a_goal_is_an_alias():

@@ -142,8 +142,8 @@ def test_limits_are_kept_and_without_old_rows_the_change_is_not_known():
     ("hasher", "text"),
     [
         (ITQ(8), "ITQ cannot be updated.*refit"),
-        (AGH(8, base=KMeansBase(60)), "AGH cannot be updated.*refit"),
-        (IMH(8, KMeansBase(60), PCA()), "with PCA cannot be updated.*refit"),
+        (AGH(8, base=KMeansBase(60)), "AGH cannot be updated.*fit a new model"),
+        (IMH(8, KMeansBase(60), PCA()), "with PCA cannot be updated.*fit a new model"),
         (
             IMH(8, LargeBase(100, neighbors=ListedNeighbors()), TSNE(**SHORT)),
             "ListedNeighbors cannot be updated",

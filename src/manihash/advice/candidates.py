@@ -19,6 +19,7 @@ from manihash.advice.quality import (
 from manihash.advice.sample import Sample
 from manihash.codes import hamming, n_bytes
 from manihash.evaluation.truth import EuclideanScan
+from manihash.hashers.collapse import codes_not_judged
 from manihash.hashers.recipes import recipe
 from manihash.progress import without_notes
 from manihash.search.index import HammingIndex
@@ -103,11 +104,12 @@ def measure(candidate: Candidate, split: Split) -> Measured:
     except ValueError as error:
         return Measured(candidate, reason=str(error))
     times.append(perf_counter())
-    codes = hasher.encode(sample.database)
-    times.append(perf_counter())
-    found = quality_of(hasher, codes, sample.Q, split.truths)
-    if split.copies is not None and found.whole.lookup is not None:
-        found = _with_copies(found, hasher, codes, split.copies)
+    with codes_not_judged():
+        codes = hasher.encode(sample.database)
+        times.append(perf_counter())
+        found = quality_of(hasher, codes, sample.Q, split.truths)
+        if split.copies is not None and found.whole.lookup is not None:
+            found = _with_copies(found, hasher, codes, split.copies)
     fit, encode = np.diff(times)
     return Measured(
         candidate,
@@ -123,7 +125,7 @@ def measure(candidate: Candidate, split: Split) -> Measured:
 
 def fitted(candidate: Candidate, sample: Sample, seed: int) -> Any:
     """The hasher of a candidate, fitted to a sample."""
-    with without_notes():
+    with without_notes(), codes_not_judged():  # the scores judge them
         hasher = recipe(candidate.recipe, candidate.n_bits, seed)
         return hasher.fit(sample.X, sample.lesson) if candidate.uses_labels else hasher.fit(sample.X)
 

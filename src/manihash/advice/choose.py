@@ -33,6 +33,9 @@ from manihash.advice.scores import ALIASES, GOALS, Purpose, error_of
 
 # Rows and queries that all candidates are measured on, and the number of those that go on to the sample.
 _FEW, _FEW_QUERIES, _FINALISTS = 1_500, 400, 4
+# Look-ups often find more with shorter codes: so many recipes are measured at half of the length, if they
+# reach this share of the best score, and so many of these go on.
+_SHORTER, _PROMISING, _SHORT_FINALISTS = 6, 0.5, 2
 # Samples of at most so many rows are split into queries and database several times.
 _SPLITS = ((2_500, 3), (5_000, 2))
 _COPIES = 1000
@@ -151,9 +154,13 @@ def choosing(
     stages = [Stage.of(each, goal, max_candidates, rng, random_state) for each in _samples(drawn, rng)]
     few, whole = stages[0], [stage for stage in stages if len(stage.split.sample.X) == len(drawn.X)]
     tried = candidates(n_bits, drawn.X.shape[1], goal, labels=labels is not None, faster=limit is not None)
-    steps = _Steps(len(tried) + (_FINALISTS + 3) * len(whole) + len(_CURVE) + 2)
+    shorter = _SHORTER + _SHORT_FINALISTS * len(whole) if goal == "group" else 0
+    steps = _Steps(len(tried) + (_FINALISTS + 3) * len(whole) + len(_CURVE) + 2 + shorter)
     found: list[Measured] = []
     for candidate in tried:
+        yield steps.named(candidate, few)
+        found.append(measure(candidate, few.split))
+    for candidate in _halves(found, few.purpose, n_bits) if goal == "group" else ():
         yield steps.named(candidate, few)
         found.append(measure(candidate, few.split))
     last: list[Measured] = []
@@ -172,6 +179,8 @@ def choosing(
         vectors = measure_vectors(main.split)
     for length in _other_lengths(best, curve, vectors, n_bits, main, few):
         other = Candidate(best.candidate.recipe, length)
+        if other in [m.candidate for m in last]:
+            continue
         yield steps.named(other, main)
         last.append(combined([measure(other, stage.split) for stage in whole]))
     best = _winner([m for m in last if m.candidate.n_bits <= n_bits], main, limit)
@@ -247,20 +256,33 @@ def _scored(found: Sequence[Measured], purpose: Purpose) -> list[tuple[float, Me
     return [(score, m) for m in found if (score := purpose.score(m)) is not None]
 
 
+def _halves(found: Sequence[Measured], purpose: Purpose, n_bits: int) -> list[Candidate]:
+    """The candidates of half of the length that are worth a measurement on a few rows."""
+    scored = [(s, m.candidate.recipe) for s, m in _scored(found, purpose) if m.candidate.n_bits == n_bits]
+    scored.sort(key=lambda pair: -pair[0])
+    if n_bits // 2 < _SHORTEST:
+        return []
+    return [Candidate(r, n_bits // 2) for s, r in scored[:_SHORTER] if s >= _PROMISING * scored[0][0]]
+
+
 def _finalists(
     found: Sequence[Measured], purpose: Purpose, n_bits: int, limit: float | None
 ) -> list[Candidate]:
-    """The candidates that go on: the best ones, and the best manifold method, which gains by more rows."""
+    """The candidates that go on: the best ones, and the best manifold method, which gains by more rows.
+
+    Short codes seem better on few rows than they are. The best of half of the length go on beside the others.
+    """
     allowed = [
         (score, m.candidate)
         for score, m in _scored(found, purpose)
         if m.candidate.n_bits <= n_bits and (limit is None or m.fit_seconds <= limit)
     ]
     allowed.sort(key=lambda pair: -pair[0])
-    ordered = [candidate for _, candidate in allowed]
+    short = [candidate for _, candidate in allowed if candidate.n_bits == n_bits // 2][:_SHORT_FINALISTS]
+    ordered = [candidate for _, candidate in allowed if candidate.n_bits != n_bits // 2]
     best = ordered[:_FINALISTS]
     manifold = [candidate for candidate in ordered if candidate.recipe in MANIFOLD][:1]
-    return [*best, *(candidate for candidate in manifold if candidate not in best)]
+    return [*best, *(candidate for candidate in manifold if candidate not in best), *short]
 
 
 def _winner(last: Sequence[Measured], stage: Stage, limit: float | None) -> Measured:

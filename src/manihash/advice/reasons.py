@@ -15,6 +15,10 @@ from manihash.evaluation import metrics
 # Codes that do not reach this share of a scan of the vectors are too short, and the advice says so first.
 _ENOUGH = 0.9
 _INTERVAL = 1.96  # standard errors of an interval that holds for 95 % of the samples
+# Signs of columns that do not reach this share of the best candidate do not serve the goal.
+_USABLE = 0.2
+# Factor by which the first columns must beat random directions to be called the best ones.
+_CLEARLY = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +221,8 @@ def knee_of(curve: Sequence[dict[str, Any]]) -> int | None:
     if y[-1] == y[0]:
         return int(curve[0]["n_bits"])
     above = (y - y[0]) / (y[-1] - y[0]) - (x - x[0]) / (x[-1] - x[0])
-    return int(curve[int(np.argmax(above))]["n_bits"])
+    at = int(np.argmax(above)) if above.max() > 0 else len(curve) - 1  # no bend: every byte gains
+    return int(curve[at]["n_bits"])
 
 
 def _curve_text(curve: Sequence[dict[str, Any]]) -> str:
@@ -227,38 +232,61 @@ def _curve_text(curve: Sequence[dict[str, Any]]) -> str:
         return ""
     points = ", ".join(f"{point['score']:.3f} with {point['bytes_per_row']}" for point in curve)
     at = next(i for i, point in enumerate(curve) if point["n_bits"] == knee)
-    size = f"{curve[at]['bytes_per_row']} bytes"
-    end = f"the curve bends at {size}"
-    if at + 1 < len(curve):
-        end += f": twice as many gain {curve[at + 1]['score'] - curve[at]['score']:.3f}"
-    return f"Quality against bytes per row, on a few rows: {points}; {end}."
+    text = f"Quality against bytes per row, on a few rows: {points}"
+    gain = curve[at + 1]["score"] - curve[at]["score"] if at + 1 < len(curve) else 0.0
+    if at + 1 == len(curve):
+        return f"{text}; every byte gains."
+    if gain <= 0:
+        return f"{text}; more than {curve[at]['bytes_per_row']} bytes gain nothing there."
+    return f"{text}; the curve bends at {curve[at]['bytes_per_row']} bytes: twice as many gain {gain:.3f}."
 
 
 def _signs_text(findings: Findings) -> str:
     """What the signs of the columns are worth, by their threshold."""
     purpose = findings.few_purpose
     known = {m.candidate.recipe: m for m in findings.found if purpose.score(m) is not None}
-    texts = []
-    if {"sign-zero", "sign-median"} <= known.keys():
-        zero, median = known["sign-zero"], known["sign-median"]
-        advice = "both thresholds are equal"
-        if purpose.is_better(zero, median) or purpose.is_better(median, zero):
-            advice = f"take {'zero' if purpose.is_better(zero, median) else 'the median'}"
-        texts.append(
-            f"Signs of all {zero.candidate.n_bits} columns ({zero.bytes_per_row} bytes per row) have "
-            f"{purpose.score(zero):.3f} at zero and {purpose.score(median):.3f} at the median: {advice} for "
-            "this embedding model."
+    signs = {name: m for name, m in known.items() if name.startswith("sign")}
+    if not signs:
+        return ""
+    best = max(purpose.score(m) or 0.0 for m in known.values())
+    most = max(purpose.score(m) or 0.0 for m in signs.values())
+    if most < _USABLE * best:
+        return (
+            f"Signs of the columns or of random directions do not serve this goal: on a few rows they have "
+            f"at most {most:.3f}, and the best candidate {best:.3f}."
         )
-    if {"sign-prefix", "sign"} <= known.keys():
-        prefix, rotated = known["sign-prefix"], known["sign"]
-        first = "the first columns are no better than others"
-        if purpose.is_better(prefix, rotated):
-            first = "the first columns matter most, as in Matryoshka embeddings"
-        text = (
-            f"Signs of the first {prefix.candidate.n_bits} columns have {purpose.score(prefix):.3f}, and "
-            f"signs of as many random directions {purpose.score(rotated):.3f}: {first}"
-        )
-        if "itq" in known:
-            text += f"; after ITQ's rotation they have {purpose.score(known['itq']):.3f}"
-        texts.append(f"{text}.")
-    return " ".join([*texts, *(["All of these are on a few rows."] if texts else [])])
+    texts = [_threshold_text(signs, purpose), _prefix_text(known, purpose)]
+    return " ".join([*(text for text in texts if text), "All of these are on a few rows."])
+
+
+def _threshold_text(known: dict[str, Measured], purpose: Purpose) -> str:
+    """Which threshold suits the signs of all columns."""
+    if not {"sign-zero", "sign-median"} <= known.keys():
+        return ""
+    zero, median = known["sign-zero"], known["sign-median"]
+    advice = "both thresholds are equal"
+    if purpose.is_better(zero, median) or purpose.is_better(median, zero):
+        advice = f"take {'zero' if purpose.is_better(zero, median) else 'the median'}"
+    return (
+        f"Signs of all {zero.candidate.n_bits} columns ({zero.bytes_per_row} bytes per row) have "
+        f"{purpose.score(zero):.3f} at zero and {purpose.score(median):.3f} at the median: {advice} for "
+        "this embedding model."
+    )
+
+
+def _prefix_text(known: dict[str, Measured], purpose: Purpose) -> str:
+    """Whether the first columns are the best ones, and what a rotation gains."""
+    if not {"sign-prefix", "sign"} <= known.keys():
+        return ""
+    prefix, rotated = known["sign-prefix"], known["sign"]
+    own, other = purpose.score(prefix) or 0.0, purpose.score(rotated) or 0.0
+    first = "the first columns are hardly better than others"
+    if own > _CLEARLY * other and purpose.is_better(prefix, rotated):
+        first = "the first columns matter most, as in Matryoshka embeddings"
+    text = (
+        f"Signs of the first {prefix.candidate.n_bits} columns have {own:.3f}, and signs of as many random "
+        f"directions {other:.3f}: {first}"
+    )
+    if "itq" in known:
+        text += f"; after ITQ's rotation they have {purpose.score(known['itq']):.3f}"
+    return f"{text}."

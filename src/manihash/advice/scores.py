@@ -88,13 +88,13 @@ class Purpose:
             "ranking": "MAP",
             "first": "precision@10",
             "auto": "geometric mean of MAP and precision@10",
-            "group": "F1 of as many rows as the budget allows",
+            "group": "F1 of a look-up of as many rows as allowed",
             "neighbors": "recall@10 after rescoring 100 rows",
             "duplicates": "share of planted copies within the radius",
         }[self.goal]
         if self.has_labels or self.goal in ("neighbors", "duplicates"):
             return one
-        return f"{one}, mean over the proxies,"
+        return f"{one} (mean over the proxies)"
 
     def _lookup_score(self, lookup: LookUpByRadius) -> float:
         """F1 at the budget, of all kinds of relevant rows."""

@@ -340,9 +340,10 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     def _check_update(self) -> None:
         """Raise if the hasher cannot be updated, before any work is done."""
+        instead = "use hasher.refit(X)" if checks.passes(self._check_refit) else "fit a new model"
         raise ValueError(
             f"{type(self).__name__} cannot be updated: only hashers with base points that a loss embeds can, "
-            "such as IMH with TSNE(). Use hasher.refit(X) or fit a new model"
+            f"such as IMH with TSNE(). Instead, {instead}, and encode all rows again"
         )
 
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:

@@ -54,22 +54,22 @@ class CollapsedCodesWarning(UserWarning):
     """
 
 
-_part_of_a_hybrid: ContextVar[bool] = ContextVar("part_of_a_hybrid", default=False)
+_not_judged: ContextVar[bool] = ContextVar("not_judged", default=False)
 
 
 @contextmanager
-def parts_not_checked() -> Iterator[None]:
-    """Fit parts of a longer code: only the whole code is judged."""
-    before = _part_of_a_hybrid.set(True)
+def codes_not_judged() -> Iterator[None]:
+    """Fit and encode without this check: parts of a longer code, or codes that are judged in another way."""
+    before = _not_judged.set(True)
     try:
         yield
     finally:
-        _part_of_a_hybrid.reset(before)
+        _not_judged.reset(before)
 
 
 def check_fitted(hasher: "Hasher", rows: "Rows") -> None:
     """Encode a sample of the training rows, and warn if the codes cannot tell them apart."""
-    if not _is_judged(hasher, len(rows)) or _part_of_a_hybrid.get():
+    if not _is_judged(hasher, len(rows)):
         return
     X = rows.take(_sample(hasher, len(rows)))
     _warn_if_collapsed(hasher, X, pack(hasher._bits_of(np.asarray(hasher._embed(X)))), stacklevel=7)
@@ -99,7 +99,7 @@ def watched(hasher: "Hasher", X: Any, blocks: Iterator[Codes], rows: range) -> I
 
 def _is_judged(hasher: "Hasher", n: int) -> bool:
     """Whether n rows are enough for a sample, and their width lets enough of them be in memory."""
-    return n >= _FEWEST and _NUMBERS // hasher.n_features_in_ >= _FEWEST // 2
+    return not _not_judged.get() and n >= _FEWEST and _NUMBERS // hasher.n_features_in_ >= _FEWEST // 2
 
 
 def _sample(hasher: "Hasher", n: int) -> Ids:

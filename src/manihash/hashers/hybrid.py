@@ -26,7 +26,7 @@ from manihash.hashers._hybrid_parts import (
     weight_by_redundancy,
     weight_of_fields,
 )
-from manihash.hashers.collapse import parts_not_checked
+from manihash.hashers.collapse import codes_not_judged
 from manihash.hashers.imh import IMH
 from manihash.hashers.itq import ITQ
 from manihash.hashers.product import ProductQuantizer
@@ -344,7 +344,7 @@ def _is_unseeded(part: Any) -> bool:
 def _errors_of(part: Hasher, name: str) -> Iterator[None]:
     """Work on a part; an error that is not about the rows says which part raised it."""
     try:
-        with parts_not_checked():
+        with codes_not_judged():
             yield
     except BadRowsError:
         raise

@@ -90,7 +90,7 @@ def check_embedding(embedding: Any, name: str) -> None:
     if embedding is not None and not isinstance(embedding, NeighborEmbedding):
         raise ValueError(
             f"{name} with {type(embedding).__name__} cannot be updated: new base points are embedded by the "
-            "loss of TSNE, SNE or ElasticEmbedding. Use hasher.refit(X) or fit a new model"
+            "loss of TSNE, SNE or ElasticEmbedding. Instead, fit a new model, and encode all rows again"
         )
 
 

@@ -200,11 +200,18 @@ def _scale(axes: Any, plot: Plot) -> None:
     ticks = sorted({x for curve in plot.curves for x in curve.x})
     if 0 < len(ticks) <= _FEW_POINTS:
         shown = _apart(axes, ticks)
-        axes.set_xticks(shown, labels=[f"{x:,g}" if x < 1e6 else f"{x:.0e}" for x in shown])
+        axes.set_xticks(shown, labels=[_number(x) for x in shown])
         axes.set_xticks([], minor=True)
     elif not plot.log_x:
         axes.locator_params(axis="x", nbins=4)
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:,g}")
+
+
+def _number(x: float) -> str:
+    """The number of a tick; fractions have three digits."""
+    if x >= 1e6:
+        return f"{x:.0e}"
+    return f"{x:,g}" if x == int(x) else f"{x:,.3g}"
 
 
 def _apart(axes: Any, ticks: Sequence[float]) -> list[float]:
@@ -212,7 +219,7 @@ def _apart(axes: Any, ticks: Sequence[float]) -> list[float]:
     shown: list[float] = []
     edge = math.inf
     for tick in reversed(ticks):
-        half = (0.3 + 0.5 * len(f"{tick:,g}")) * 0.038  # of the axis's width
+        half = (0.3 + 0.5 * len(_number(tick))) * 0.038  # of the axis's width
         place = _place(axes, tick, axes.get_ylim()[0])[0]
         if place + half <= edge:
             shown.append(tick)
