@@ -105,6 +105,14 @@ def test_no_error_of_a_driver_contains_the_password(url, caplog):
     assert "secret" not in "".join(traceback.format_exception(caught.value)) + caplog.text
 
 
+@pytest.mark.extra
+def test_a_missing_clickhouse_server_is_named_without_python_objects():
+    with pytest.raises(ConnectionError) as caught:
+        open_store("clickhouse://me:secret@127.0.0.1:1/db?timeout=1")
+    assert str(caught.value).startswith("ClickHouse does not respond: Failed to establish a new connection")
+    assert "HTTPConnection" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("library", "url", "part"),
     [

@@ -87,7 +87,10 @@ def test_the_command_exports_an_index_with_its_ids_and_first_parts(hybrid):
     hasher, index = hybrid
     done = invoke(["export", "items.mhx", "--to", "sqlite:items.db"])
     assert done.exit_code == 0, done.output
-    assert "note: SQLite ranks codes of two parts by all bits alike" in " ".join(done.stderr.split())
+    assert "note: SQLite looks up these codes by their first part" in " ".join(done.stderr.split())
+    refused = invoke(["search", "model.mhash", "Q.npy", "--store", "items.db"])
+    assert "cannot rank these codes" in " ".join(refused.stderr.split())
+    assert "note" not in refused.stderr, "the error says it"
     with open_store("items.db") as store:
         assert (store.n_bits, store.look_up_bits, store.count()) == (24, hasher.layout_.look_up_bits, 400)
         np.testing.assert_array_equal(store.get(index.ids), index.codes)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from manihash import HammingIndex, Hasher
+    from manihash.code_layout import CodeLayout
     from manihash.stores import Store
 
 
@@ -146,14 +147,19 @@ def check_store(store: "Store", hasher: "Hasher") -> None:
             f"{store.url} has first parts of {store.look_up_bits} bits, but those of the model's codes have "
             f"{look_up_bits}: use the model that made the codes"
         )
-    if look_up_bits is not None:
-        print_message(
-            "note", what_a_store_loses("a store", has_first=store.look_up_bits is not None), "yellow"
-        )
+    if look_up_bits is not None and not layout.has_fields:
+        text = what_a_store_loses("a store", layout, has_first=store.look_up_bits is not None)
+        print_message("note", text, "yellow")
 
 
-def what_a_store_loses(kind: str, *, has_first: bool) -> str:
+def what_a_store_loses(kind: str, layout: "CodeLayout", *, has_first: bool) -> str:
     """Return what a kind of store cannot do with codes of two parts."""
+    if layout.has_fields:
+        return (
+            f"{kind} looks up these codes by their first part (--radius), which has a column of its own, but "
+            "cannot rank them: their second part is a product quantizer, which Hamming distance does not "
+            "compare. Recipe imh-hybrid-hamming makes codes for databases, and a FAISS file ranks these"
+        )
     text = f"{kind} ranks codes of two parts by all bits alike, without the weight of the second part"
     if has_first:
         return f"{text}; --radius looks up by the first part, which has a column of its own"

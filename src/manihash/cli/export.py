@@ -146,7 +146,7 @@ def _store(to: str, rows: _Rows) -> "Store":
     if layout is not None and layout.has_fields and not location.has_layout:
         _check_first_column(location, layout)
     if layout is not None and layout.has_two_parts and not (layout.has_fields and location.has_layout):
-        text = what_a_store_loses(location.kind, has_first=location.has_first)
+        text = what_a_store_loses(location.kind, layout, has_first=location.has_first)
         print_message("note", text, "yellow")
         layout = layout if location.has_first else None
     id_type = str if rows.ids is not None and rows.ids.dtype == object else int

@@ -1,6 +1,7 @@
 """ClickHouse: a MergeTree table whose codes are columns of UInt64, on a server or in a folder with chDB."""
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -136,5 +137,7 @@ def _short(error: Exception) -> str:
     text = first_line(error)
     _, failed, reason = text.partition("(Caused by ")
     if failed:
-        return reason.rpartition(" executing HTTP request")[0].rstrip(")") or reason
+        reason = reason.rpartition(" executing HTTP request")[0] or reason
+        reason = re.sub(r"""["']\)*$""", "", reason)  # of NewConnectionError("HTTPConnection(…): reason")
+        return reason.rpartition("): ")[2]
     return text.partition("DB::Exception: ")[2] or text
