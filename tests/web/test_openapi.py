@@ -67,7 +67,7 @@ def test_the_examples_of_the_document_are_answered(connect, rows, hasher, tmp_pa
                     n += 1
         assert n >= 9
         page = client.get("/docs").text
-        assert "radius asks for all rows whose codes differ" in page
+        assert "<code>radius</code> asks for all rows whose codes differ" in page
 
 
 def test_the_documentation_of_a_server_with_keys_tells_no_ids(connect, tmp_path):

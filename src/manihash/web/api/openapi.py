@@ -136,6 +136,7 @@ def documentation_page(document: dict[str, Any], service: Service) -> str:
         "api.html",
         document=document,
         ref=_referenced(document),
+        has_radius=bool(service.index.layout.look_up_bits),
         radius=_radius(service),
         first_id=_some_ids(service, needs_key="security" in document)[0],
     )
@@ -151,7 +152,7 @@ def _radius(service: Service) -> str:
     layout = service.index.layout
     if not layout.look_up_bits:
         return "These codes are numbers of centers of a product quantizer: they have no radius."
-    text = "radius asks for all rows whose codes differ from that of the query in at most so many of their"
+    text = "asks for all rows whose codes differ from that of the query in at most so many of their"
     if layout.has_two_parts:
         text += (
             f" first {layout.look_up_bits} bits, the part of the {layout.n_bits} bits for look-up, in the "
