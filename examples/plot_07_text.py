@@ -22,7 +22,7 @@ from manihash import recipe
 from manihash.evaluation import nearest_euclidean, recall_at_k
 
 # %%
-# Collect the docstrings of functions and classes of some packages.
+# Collect the docstrings of public functions and classes of some packages.
 
 PACKAGES = [
     "asyncio",
@@ -58,8 +58,9 @@ for package in PACKAGES:
             members = vars(value).items() if inspect.isclass(value) else ()
             for label, item in [(name, value), *((f"{name}.{key}", member) for key, member in members)]:
                 doc = getattr(item, "__doc__", None)
-                if callable(item) and isinstance(doc, str) and len(doc) > 60:
-                    texts.setdefault(doc, f"{package}: {label}")
+                public = not any(part.startswith("_") for part in label.split("."))
+                if public and callable(item) and isinstance(doc, str) and len(doc) > 60:
+                    texts.setdefault(doc, f"{getattr(item, '__module__', None) or package}: {label}")
 labels, texts = list(texts.values()), list(texts)
 print(f"{len(texts)} texts")
 
@@ -82,10 +83,10 @@ print(f"vectors: {X.nbytes / 1e6:.2f} MB, codes: {index.codes.nbytes / 1e6:.2f} 
 # question on both sides is a fault of the vectors, not of the codes.
 
 questions = [
-    "wait until a thread has finished",
-    "compress files into an archive",
+    "create a zip or tar archive",
     "parse a date from a string",
-    "standard deviation of a sample",
+    "replace parts of a string that match a pattern",
+    "remove the directory and its files",
 ]
 Q = vectorizer.transform(questions).astype(np.float32)
 exact = nearest_euclidean(Q, X, k=5)
