@@ -46,11 +46,16 @@ def page(browser):
     """A page on which no script of a frame may fail."""
     problems = []
     opened = browser.new_page(viewport={"width": 1400, "height": 1000})
-    opened.set_default_timeout(180_000)
+    opened.set_default_timeout(90_000)
     opened.on("pageerror", lambda error: problems.append(str(error)))
     yield opened
     opened.close()
     assert problems == []
+
+
+def press(button):
+    """Click a button of a frame. JupyterLab may be scrolling: a click at coordinates can miss it."""
+    button.dispatch_event("click")
 
 
 def test_the_notebook_of_the_documentation_shows_the_page_and_gets_the_marked_rows(page, tmp_path):
@@ -63,24 +68,27 @@ def test_the_notebook_of_the_documentation_shows_the_page_and_gets_the_marked_ro
         book.cell(1).scroll_into_view_if_needed()
         keep(page, "notebook-results")
         frame = book.frame("manihash explore")
+        shown = book.cell(5).locator("iframe")
+        shown.scroll_into_view_if_needed()  # a browser draws no frame that is out of view
         frame.locator("body.ready").wait_for()
         assert frame.locator("#legend .key").count() == 10
-        frame.locator("#legend .key").nth(3).click()
-        frame.locator("#marked-tab-button").click()
-        frame.locator("#marked-rows .tile img").first.wait_for()
-        book.cell(5).scroll_into_view_if_needed()
+        press(frame.locator("#legend .key").nth(3))
+        press(frame.locator("#marked-tab-button"))
+        frame.locator("#marked-rows .tile img").first.wait_for(state="attached")
         keep(page, "notebook-explore")
         marked = [
             int(text) for text in re.findall(r"\d+", book.run(6).partition("array")[2].partition("]")[0])
         ]
         assert marked == np.flatnonzero(load_digits().target == 3).tolist()
-        frame.locator("#unmark").click()
+        shown.scroll_into_view_if_needed()
+        press(frame.locator("#unmark"))
         for _ in range(10):  # until the message has reached the kernel
             page.wait_for_timeout(1000)
             if "array([], dtype=int64)" in (output := book.run(6)):
                 break
         assert "array([], dtype=int64)" in output
-        frame.locator("#query-button").click()
+        shown.scroll_into_view_if_needed()
+        press(frame.locator("#query-button"))
         frame.locator("#row-number").fill("17")
         frame.locator("#row-number").press("Enter")
         frame.locator("#by-vectors .tile").first.wait_for()
@@ -99,7 +107,7 @@ def test_two_pages_of_one_kernel_are_independent_and_close_without_threads(page,
         for frame in (first, second):
             frame.locator("body.ready").wait_for()
         assert second.locator("html").get_attribute("data-theme") == "dark"
-        second.locator("#random").click()
+        press(second.locator("#random"))
         second.locator("#by-vectors .tile").first.wait_for()
         book.cell(2).locator("iframe").scroll_into_view_if_needed()
         keep(page, "notebook-dark")
@@ -107,7 +115,7 @@ def test_two_pages_of_one_kernel_are_independent_and_close_without_threads(page,
         book.cell(3).locator("iframe").scroll_into_view_if_needed()
         page.wait_for_timeout(1000)
         keep(page, "notebook-report")
-        first.locator("#legend .key").nth(3).click()
+        press(first.locator("#legend .key").nth(3))
         first.locator("#marked-rows h3").wait_for(state="attached")
         assert book.run(4).split()[-1] == str((load_digits().target[:300] == 3).sum())
         book.cell(4).locator(".cm-content").click()
