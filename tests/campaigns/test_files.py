@@ -12,16 +12,17 @@ import pytest
 from file_mutations import write_originals
 
 CASES = int(os.environ.get("MANIHASH_CASES", "400"))
+FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
 PROGRAM = Path(__file__).parent.parent / "file_mutations.py"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
 def test_a_mutated_file_is_refused_or_read_without_a_crash(tmp_path):
     write_originals(tmp_path)
-    faults, start = [], 0
-    while start < CASES and len(faults) < 20:
+    faults, start, stop = [], FIRST, FIRST + CASES
+    while start < stop and len(faults) < 20:
         ran = subprocess.run(
-            [sys.executable, str(PROGRAM), str(tmp_path), str(start), str(CASES)],
+            [sys.executable, str(PROGRAM), str(tmp_path), str(start), str(stop)],
             capture_output=True,
             text=True,
         )

@@ -14,6 +14,7 @@ from manihash.search import HammingIndex, row_set, segments
 faiss = pytest.importorskip("faiss")
 
 CASES = int(os.environ.get("MANIHASH_CASES", "200"))
+FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
 
 
 def random_codes(rng, n, n_bits):
@@ -63,7 +64,7 @@ def check_queries(rng, index, rows, n_bits):
 
 
 def test_the_index_agrees_with_brute_force_and_faiss(monkeypatch):
-    for seed in range(CASES):
+    for seed in range(FIRST, FIRST + CASES):
         rng = np.random.default_rng(seed)
         monkeypatch.setattr(row_set, "_RECENT", int(rng.choice([0, 1, 16])))
         monkeypatch.setattr(segments, "_REMOVED", int(rng.choice([0, 1, 100])))

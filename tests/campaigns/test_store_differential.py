@@ -1,6 +1,6 @@
 """Random rows, changes and queries: every store against brute force.
 
-MANIHASH_CASES sets the number of queries per database, and the seed of a group of them is its number.
+MANIHASH_CASES sets the number of queries per database, and MANIHASH_FIRST their seed.
 """
 
 import os
@@ -24,6 +24,7 @@ from manihash.code_layout import CodeLayout
 from manihash.codes import pack
 
 CASES = int(os.environ.get("MANIHASH_CASES", "60"))
+FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
 QUERIES = 20  # per group: between groups the rows change
 
 
@@ -48,7 +49,7 @@ def drawn(rng, codes, n_bits):
 
 @pytest.mark.parametrize("database", database_params(WITH_FIRST))
 def test_a_store_looks_up_by_the_first_part_as_brute_force_does(database, tmp_path):
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng([1, FIRST])
     n_bits, look_up_bits = 83, 21
     codes, ids = repeated_codes(150, n_bits), scattered_ids(150)
     layout = CodeLayout(n_bits, look_up_bits)
@@ -65,7 +66,7 @@ def test_a_store_looks_up_by_the_first_part_as_brute_force_does(database, tmp_pa
 
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_store_answers_as_brute_force_does(database, tmp_path):
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng([0, FIRST])
     n_bits = 40 if database != "milvus" else 64
     codes, ids = repeated_codes(150, n_bits), scattered_ids(150)
     with create_store(new_address(database, tmp_path), n_bits=n_bits) as store:

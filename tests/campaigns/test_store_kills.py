@@ -20,6 +20,7 @@ tasks = pytest.importorskip("store_tasks")
 
 KILLS = int(os.environ.get("MANIHASH_KILLS", "2"))
 ROUNDS = int(os.environ.get("MANIHASH_ROUNDS", "2"))
+FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
 N_BITS = tasks.N_BITS
 
 
@@ -61,8 +62,8 @@ def test_changes_that_were_acknowledged_survive_a_kill(database, tmp_path):
     create_store(address, N_BITS).close()
     log.write_text("")
     context = multiprocessing.get_context("spawn")
-    before, rng = set(), np.random.default_rng(0)
-    for seed in range(KILLS):
+    before, rng = set(), np.random.default_rng(FIRST)
+    for seed in range(FIRST, FIRST + KILLS):
         log.write_text("")
         process = context.Process(
             target=tasks.change_often, args=(address, str(log), seed, 10**6 * (seed + 1))
@@ -89,7 +90,7 @@ def test_changes_that_were_acknowledged_survive_a_kill(database, tmp_path):
 
 
 @pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + ROUNDS))
 def test_threads_that_share_a_store_lose_no_row(database, tmp_path, seed):
     address = new_address(database, tmp_path)
     kept = [set() for _ in range(3)]

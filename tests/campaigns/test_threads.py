@@ -18,7 +18,8 @@ tasks = pytest.importorskip("concurrent_tasks")
 killed_command = pytest.importorskip("killed_command", reason="needs processes that can be forked")
 
 ROUNDS = int(os.environ.get("MANIHASH_ROUNDS", "2"))
-SEEDS = pytest.mark.parametrize("seed", range(ROUNDS))
+FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
+SEEDS = pytest.mark.parametrize("seed", range(FIRST, FIRST + ROUNDS))
 SECONDS = 120
 
 
