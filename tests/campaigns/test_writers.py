@@ -108,5 +108,8 @@ def test_an_output_of_two_writers_is_that_of_one_of_them(model, tmp_path, seed):
     assert set(results) <= {0, 2, -9}
     assert (tmp_path / outputs[0]).read_bytes() in expected
     for command, content in zip(commands, expected, strict=True):
-        assert run(tmp_path, command, None) == 0
+        ended = run(tmp_path, command, None)
+        if ended == 2 and command[0] == "encode":  # a killed run of the other command has left a part
+            ended = run(tmp_path, [*command, "--restart"], None)
+        assert ended == 0
         assert (tmp_path / outputs[0]).read_bytes() == content

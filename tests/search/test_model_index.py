@@ -10,6 +10,8 @@ from sklearn.datasets import load_digits
 
 import manihash as mh
 from manihash.search import DamagedIndexError, asymmetric_distances
+from manihash.search.durable import DurableIndex
+from manihash.search.journal import ADD, REMOVE, UPDATE, Change
 
 RECIPES = ("imh-hybrid", "imh-hybrid-hamming", "itq", "pq")
 
@@ -84,6 +86,26 @@ def test_one_file_holds_model_and_codes(hasher, digits, tmp_path):
     bare = mh.HammingIndex.load(tmp_path / "again.mhx")
     bare.save(tmp_path / "bare.mhx")
     assert isinstance(mh.load(tmp_path / "bare.mhx"), mh.Index), "the model stays in the file"
+
+
+@pytest.mark.parametrize("width", [64, 4])
+def test_the_changes_in_a_journal_are_codes_whatever_the_width_of_the_vectors(digits, tmp_path, width):
+    X = digits[0][:, :width].astype(np.uint8)  # bytes, as codes are, and with 4 columns as many of them
+    hasher = mh.hashers.LSH(n_bits=32, random_state=0).fit(X)
+    path = tmp_path / "items.mhx"
+    hasher.index(X[:100]).save(path)
+    durable = DurableIndex(path)
+    codes = hasher.encode(X)
+    added, changed = np.arange(100, 110), np.arange(5)
+    durable.commit([Change(ADD, added, codes[100:110]), Change(UPDATE, changed, codes[200:205])])
+    durable.commit([Change(REMOVE, np.array([9]))])
+    durable.close()
+    loaded = mh.load(path)
+    expected = np.vstack([codes[200:205], codes[5:9], codes[10:110]])
+    np.testing.assert_array_equal(loaded.codes, expected)
+    np.testing.assert_array_equal(loaded.hasher.encode(X), codes)
+    loaded.save(path)
+    np.testing.assert_array_equal(mh.load(path).codes, expected)
 
 
 def test_an_index_without_a_model_is_loaded_as_bare_codes(digits, tmp_path):

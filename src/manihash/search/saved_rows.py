@@ -217,14 +217,14 @@ class SavedRows(RowSet):
         return index
 
     def _apply(self, change: Change) -> None:
-        """Make a change that has ids."""
+        """Make a change that has ids; its rows are codes, also in an index that encodes vectors."""
         ids: Any = change.ids
         if change.kind == REMOVE:
             self.remove(ids)
         elif change.kind == UPDATE:
-            self.update(change.codes, ids)  # type: ignore[arg-type]
+            RowSet.update(self, change.codes, ids)  # type: ignore[arg-type]
         else:
-            self.add(change.codes, ids)  # type: ignore[arg-type]
+            RowSet.add(self, change.codes, ids)  # type: ignore[arg-type]
 
     def verify(self) -> None:
         """Check every byte of the file that was loaded; raise ``DamagedIndexError`` if it is damaged."""
