@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from manihash import EuclideanTruth, HammingIndex, LabelTruth, choose, recipe, verified_duplicates
+from manihash import (
+    EuclideanTruth,
+    HammingIndex,
+    LabelTruth,
+    choose,
+    dedup,
+    evaluate,
+    known_rows,
+    pack,
+    recipe,
+    unpack,
+    verified_duplicates,
+)
 from manihash.errors import BadRowsError
 from manihash.hashers import ITQ, LSH
 from manihash.search import Rescore
@@ -42,6 +54,8 @@ CALLS = {
     "choose": lambda rows: choose(rows, n_bits=4),
     "truth": lambda rows: EuclideanTruth(X[:3], rows),
     "duplicates": lambda rows: verified_duplicates(CODES, 4, rows, cosine=0.9, radius=0),
+    "known rows": lambda rows: known_rows(ITQ(4, random_state=0).fit(X).index(X), rows, 1),
+    "bits": lambda rows: pack(rows > 0),
     "rescore": lambda rows: HammingIndex(CODES, 4).search(CODES[:1], 3, rescore=Rescore(X[:1], rows)),
 }
 
@@ -67,6 +81,21 @@ def test_masked_labels_and_ids_are_refused():
         LabelTruth(y, y)
     with pytest.raises(ValueError, match="ids contains masked values"):
         HammingIndex(CODES, 4, ids=np.ma.masked_array(np.arange(300), mask=np.arange(300) == 5))
+
+
+def test_masked_codes_are_refused():
+    codes = np.ma.masked_array(CODES, mask=np.arange(300)[:, None] == 5)
+    truth = LabelTruth(np.zeros(300), np.zeros(300))
+    calls = [
+        lambda: HammingIndex(codes, 4),
+        lambda: HammingIndex(CODES, 4).search(codes, 3),
+        lambda: dedup(codes, 4),
+        lambda: evaluate(codes, CODES, truth, 4),
+        lambda: unpack(codes, 4),
+    ]
+    for call in calls:
+        with pytest.raises(BadRowsError, match="masked values: the first such row is 5"):
+            call()
 
 
 def test_a_masked_array_without_masked_values_is_an_array(masked):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manihash.checks import check_unmasked
 from manihash.types import Codes
 
 
@@ -37,6 +38,7 @@ def pack(bits: ArrayLike) -> Codes:
     array([[160, 128],
            [  1,   0]], dtype=uint8)
     """
+    check_unmasked(bits, "bits")
     array = np.asarray(bits)
     if array.ndim != 2:
         raise ValueError(
@@ -72,6 +74,7 @@ def unpack(codes: ArrayLike, n_bits: int) -> NDArray[np.uint8]:
 
 def check_codes(codes: ArrayLike, n_bits: int, name: str = "codes") -> Codes:
     """Return the codes (n, ceil(n_bits / 8)) as an array of bytes; raise if they cannot have n_bits."""
+    check_unmasked(codes, name)
     array = np.asarray(codes)
     if array.dtype != np.uint8 or array.ndim != 2:
         raise ValueError(

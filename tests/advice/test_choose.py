@@ -352,6 +352,8 @@ def test_the_steps_name_what_runs_and_what_is_left():
         ({"goal": "rankings"}, "unknown goal 'rankings' .did you mean 'ranking'"),
         ({"X": np.zeros((50, 4))}, "got 50 rows: choose needs at least 200"),
         ({"X": np.zeros(300)}, "X has 1 dimensions"),
+        ({"X": np.ones((300, 4), complex)}, "X holds values of type complex128: give real numbers"),
+        ({"X": np.full((300, 4), "1")}, "X holds values of type <U1: give real numbers"),
         ({"labels": [1, 2, 3]}, r"got labels of shape \(3,\) for 300 rows"),
         ({"labels": np.arange(300)}, "only 0 of the 300 rows of the sample share their label"),
         ({"n_bits": 0}, "n_bits must be a whole number of at least 2"),

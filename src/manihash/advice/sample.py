@@ -111,6 +111,8 @@ def draw_sample(X: Any, labels: ArrayLike | None, size: int, rng: np.random.Gene
             "queries. For so few rows compare the vectors themselves, or use recipe('sign')"
         )
     checks.shape_of_rows(given.shape, least=FEWEST_ROWS)
+    if getattr(given.dtype, "kind", "f") not in "fiubO":  # types of torch have no kind
+        raise checks.not_numbers(given.dtype)
     n = int(given.shape[0])
     y = None if labels is None else _checked_labels(labels, n)
     drawn = np.sort(rng.permutation(n)[: min(n, size)])

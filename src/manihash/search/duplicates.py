@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from manihash.checks import positive_int
+from manihash.checks import check_unmasked, positive_int
 from manihash.codes import check_codes
 from manihash.display import Shown, frame, html
 from manihash.rows.dask import is_dask
@@ -233,6 +233,7 @@ def dedup(
 
 def checked_rows(codes: Any, n_bits: int) -> Any:
     """Codes (n, b) whose shape and type are right; each block of a file or dask array is checked later."""
+    check_unmasked(codes, "codes")
     given = codes if is_dask(codes) or isinstance(codes, np.memmap) else np.asarray(codes)
     if len(given.shape) != 2 or given.dtype != np.uint8 or not len(given):
         check_codes(np.asarray(given), n_bits)

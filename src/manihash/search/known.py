@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from manihash.checks import positive_int
+from manihash.checks import check_unmasked, positive_int
 from manihash.codes import check_codes
 from manihash.files.atomic import atomic_write
 from manihash.files.npy import read_npy, write_npy
@@ -119,6 +119,7 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
 
 def _as_codes(index: HammingIndex, rows: ArrayLike) -> Codes:
     """The codes of rows, which may be vectors if the index knows its hasher."""
+    check_unmasked(rows)
     given, encoded = np.asarray(rows), getattr(index, "_encoded", None)
     if encoded is not None:  # an Index, which this module does not import: models are not needed here
         codes: Codes = encoded(given, symmetric=True)[0]
