@@ -441,6 +441,20 @@ def test_a_hybrid_with_an_impossible_layout_is_refused(name, value, digits, tmp_
         load(tmp_path / "bad.mhash")
 
 
+@pytest.mark.parametrize("origin", [0, 2**40, [1.0], "x"])
+@pytest.mark.parametrize("part", [None, "second_"])
+def test_an_origin_that_is_no_vector_is_refused(origin, part, digits, tmp_path):
+    hasher = Hybrid(LSH(4), ITQ(4), random_state=0).fit(digits[:200, :10])
+    (hasher if part is None else hasher.second_).origin_ = None
+    hasher.save(tmp_path / "m.mhash")
+    document, arrays = model_format.read_document(tmp_path / "m.mhash")
+    fitted = document["fitted"]["dict"]
+    (fitted if part is None else fitted[part]["fitted"]["dict"])["origin_"] = origin
+    model_format.write_document(tmp_path / "bad.mhash", document, arrays)
+    with pytest.raises(ModelFileError, match="origin_ is not a vector of the width of the rows"):
+        load(tmp_path / "bad.mhash")
+
+
 @pytest.mark.parametrize("n_bits", [9, 12, 16])
 def test_a_length_that_is_not_that_of_the_codes_is_refused(n_bits, digits, tmp_path):
     """Codes of 13 bits have as many bytes as codes of 9 to 16 bits."""

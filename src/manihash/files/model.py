@@ -129,6 +129,9 @@ def _set_fitted_values(estimator: Any, values: dict[str, Any]) -> None:
         if not _is_fitted_value(name):
             raise ModelFileError(f"the file sets {name!r}, which is not a fitted value")
         setattr(estimator, name, value)
+    origin = values.get("origin_")  # few rows are prepared in another way: a trial does not find it
+    if origin is not None and getattr(origin, "shape", None) != (values.get("n_features_in_"),):
+        raise ModelFileError("origin_ is not a vector of the width of the rows: fit the model again")
     if values and hasattr(estimator, "_check_loaded"):
         estimator._check_loaded()
 

@@ -15,6 +15,7 @@ from manihash.files.parquet import arrow, as_column
 from manihash.stores.driver import (
     Matches,
     creating,
+    first_line,
     id_array,
     id_condition,
     nearest_with_ties,
@@ -151,4 +152,4 @@ def _translated_errors(path: Path | None = None) -> Iterator[None]:
         raise
     except (ValueError, RuntimeError, OSError) as error:
         where = f"{path}: " if path else ""
-        raise StoreError(f"{where}LanceDB reports an error: {str(error).splitlines()[0]}") from error
+        raise StoreError(f"{where}LanceDB reports an error: {first_line(error)}") from error
