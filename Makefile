@@ -133,6 +133,12 @@ bench-quality: setup ## measure MAP, precision@10 and recall@10 of all methods o
 	$(BIN)/python benchmarks/run_all.py --quality --only quality: --jobs $(JOBS)
 	$(BIN)/python benchmarks/run_all.py --quality --only svm: --jobs $(JOBS)
 
+bench-compared: setup ## measure all methods with 4 to 64 bytes on all datasets, and write the page that compares them (needs all datasets; resumable)
+	$(BIN)/python benchmarks/run_all.py --quality --only quality: --compared --jobs $(JOBS)
+	$(BIN)/python benchmarks/run_all.py --timings --only compared-speed:
+	$(BIN)/python docs/compared.py
+	$(BIN)/python docs/_ext/figures.py
+
 bench-onnx: .venv/.extras-ready ## compare ONNX files with encode, and time one row (needs MNIST; five minutes)
 	$(BIN)/python benchmarks/onnx_files.py
 
@@ -182,6 +188,9 @@ dist: .venv/.made ## build sdist and wheel, check them, and try the wheel in an 
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
 	.ci/try-wheel dist/*.whl
+
+release-check: .venv/.docs-ready ## list all that stands against a release, and what to do: make release-check ONLY=quick builds and runs nothing
+	$(BIN)/python .ci/release_check.py $(addprefix --,$(ONLY))
 
 bench-explore: .venv/.extras-ready ## measure the first picture and the frames per second of manihash explore (needs MNIST and Chromium)
 	$(BIN)/python benchmarks/explore.py

@@ -60,6 +60,7 @@ BENCHMARKS = {  # by the name of the file of results
     "bridge": Benchmark("make bench-bridge"),
     "bridge-speed": Benchmark("make bench-bridge", ("maintenance/bridge_map.py", "hashers/bridged.py")),
     "choose": Benchmark("make bench-choose", ("advice",)),
+    "compared-speed": Benchmark("make bench-compared", (*SPEED, "hashers", "search")),
     "databases": Benchmark("make bench-databases", ("stores",)),
     "duplicates": Benchmark("make bench-duplicates", ("search", "hashers/itq.py")),
     "duplicates-scale": Benchmark("make bench-duplicates", DUPLICATES),

@@ -9,6 +9,7 @@ pieces and, for each older result, the modules that changed and the commits that
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from _results import drop_unused, held, is_current, merge, reasons
+from _results import FOLDER, drop_unused, held, is_current, locked, merge, reasons, write
 
 HERE = Path(__file__).parent
 
@@ -113,10 +114,14 @@ def _quality() -> Iterator[Piece]:
 
 def _timings() -> Iterator[Piece]:
     from databases import DATABASES
+    from quality import BYTES
 
     def timing(result: str, part: str, program: tuple[str, ...], minutes: float) -> Piece:
         return Piece(result, (part,), program, minutes, timing=True)
 
+    for n_bytes in BYTES:
+        program = ("compared_speed.py", "--bytes", str(n_bytes))
+        yield timing("compared-speed", f"{n_bytes} bytes", program, 2)
     yield timing("speed", "Haswell, 2 threads", ("speed.py",), 10)
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
@@ -144,6 +149,13 @@ def _timings() -> Iterator[Piece]:
         yield timing("scale", part, ("scale.py", "write", part), 3)
 
 
+def is_compared(piece: Piece) -> bool:
+    """Whether the page that compares methods shows a piece of the codes."""
+    from quality import COMPARED
+
+    return "--avx2" not in piece.program and piece.program[-1] in (*COMPARED, "scan")
+
+
 def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
     """Run the programs of the pieces, some at once; return the pieces that failed. Timings run alone."""
     start, failed, total = time.perf_counter(), [], sum(piece.minutes for piece in todo)
@@ -167,6 +179,26 @@ def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
     return failed
 
 
+def drop_unplanned(folder: Path = FOLDER) -> int:
+    """Remove seeds and lengths that are not planned any more if their method is current; their number."""
+    found = held("quality", folder)
+    planned = {part for piece in pieces() if piece.result == "quality" for part in piece.parts}
+    current = [
+        piece for piece in pieces() if piece.result == "quality" and not piece.older(any_versions=True)
+    ]
+    starts = {re.sub(r"\d+ bits, seed .*", "", piece.parts[0]) for piece in current}
+    gone = {
+        part
+        for part in found.keys() - planned
+        if re.sub(r"\d+ bits, seed .*", "", part) in starts and "AVX2" not in part
+    }
+    if gone:
+        with locked(folder):
+            own = held("quality", folder)
+            write("quality", {part: own[part] for part in own if part not in gone}, folder)
+    return len(gone)
+
+
 def shown(piece: Piece, older: list[str]) -> Iterator[str]:
     """The lines about a piece: why it is measured again."""
     yield f"{'to measure' if older else 'current   '}  {piece}"
@@ -184,6 +216,9 @@ def main() -> None:
     kind.add_argument("--timings", action="store_true", help="only what other work on the machine disturbs")
     kind.add_argument("--quality", action="store_true", help="only what it does not disturb")
     parser.add_argument("--only", default="", help="only pieces whose name contains this")
+    parser.add_argument(
+        "--compared", action="store_true", help="of the codes, only methods that are compared"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="pieces of quality that are measured at once")
     parser.add_argument("--any-versions", action="store_true", help="keep results of other versions of numpy")
     parser.add_argument("--list", action="store_true", help="show the pieces and measure nothing")
@@ -194,6 +229,7 @@ def main() -> None:
         return
     skipped = {False} if options.timings else {True} if options.quality else set()
     wanted = [piece for piece in pieces() if options.only in str(piece) and piece.timing not in skipped]
+    wanted = [piece for piece in wanted if not options.compared or is_compared(piece)]
     older = {piece: piece.older(options.any_versions) for piece in wanted}
     todo = [piece for piece in wanted if older[piece]]
     absent = [piece for piece in todo if piece.needs and find_spec(piece.needs) is None]
@@ -208,6 +244,7 @@ def main() -> None:
         print("\n".join(line for piece in wanted for line in shown(piece, older[piece])))
         return
     failed = measure(todo, options.jobs)
+    drop_unplanned()
     drop_unused()
     print("\n".join(f"failed: {piece}" for piece in failed) or "done; write the pages with: make figures")
     sys.exit(bool(failed))

@@ -55,6 +55,7 @@ def test_timings_and_the_rest_are_measured_apart_and_current_pieces_are_skipped(
     asked = []
     monkeypatch.setattr(run_all, "measure", lambda todo, jobs: asked.extend(todo) or [])
     monkeypatch.setattr(run_all, "drop_unused", lambda: None)
+    monkeypatch.setattr(run_all, "drop_unplanned", lambda: None)
     monkeypatch.setattr(run_all, "is_current", lambda result, part, any_versions: result == "quality")
     monkeypatch.setattr(sys, "argv", ["run_all.py", *filter(None, [option])])
     with pytest.raises(SystemExit) as end:
@@ -122,3 +123,14 @@ def test_a_model_of_the_present_code_is_not_fitted_again(tmp_path, monkeypatch):
     assert _models.key_of(LSH(8, random_state=0), X[1:]) != _models.key_of(LSH(8, random_state=0), X)
     monkeypatch.setattr(_models, "now", lambda path: "changed")
     assert _models.fitted(LSH(8, random_state=0), X, folder=tmp_path)[1] != seconds
+
+
+def test_seeds_that_are_no_longer_planned_go_when_the_others_are_measured_again(tmp_path, monkeypatch):
+    entry = {"code": "x", "machine": {}, "date": "2026-11-18", "results": {}}
+    parts = [f"{name}, 64 bits, seed {seed}" for name in ("mnist, itq", "mnist, lsh") for seed in range(2)]
+    _results.write("quality", dict.fromkeys(parts, entry), tmp_path)
+    planned = [Piece("quality", (part,), (), 1) for part in (parts[0], parts[2])]
+    monkeypatch.setattr(run_all, "pieces", lambda: iter(planned))
+    monkeypatch.setattr(run_all, "is_current", lambda result, part, any_versions: "itq" in part)
+    assert run_all.drop_unplanned(tmp_path) == 1
+    assert list(_results.held("quality", tmp_path)) == [parts[0], *parts[2:]]

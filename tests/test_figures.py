@@ -11,10 +11,11 @@ from doc_pages import PAGES, ROOT, prose
 
 if not (ROOT / "docs" / "_ext").is_dir():
     pytest.skip("the documentation is not part of this installation", allow_module_level=True)
-sys.path += [str(ROOT / "docs" / "_ext"), str(ROOT / "benchmarks")]
+sys.path += [str(ROOT / "docs"), str(ROOT / "docs" / "_ext"), str(ROOT / "benchmarks")]
 
 import _results
 import figures
+import tables_of_methods
 
 SHOWN = [page for page in PAGES if page.parent != ROOT or page.name == "README.md"]
 RESULTS = sorted(path.stem for path in _results.FOLDER.glob("*.json") if path.stem in _results.BENCHMARKS)
@@ -197,3 +198,33 @@ def test_a_number_of_a_fit_is_the_mean_of_all_its_seeds(tmp_path, monkeypatch):
     _results.record("fit", "mnist, itq, 64 bits, seed 0, AVX2", {"codes": {"MAP": 9.0}}, folder=tmp_path)
     monkeypatch.setattr(figures, "held", lambda name: _results.held(name, tmp_path))
     assert figures.value(ROOT / "README.md", "fit", "mnist, itq, 64 bits", "codes", "MAP") == "0.500"
+
+
+@pytest.mark.parametrize("figure", tables_of_methods.FIGURES)
+def test_the_plots_that_compare_methods_show_the_results(figure):
+    pytest.importorskip("matplotlib")
+    import compared
+
+    assert f"values {compared.hash_of(figure)}" in compared.file_of(figure).read_text("utf-8"), (
+        "run: python docs/compared.py"
+    )
+
+
+def test_the_first_paragraph_says_where_our_word_is_behind(monkeypatch):
+    """The sentences follow the figures: a method that becomes better appears in them."""
+    asked = {"MAP": 0.5, "precision@10": 0.6, "recall@10": 0.7}
+
+    def source(pq):
+        own = {"results": {"asymmetric": asked, "reranked": {"recall@10": 0.9}}}
+        parts = {f"digits, {name}, 64 bits, seed 0": own for name in ("imh-hybrid", "itq")}
+        better = {"results": {"asymmetric": asked | pq, "reranked": {"recall@10": 0.8}}}
+        monkeypatch.setattr(figures, "held", lambda name: parts | {"digits, pq, 64 bits, seed 0": better})
+        found = figures.Source("quality")
+        return "\n".join(tables_of_methods.where_we_lose(lambda name: found))
+
+    text = source({"recall@10": 0.75})
+    assert "- recall@10 on all datasets (most on digits: 0.700, `pq` 0.750)." in text
+    assert "- MAP on 1 of 1" in text
+    text = source({"MAP": 0.9})
+    assert "- MAP on all datasets (most on digits: 0.500, `pq` 0.900)." in text
+    assert "is behind the best other method in no figure." in source({})

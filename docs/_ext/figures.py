@@ -85,15 +85,21 @@ def _relative(path: Path, folder: Path) -> str:
 
 def table(page: Path, name: str, *arguments: str) -> str:
     """A table with the line about its origin."""
+    lines, used = lines_and_sources(name, *arguments)
+    origins = " ".join(source.origin(page, short=len(used) > 1) for source in used)
+    return "\n" + "\n".join(lines) + (f"\n\n*Measured {origins}*\n" if origins else "\n")
+
+
+def lines_and_sources(name: str, *arguments: str) -> tuple[list[str], list[Source]]:
+    """The lines of a table, and the results that it used."""
+    import tables_of_methods
     import tables_of_quality
     import tables_of_systems
 
-    tables = vars(tables_of_quality) | vars(tables_of_systems)
+    tables = vars(tables_of_quality) | vars(tables_of_systems) | vars(tables_of_methods)
     sources: dict[str, Source] = {}
     lines = tables[name](lambda file: sources.setdefault(file, Source(file)), *arguments)
-    used = [source for source in sources.values() if source.used]
-    origins = " ".join(source.origin(page, short=len(used) > 1) for source in used)
-    return "\n" + "\n".join(lines) + (f"\n\n*Measured {origins}*\n" if origins else "\n")
+    return lines, [source for source in sources.values() if source.used]
 
 
 def value(page: Path, file: str, part: str, *keys: str) -> str:
