@@ -7,7 +7,7 @@ import signal
 import sys
 
 CONTEXT = multiprocessing.get_context("forkserver")
-COMMAND = ["manihash.cli._app", "manihash.cli._errors", "sklearn.base", "manihash.search"]
+COMMAND = ["manihash.cli._app", "manihash.cli._command", "sklearn.base", "manihash.search"]
 PARTS = ["hashers.recipes", "maintenance.stored_codes", "files.formats", "datasets"]
 # What commands import takes longer than their work.
 CONTEXT.set_forkserver_preload([*COMMAND, *(f"manihash.{part}" for part in PARTS)])

@@ -8,8 +8,7 @@ import typer
 from rich.text import Text
 
 from manihash.cli import _inputs, _options, _settings
-from manihash.cli._output import print_json, print_message, print_result
-from manihash.cli._progress import print_notes, progress_shown
+from manihash.cli._output import print_json, print_message, print_notes, print_result, progress_shown
 
 if TYPE_CHECKING:
     from reproduction.demo.measure import Demo, Scan, Score, Setup

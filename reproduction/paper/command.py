@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._errors import INVALID_INPUT
-from manihash.cli._output import print_json
-from manihash.cli._progress import progress_shown
+from manihash.cli._command import INVALID_INPUT
+from manihash.cli._output import print_json, progress_shown
 from manihash.errors import MissingDataError
 from reproduction.paper import summary
 

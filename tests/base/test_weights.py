@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from manihash.base.graph import BaseGraph, mean_distance
-from manihash.base.weights import affinity, normalized_weights, weights
+from manihash.base.graph import BaseGraph, affinity, mean_distance, normalized_weights, weights
 from manihash.compute import numpy as numpy_backend
 from manihash.rows.local import LocalRows
 

@@ -9,7 +9,7 @@ import pytest
 from command import run
 
 from manihash.advice import candidates
-from manihash.cli._progress import ProgressLines
+from manihash.cli._output import ProgressLines
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from command import run, stderr_line
 from typer.main import get_command
 
 from manihash.cli._app import app
-from manihash.cli._errors import hints
+from manihash.cli._command import hints
 
 GROUP = get_command(app)
 COMMANDS = [[name] for name in GROUP.commands if name != "data"]

@@ -7,8 +7,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from manihash.base import KMeansBase
-from manihash.base.graph import BaseGraph
-from manihash.base.weights import affinity
+from manihash.base.graph import BaseGraph, affinity
 from manihash.embeddings import (
     LLE,
     SNE,
@@ -177,7 +176,7 @@ def test_the_sparse_coupling_and_graph_are_the_dense_ones(points, monkeypatch):
     rows = LocalRows(load_digits().data / 16)
     T, W = BaseGraph(points, 5, 1.0).coupling(rows), affinity(points, 20)
     monkeypatch.setattr("manihash.base.graph.MANY", 100)
-    monkeypatch.setattr("manihash.base.weights.MANY", 100)
+    monkeypatch.setattr("manihash.base.graph.MANY", 100)
     sparse_T, sparse_W = BaseGraph(points, 5, 1.0).coupling(rows), affinity(points, 20)
     assert sp.issparse(sparse_T)
     assert sp.issparse(sparse_W)
@@ -187,7 +186,7 @@ def test_the_sparse_coupling_and_graph_are_the_dense_ones(points, monkeypatch):
 
 def test_a_graph_in_many_pieces_has_no_more_dimensions_than_it_has(monkeypatch):
     monkeypatch.setattr("manihash.base.graph.MANY", 30)
-    monkeypatch.setattr("manihash.base.weights.MANY", 30)
+    monkeypatch.setattr("manihash.base.graph.MANY", 30)
     pieces = np.repeat(np.arange(20.0) * 100, 5)[:, None] + np.random.default_rng(0).random((100, 2))
     with pytest.raises(ValueError, match=r"90 dimensions.*at most 80"):
         LaplacianEigenmaps(90, n_neighbors=5).fit(pieces)
@@ -198,7 +197,7 @@ def test_supervised_imh_learns_the_same_labels_from_a_sparse_coupling(monkeypatc
     hasher = SupervisedIMH(8, KMeansBase(150), TSNE(n_iter=20), random_state=0)
     dense = hasher.fit(X, y).base_labels_
     monkeypatch.setattr("manihash.base.graph.MANY", 100)
-    monkeypatch.setattr("manihash.base.weights.MANY", 100)
+    monkeypatch.setattr("manihash.base.graph.MANY", 100)
     assert np.allclose(hasher.fit(X, y).base_labels_, dense, atol=1e-4)
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from manihash.cli._labels import read_labels
+from manihash.cli._inputs import read_labels
 from manihash.errors import DataFileError
+from manihash.files.csv import read_lines
 from manihash.files.id_files import read_ids
-from manihash.files.lines import read_lines
 
 WITHIN = ["a\u2028b", "c\x0cd", "e\x1cf\x1dg\x1eh", "i\x85j\u2029k\x0bl", "m\rn", ""]
 

@@ -8,7 +8,7 @@ from pathlib import PureWindowsPath
 import numpy as np
 import pytest
 
-from manihash.cli._labels import read_labels
+from manihash.cli._inputs import read_labels
 from manihash.files.atomic import atomic_write
 from manihash.stores import locations
 

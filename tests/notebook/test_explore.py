@@ -20,7 +20,7 @@ from manihash.notebook import widget
 from manihash.notebook.requests import answered
 from manihash.notebook.subject import exploration_of
 from manihash.web.explore.application import explore_application
-from manihash.web.explore.selection import Selection
+from manihash.web.explore.rows import Selection
 
 OCTETS = {"content-type": "application/octet-stream"}
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from command import invoke, run, stderr_line
 
-from manihash.cli._progress import ProgressLines
+from manihash.cli._output import ProgressLines
 from reproduction.paper import catalog
 from reproduction.paper.figures import fig4, fig7
 from reproduction.paper.run.trial import ResultFolder

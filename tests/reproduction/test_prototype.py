@@ -5,8 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manihash.base import KMeansBase
-from manihash.base.graph import mean_distance
-from manihash.base.weights import weights
+from manihash.base.graph import mean_distance, weights
 from manihash.compute.numpy import squared_distances
 from manihash.embeddings import PCA
 from manihash.rows.local import LocalRows

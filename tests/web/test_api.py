@@ -485,13 +485,13 @@ def test_metrics_count_requests_in_the_format_of_prometheus(client, rows):
 def test_both_parsers_read_the_same_vectors(body, expected, has_simdjson, monkeypatch):
     import msgspec
 
-    from manihash.web.api import numbers
+    from manihash.web.api import bodies
     from manihash.web.api.messages import SearchRequest
     from manihash.web.application import RequestError
 
     if not has_simdjson:
-        monkeypatch.setattr(numbers, "_simdjson", None)
-    reader = numbers.RequestReader(SearchRequest)
+        monkeypatch.setattr(bodies, "_simdjson", None)
+    reader = bodies.RequestReader(SearchRequest)
     if expected is None:
         with pytest.raises(RequestError, match="400"):
             reader.read(body.encode(), 2)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manihash.base.weights import weights
+from manihash.base.graph import weights
 from manihash.compute.numpy import squared_distances, squared_norms, unit_rows
 from manihash.embeddings.tsne import TSNE
 from reproduction.paper.run.cache import TrialCache

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from manihash.base.weights import weights
+from manihash.base.graph import weights
 from manihash.compute import numpy as numpy_backend
 from manihash.linalg import fix_signs
 from manihash.types import Floats

@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from manihash import checks
-from manihash.base.graph import BaseGraph, nearest
+from manihash.base.graph import BaseGraph, nearest, normalized_weights
 from manihash.base.neighbors import CoarseNeighbors
 from manihash.base.reduced_neighbors import ReducedNeighbors
-from manihash.base.weights import normalized_weights
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.progress import advance

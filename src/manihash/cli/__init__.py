@@ -7,7 +7,7 @@ def main() -> None:
     """Run the command; numpy and the library are imported only when a command needs them."""
     try:
         from manihash.cli._app import app
-        from manihash.cli._errors import internal_errors_reported
+        from manihash.cli._command import internal_errors_reported
         from manihash.cli._output import prepare_streams
 
         prepare_streams()

@@ -1,11 +1,11 @@
-"""The dataset and the measurements of ``manihash evaluate``."""
+"""The dataset, the measurements and the table of ``manihash evaluate``."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from manihash import progress
-from manihash.cli import _inputs, _labels
+from manihash.cli import _inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from manihash.evaluation.truth import Truth
     from manihash.hashers._hasher import Hasher
     from manihash.search import FaissQuantizer
+
 
 PLAIN = "plain_"  # measures of hybrid codes by the Hamming distance of all bits
 
@@ -35,9 +36,9 @@ def from_files(train: str, labels: str | None, test: str, test_labels: str | Non
         raise ValueError(
             "got labels for only one of --train and --test: give both --labels and --test-labels"
         )
-    y = None if labels is None else _labels.read_labels(labels, len(X))
-    y_queries = None if test_labels is None else _labels.read_labels(test_labels, len(Q))
-    if y_queries is not None and not (labeled := _labels.known(y_queries)).all():
+    y = None if labels is None else _inputs.read_labels(labels, len(X))
+    y_queries = None if test_labels is None else _inputs.read_labels(test_labels, len(Q))
+    if y_queries is not None and not (labeled := _inputs.known_labels(y_queries)).all():
         Q, y_queries = Q[labeled], y_queries[labeled]
         progress.note(f"{test}: {(~labeled).sum():,} queries have no label and are left out")
     if not len(Q):
@@ -56,8 +57,8 @@ def from_one_file(vectors: str, labels: str | None, n_queries: int | None, seed:
     from manihash.datasets import Dataset
 
     X = _inputs.read_vectors(vectors)
-    y = None if labels is None else _labels.read_labels(labels, len(X))
-    labeled = np.ones(len(X), bool) if y is None else _labels.known(y)
+    y = None if labels is None else _inputs.read_labels(labels, len(X))
+    labeled = np.ones(len(X), bool) if y is None else _inputs.known_labels(y)
     q = max(1, min(1000, int(labeled.sum()) // 10)) if n_queries is None else n_queries
     if not 0 < q <= labeled.sum() or q >= len(X) - 1:
         raise ValueError(
@@ -200,3 +201,58 @@ def _about_plain(rows: Sequence[dict[str, Any]]) -> str:
     if not any("plain" in row for row in rows):
         return ""
     return " plain: the same codes by the Hamming distance of all bits, as a database compares them."
+
+
+COLUMNS = {  # measure: heading, digits, width
+    "map": ("MAP", 3, 7),
+    "map_ties": ("ties", 3, 7),
+    "precision": ("prec.", 3, 7),
+    "recall": ("recall", 3, 8),
+    "f1": ("F1", 3, 7),
+    "precision_at_10": ("P@10", 3, 7),
+    "recall_at_10": ("R@10", 3, 7),
+    "fit_seconds": ("fit s", 2, 7),
+    "encode_us_per_row": ("µs/row", 2, 8),
+}
+
+
+def head(recipes: Sequence[str], scan: dict[str, float]) -> list[str]:
+    """Return the headings and the row of the exhaustive scan."""
+    width = name_width(recipes)
+    above = f"{'':{width + 13}}{'MAP':>7}"
+    headings = "".join(f"{heading:>{columns}}" for heading, _, columns in COLUMNS.values())
+    return [above, f"{'recipe':{width}}{'bits':>6}{headings}", f"{'l2 scan':{width}}{'':6}{_cells(scan, '')}"]
+
+
+def name_width(recipes: Sequence[str]) -> int:
+    """Return the width of the column of recipes."""
+    return max(map(len, [*recipes, "l2 scan"]))
+
+
+def lines(row: dict[str, Any], width: int) -> list[str]:
+    """Return a row of the table: its values, and its standard deviations below if there are several seeds.
+
+    Below hybrid codes are their values by plain Hamming distance.
+    """
+    first = f"{row['recipe']:{width}}{row['bits']:>6}"
+    if "error" in row:
+        return [first + "".join(f"{'-':>{columns}}" for _, _, columns in COLUMNS.values())]
+    spread = row.get("spread", {})
+    found = _values(first, row, spread, width)
+    if "plain" in row:
+        found += _values("  plain", row["plain"], spread.get("plain", {}), width)
+    return found
+
+
+def _values(name: str, means: dict[str, Any], spread: dict[str, Any], width: int) -> list[str]:
+    """Return a line of values after a name and, if there is a spread, a line of it."""
+    cells = [_cells(means, "")] + ([_cells(spread, "±")] if spread else [])
+    return [f"{name if i == 0 else '':{width + 6}}{line}" for i, line in enumerate(cells)]
+
+
+def _cells(values: dict[str, Any], sign: str) -> str:
+    """Return the values of a line as text; a measure that it does not have is blank."""
+    line = ""
+    for name, (_, digits, width) in COLUMNS.items():
+        line += f"{f'{sign}{values[name]:.{digits}f}' if values.get(name) is not None else '':>{width}}"
+    return line.rstrip()

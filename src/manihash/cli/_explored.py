@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs, _labels, _options, _settings, _tables
+from manihash.cli import _inputs, _options, _settings, _tables
 from manihash.cli._indexes import is_index, open_index_of
 from manihash.cli._output import print_message
 
 if TYPE_CHECKING:
     from manihash import Hasher
-    from manihash.cli._progress import ProgressBar
+    from manihash.cli._output import ProgressBar
     from manihash.pages.thumbnails import Thumbnails
     from manihash.types import Codes, Ids
     from manihash.web.explore.exploration import Exploration
@@ -186,19 +186,19 @@ def prepared(subject: Subject, bar: "ProgressBar", *, hold_out: bool = False) ->
 @contextmanager
 def _rows(subject: Subject) -> Iterator["ExploredRows"]:
     """The rows with their labels and what is shown of them."""
-    from manihash.files.lines import read_lines
+    from manihash.files.csv import read_lines
     from manihash.web.explore.rows import explored_rows
 
     if subject.vectors is None:
         yield _dataset_rows(str(subject.data))
         return
     with _inputs.opened(subject.vectors, None) as X:
-        labels = None if subject.labels is None else _labels.read_labels(subject.labels, X.shape[0])
+        labels = None if subject.labels is None else _inputs.read_labels(subject.labels, X.shape[0])
         yield explored_rows(
             Path(subject.vectors).name,
             X,
             labels=labels,
-            known=None if labels is None else _labels.known(labels),
+            known=None if labels is None else _inputs.known_labels(labels),
             pictures=read_pictures(subject.images, subject.image_dir),
             texts=None if subject.texts is None else read_lines(subject.texts),
         )

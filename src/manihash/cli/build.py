@@ -6,10 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs, _labels, _options, _settings
+from manihash.cli import _inputs, _options, _settings
 from manihash.cli._indexes import is_index
-from manihash.cli._output import file_size, key_values, print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import (
+    file_size,
+    key_values,
+    print_json,
+    print_message,
+    print_result,
+    progress_shown,
+)
 
 
 def build(
@@ -75,7 +81,7 @@ def build(
     with progress_shown(quiet) as bar:
         bar.start("reading vectors")
         with _inputs.opened(vectors, None) as X:
-            y = None if labels is None else _labels.read_labels(labels, X.shape[0])
+            y = None if labels is None else _inputs.read_labels(labels, X.shape[0])
             if labels is not None and not hasher.uses_labels:
                 print_message("note", f"{recipe} does not use labels: {labels} is ignored", "bold yellow")
             names = None if ids is None else _inputs.read_ids(ids).reshape(-1)

@@ -9,8 +9,7 @@ from rich.text import Text
 
 from manihash.cli import _inputs, _options
 from manihash.cli._command import Command, Group
-from manihash.cli._output import key_values, print_json, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import key_values, print_json, print_result, progress_shown
 
 if TYPE_CHECKING:
     from manihash.datasets.catalog import Entry

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from manihash.cli import _dedup_known, _dedup_verified, _inputs, _options, _tables
 from manihash.cli._indexes import code_bits, is_index, open_index
-from manihash.cli._output import key_values, print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import key_values, print_json, print_message, print_result, progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,7 @@ import typer
 from rich.table import Table
 
 from manihash.cli import _inputs, _options
-from manihash.cli._output import key_values, print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import key_values, print_json, print_message, print_result, progress_shown
 
 if TYPE_CHECKING:
     from manihash.maintenance import Drift

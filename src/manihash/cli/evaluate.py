@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from manihash.cli import _evaluation, _evaluation_table, _inputs, _options, _settings
-from manihash.cli._errors import INVALID_INPUT, hints
-from manihash.cli._output import print_json, print_message, print_result
-from manihash.cli._progress import print_notes, progress_shown
+from manihash.cli import _evaluation, _inputs, _options, _settings
+from manihash.cli._command import INVALID_INPUT, hints
+from manihash.cli._output import print_json, print_message, print_notes, print_result, progress_shown
 
 if TYPE_CHECKING:
     from manihash.datasets import Dataset
@@ -151,7 +150,7 @@ def evaluate(
         bar.start("ground truth")
         truth, neighbors, scan = _evaluation.truths_and_scan(dataset)
     if not as_json:
-        _print(_evaluation_table.head([name for name, _ in plan], scan))
+        _print(_evaluation.head([name for name, _ in plan], scan))
     measures = partial(_evaluation.measures, data=dataset, truth=truth, neighbors=neighbors, radius=radius)
     notes: list[str] = []
     rows = list(_measured_rows(plan, measures, quiet, notes, shown=not as_json))
@@ -258,7 +257,7 @@ def _measured_rows(
     shown: bool,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table; print each as soon as it is measured. A row may be an error."""
-    width = _evaluation_table.name_width([name for name, _ in plan])
+    width = _evaluation.name_width([name for name, _ in plan])
     for i, ((name, bits), hashers) in enumerate(plan.items(), 1):
         row: dict[str, Any] = {"recipe": name, "bits": bits}
         with progress_shown(quiet, notes) as bar:
@@ -272,12 +271,12 @@ def _measured_rows(
             else:
                 means, spread = _evaluation.summary(seeds)
                 row |= (
-                    dict.fromkeys(_evaluation_table.COLUMNS)
+                    dict.fromkeys(_evaluation.COLUMNS)
                     | _evaluation.nested(means)
                     | ({} if spread is None else {"spread": _evaluation.nested(spread)})
                 )
         if shown:
-            _print(_evaluation_table.lines(row, width))
+            _print(_evaluation.lines(row, width))
         yield row
 
 

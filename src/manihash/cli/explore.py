@@ -7,8 +7,7 @@ import typer
 from rich.text import Text
 
 from manihash.cli import _explored, _inputs, _options
-from manihash.cli._output import file_size, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import file_size, print_result, progress_shown
 
 
 def explore(

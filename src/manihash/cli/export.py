@@ -7,8 +7,7 @@ import typer
 
 from manihash.cli import _inputs, _options
 from manihash.cli._indexes import is_index, open_index, what_a_store_loses
-from manihash.cli._output import key_values, print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import key_values, print_json, print_message, print_result, progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manihash.cli import _inputs, _labels, _options, _settings
-from manihash.cli._output import file_size, key_values, print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli import _inputs, _options, _settings
+from manihash.cli._output import (
+    file_size,
+    key_values,
+    print_json,
+    print_message,
+    print_result,
+    progress_shown,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +112,7 @@ def _training_rows(
         raise typer.BadParameter("give either a file of vectors or --data NAME: exactly one of the two")
     if vectors is not None:
         with _inputs.opened(vectors, dask) as X:
-            yield X, None if labels is None else _labels.read_labels(labels, X.shape[0])
+            yield X, None if labels is None else _inputs.read_labels(labels, X.shape[0])
         return
     if labels is not None or dask is not None:
         raise typer.BadParameter(

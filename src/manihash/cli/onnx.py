@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._output import file_size, key_values, print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import (
+    file_size,
+    key_values,
+    print_json,
+    print_message,
+    print_result,
+    progress_shown,
+)
 
 if TYPE_CHECKING:
     from manihash import Hasher

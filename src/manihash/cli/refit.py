@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._output import key_values, print_json, print_result, written_file
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import key_values, print_json, print_result, progress_shown, written_file
 
 
 def refit(

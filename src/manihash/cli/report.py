@@ -9,8 +9,7 @@ import typer
 from rich.text import Text
 
 from manihash.cli import _explored, _options
-from manihash.cli._output import file_size, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import file_size, print_result, progress_shown
 
 _PAGE, _FILE = "index.html", "explore.html"
 

@@ -13,8 +13,7 @@ from rich.table import Table
 
 from manihash.cli import _inputs, _options
 from manihash.cli._indexes import check_store, is_index, open_index_of
-from manihash.cli._output import print_json, print_message, print_result
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import print_json, print_message, print_result, progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,7 @@ import typer
 
 from manihash.cli import _inputs, _options
 from manihash.cli._indexes import is_index, rewritten_index
-from manihash.cli._output import key_values, print_json, print_result, written_file
-from manihash.cli._progress import progress_shown
+from manihash.cli._output import key_values, print_json, print_result, progress_shown, written_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

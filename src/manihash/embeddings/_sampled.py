@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from manihash import checks
 from manihash.base.affinity import share_of_rows
-from manihash.base.weights import MANY
+from manihash.base.graph import MANY
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.embeddings._descent import Each, Loss

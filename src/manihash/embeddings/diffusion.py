@@ -4,7 +4,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from manihash import checks
-from manihash.base.weights import MANY
+from manihash.base.graph import MANY
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings._embedding import Embedding

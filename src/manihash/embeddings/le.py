@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manihash import checks
-from manihash.base.weights import affinity
+from manihash.base.graph import affinity
 from manihash.embeddings._embedding import Embedding
 from manihash.embeddings._spectral import smallest_eigenvectors
 from manihash.types import Floats

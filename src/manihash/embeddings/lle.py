@@ -3,7 +3,7 @@
 import numpy as np
 
 from manihash import checks
-from manihash.base.weights import MANY
+from manihash.base.graph import MANY
 from manihash.embeddings._embedding import Embedding, too_many
 from manihash.linalg import fix_signs
 from manihash.types import Floats

@@ -1,6 +1,7 @@
 """CSV files: rows of numbers with commas between them, with or without a header and an index column."""
 
 import csv
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,24 @@ def write_csv(part: Path, array: NDArray[Any]) -> None:
             file.write(",".join(["0.0", *(digits % value for value in rows[0, 1:])]) + "\n")
             rows = rows[1:]
         np.savetxt(file, rows, delimiter=",", fmt=digits)
+
+
+def read_lines(path: str | os.PathLike[str]) -> list[str]:
+    """The lines of a text file in UTF-8, without their ends.
+
+    Only line feeds, and the carriage returns before them, end a line, as in editors; carriage returns alone
+    do if there are no line feeds. ``str.splitlines`` would also split at form feeds, U+2028 and others, which
+    texts contain.
+    """
+    content = Path(path).read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = 1 + content[: error.start].count(b"\n")
+        raise DataFileError(
+            f"{path} is not UTF-8 text: line {line} is not valid UTF-8. Save the file as UTF-8"
+        ) from None
+    lines = text.split("\n" if "\n" in text else "\r")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manihash.files.csv import read_lines
 from manihash.files.formats import read, split_key
-from manihash.files.lines import read_lines
 from manihash.files.npy import read_npy, read_npz
 from manihash.files.parquet import EXTRA, arrow
 from manihash.files.stored import parser_errors

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from manihash.base.graph import BaseGraph, set_seed
-from manihash.base.weights import normalized_weights
+from manihash.base.graph import BaseGraph, normalized_weights, set_seed
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread

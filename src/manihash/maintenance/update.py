@@ -14,10 +14,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from manihash import checks
-from manihash.base.graph import BaseGraph, nearest, set_seed
+from manihash.base.graph import BaseGraph, nearest, normalized_weights, set_seed
 from manihash.base.kmeans import KMeansBase
 from manihash.base.reduced_neighbors import ReducedNeighbors
-from manihash.base.weights import normalized_weights
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.display import Shown

@@ -11,7 +11,7 @@ from manihash.progress_bar import notebook_kernel
 from manihash.types import Ids
 
 if TYPE_CHECKING:
-    from manihash.web.explore.selection import Selection
+    from manihash.web.explore.rows import Selection
     from manihash.web.server import BackgroundServer
 
 WHERE = ("auto", "notebook", "browser")
@@ -191,7 +191,7 @@ def explore(
         in_notebook = notebook_kernel() is not None
     from manihash.web.explore.application import explore_application
     from manihash.web.explore.export import kernel_page_text
-    from manihash.web.explore.selection import Selection
+    from manihash.web.explore.rows import Selection
     from manihash.web.server import LOCAL, BackgroundServer
 
     exploration = exploration_of(

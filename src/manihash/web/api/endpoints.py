@@ -19,9 +19,9 @@ from manihash.codes import n_bytes
 from manihash.search.row_fields import IMAGES, LABELS, TEXTS
 from manihash.web.api import bodies, metrics
 from manihash.web.api.batching import Batcher
+from manihash.web.api.bodies import RequestReader
 from manihash.web.api.keys import ApiKeys
 from manihash.web.api.messages import EncodeRequest, SearchOptions, SearchRequest, from_query
-from manihash.web.api.numbers import RequestReader
 from manihash.web.api.service import Answers, Job, Service
 from manihash.web.application import RequestError, json_answer
 

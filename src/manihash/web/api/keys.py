@@ -6,7 +6,7 @@ import stat
 from hashlib import sha256
 from pathlib import Path
 
-from manihash.files.lines import read_lines
+from manihash.files.csv import read_lines
 
 _SHORTEST = 16
 

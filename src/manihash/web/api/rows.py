@@ -23,9 +23,9 @@ from manihash.search.row_fields import IMAGES, LABELS, TEXTS, VECTORS, RowFields
 from manihash.types import Ids
 from manihash.web.api import bodies
 from manihash.web.api.batching import Batcher
+from manihash.web.api.bodies import RequestReader
 from manihash.web.api.endpoints import Api
 from manihash.web.api.messages import AddRequest, DeleteRequest, RowsRequest, UpdateRequest, id_array, parsed
-from manihash.web.api.numbers import RequestReader
 from manihash.web.api.service import Job
 from manihash.web.application import RequestError, json_answer
 

@@ -18,7 +18,7 @@ from manihash.types import Floats
 from manihash.web.application import RequestError, application, json_answer
 from manihash.web.explore.coded import CodedRows
 from manihash.web.explore.exploration import COSINES, Exploration
-from manihash.web.explore.selection import Selection
+from manihash.web.explore.rows import Selection
 from manihash.web.npy import array_of_npy
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
