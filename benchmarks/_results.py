@@ -75,7 +75,7 @@ BENCHMARKS = {  # by the name of the file of results
     "scale": Benchmark("make bench-scale", (*SPEED, "files/resumable.py", "cli/encode.py")),
     "search": Benchmark("make bench-search", ("search",)),
     "serve": Benchmark("make bench-serve", ("web/api", "web/server.py", "search")),
-    "speed": Benchmark("make bench", (*SPEED, "hashers/_linear_map.py", "hashers/agh.py", "search")),
+    "speed": Benchmark("make bench", (*SPEED, "hashers/_linear.py", "hashers/agh.py", "search")),
     "svm": Benchmark("make bench-quality"),
     "word-search": Benchmark("make bench-word-search", ("search", "code_layout.py", "code_tables.py")),
 }

@@ -17,7 +17,6 @@ SOURCE = Path(manihash.__file__).parent
 ORDER = [
     {"types", "errors"},
     {"codes", "progress", "checks", "display"},
-    {"progress_bar"},
     {"code_tables"},
     {"code_layout"},
     {"compute"},
@@ -51,7 +50,6 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 LIGHT = {
     "types",
     "display",
-    "progress_bar",
     "errors",
     "codes",
     "code_tables",

@@ -19,7 +19,7 @@ from manihash.compute.numpy import is_plain, plain
 from manihash.compute.threads import single_blas_thread
 from manihash.files.lineage import Lineage, new_lineage
 from manihash.files.model import save_model
-from manihash.progress_bar import progress_shown
+from manihash.progress import progress_shown
 from manihash.rows import Rows, kind_of, rows_of, rows_to_fit
 from manihash.rows.dask import DaskRows, check_chunks
 from manihash.rows.local import is_sliceable

@@ -11,9 +11,8 @@ from manihash.base import GraphAffinity, KMeansBase, LargeBase
 from manihash.base.affinity import _largest, neighbor_graph, number_of_groups, walked
 from manihash.base.graph import BaseGraph
 from manihash.embeddings import SNE, TSNE, ElasticEmbedding
-from manihash.embeddings._descent import Schedule
+from manihash.embeddings._descent import Schedule, neighbor_loss
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
-from manihash.embeddings._sampled import neighbor_loss
 from manihash.embeddings.tsne import late_exaggeration
 from manihash.rotation import ITQRotation
 from manihash.rows import rows_of

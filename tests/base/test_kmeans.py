@@ -8,8 +8,8 @@ from threadpoolctl import threadpool_limits
 
 from manihash import IMH
 from manihash.base import KMeansBase, RandomBase
-from manihash.base import lloyd as lloyd_module
-from manihash.base.lloyd import among_all, lloyd_round
+from manihash.base import kmeans as kmeans_module
+from manihash.base.kmeans import among_all, lloyd_round
 from manihash.embeddings import PCA
 from manihash.rows.local import LocalRows
 
@@ -186,9 +186,9 @@ def test_a_bad_row_is_named_whichever_base_meets_it_first(digits):
 
 def test_a_warm_start_takes_rounds_on_a_sample_and_then_on_all_rows(monkeypatch):
     X, seen = normal(4000, 6), []
-    lloyd = lloyd_module.lloyd_round
+    lloyd = kmeans_module.lloyd_round
     monkeypatch.setattr(
-        lloyd_module, "lloyd_round", lambda rows, *given: (seen.append(len(rows)), lloyd(rows, *given))[1]
+        kmeans_module, "lloyd_round", lambda rows, *given: (seen.append(len(rows)), lloyd(rows, *given))[1]
     )
     warm = KMeansBase(20, max_iter=4, sample=50, full_rounds=2, random_state=0).fit(X)
     assert seen == [1000] * 4 + [4000] * 2

@@ -70,7 +70,7 @@ def test_rows_that_do_not_fit_into_memory_are_sampled_and_the_size_is_logged_onc
     digits, monkeypatch, caplog
 ):
     monkeypatch.setattr("manihash.base.large.CACHE_BYTES", 1000)
-    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
+    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
     caplog.set_level("INFO", "manihash")
     for sample in (256, None, 10):
         assert len(LargeBase(100, sample=sample, random_state=0).fit(digits).points_) == 100
@@ -78,7 +78,7 @@ def test_rows_that_do_not_fit_into_memory_are_sampled_and_the_size_is_logged_onc
     assert caplog.messages == [said] * 3
     monkeypatch.undo()
     caplog.clear()
-    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
+    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
     LargeBase(100, sample=10, random_state=0).fit(digits)
     assert caplog.messages == ["k-means uses 1,000 of 1,797 rows, 10 per center (sample=None uses all rows)"]
 
@@ -119,8 +119,8 @@ def test_the_memory_of_a_fit_stays_near_the_cache_limit(n, sample, neighbors, mo
     bytes_held = 2**24
     for place in ("rows.local", "base.reduced_neighbors", "base.large"):
         monkeypatch.setattr(f"manihash.{place}.CACHE_BYTES", bytes_held)
-    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 2**13)
-    monkeypatch.setattr("manihash.base.reduced_neighbors._PCA_ROWS", 500)
+    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 2**13)
+    monkeypatch.setattr("manihash.base.reduced._PCA_ROWS", 500)
     monkeypatch.setattr("manihash.base.listed._LIST_ROWS", 1000)
     monkeypatch.setattr("manihash.base.neighbors.RECALL_ROWS", 200)
     monkeypatch.setattr("manihash.base.listed.RECALL_ROWS", 200)

@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 
 from manihash import InductiveEmbedding
 from manihash.base import CoarseNeighbors, ExactNeighbors, LargeBase, ListedNeighbors
-from manihash.base.cells import coarse_cells, members_near, nearest_cell
+from manihash.base.cell_search import coarse_cells, members_near, nearest_cell
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.embeddings import PCA

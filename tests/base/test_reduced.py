@@ -63,7 +63,7 @@ def test_all_components_leave_distances_and_so_codes_nearly_as_they_are(digits):
 def test_projected_rows_are_the_same_in_memory_and_computed_on_each_visit(digits, monkeypatch):
     part, rows = ReducedNeighbors(10).fit(digits), LocalRows(digits, normalize=True)
     held = part.projected(rows)
-    monkeypatch.setattr("manihash.base.reduced_neighbors.CACHE_BYTES", 0)
+    monkeypatch.setattr("manihash.base.reduced.CACHE_BYTES", 0)
     anew = part.projected(rows)
     places = np.array([5, 1700, 3])
     assert np.array_equal(held.take(places), anew.take(places))
@@ -73,7 +73,7 @@ def test_projected_rows_are_the_same_in_memory_and_computed_on_each_visit(digits
 @pytest.mark.usefixtures("seed_of_zero")
 def test_only_the_requested_rows_are_projected(digits, monkeypatch):
     part, made = ReducedNeighbors(10).fit(digits), []
-    monkeypatch.setattr("manihash.base.reduced_neighbors.CACHE_BYTES", 0)
+    monkeypatch.setattr("manihash.base.reduced.CACHE_BYTES", 0)
     rows = part.projected(LocalRows(digits))
     project = part.project
     monkeypatch.setattr(part, "project", lambda X: (made.append(len(X)), project(X))[1])

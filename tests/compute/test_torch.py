@@ -14,7 +14,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.compute import torch as torch_backend
 from manihash.compute.torch_pairs import ElasticLoss, GaussianLoss, RowGaussianLoss, StudentLoss
 from manihash.embeddings import PCA, SNE, TSNE, ElasticEmbedding, RelaxedLE
-from manihash.embeddings._exact import ExactLoss
+from manihash.embeddings._descent import ExactLoss
 from manihash.embeddings.ee import ElasticEnergy
 from manihash.embeddings.sne import GaussianDivergence, RowGaussianDivergence
 from manihash.embeddings.tsne import StudentDivergence
@@ -320,7 +320,7 @@ def test_a_large_base_is_chosen_on_the_device_of_the_rows(device, reduced, caplo
 
 @device
 def test_k_means_of_many_rows_uses_the_same_sample(device, monkeypatch):
-    monkeypatch.setattr("manihash.base.lloyd._ALL_ROWS", 1000)
+    monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 1000)
     X = points(dtype=np.float64)
     base = KMeansBase(20, sample=50, random_state=0)
     here, there = (clone(base).fit(x).points_ for x in (X, torch.as_tensor(X, device=device)))

@@ -22,10 +22,9 @@ from manihash.embeddings import (
     Isomap,
     LaplacianEigenmaps,
     RelaxedLE,
-    _exact,
+    _descent,
 )
-from manihash.embeddings._descent import rotated
-from manihash.embeddings._exact import ExactLoss
+from manihash.embeddings._descent import ExactLoss, rotated
 from manihash.embeddings._perplexity import conditional_probabilities
 from manihash.embeddings.diffusion import random_walk
 from manihash.embeddings.ee import ElasticEnergy
@@ -139,7 +138,7 @@ def test_chunks_and_threads_do_not_change_a_gradient(make, monkeypatch):
     with threadpool_limits(2, user_api="blas"), thread_map() as each:
         assert np.array_equal(whole.gradient(Y, 1.0, each), whole.gradient(Y, 1.0))
     wanted = whole.gradient(Y, 1.0)
-    monkeypatch.setattr(_exact, "_CHUNK_NUMBERS", 10_000)
+    monkeypatch.setattr(_descent, "_CHUNK_NUMBERS", 10_000)
     smaller = ExactLoss(make(P, 2.0), m)
     assert len(smaller.parts) > 2 * len(whole.parts)
     assert np.allclose(smaller.gradient(Y, 1.0), wanted)

@@ -17,11 +17,10 @@ from manihash.embeddings import (
     Isomap,
     LaplacianEigenmaps,
     RelaxedLE,
-    _sampled,
+    _descent,
 )
-from manihash.embeddings._exact import ExactLoss
+from manihash.embeddings._descent import ExactLoss, SampledLoss
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
-from manihash.embeddings._sampled import SampledLoss
 from manihash.embeddings.ee import ElasticEnergy, ElasticKernel
 from manihash.embeddings.sne import (
     GaussianDivergence,
@@ -52,8 +51,7 @@ def points():
 def make_many(monkeypatch):
     for module in (
         "base.graph",
-        "base.weights",
-        *(f"embeddings.{name}" for name in ("_sampled", "diffusion", "isomap", "lle")),
+        *(f"embeddings.{name}" for name in ("_descent", "diffusion", "isomap", "lle")),
     ):
         monkeypatch.setattr(f"manihash.{module}.MANY", 100)
 
@@ -139,7 +137,7 @@ def test_a_sampled_descent_comes_near_the_loss_of_the_exact_one(points, many, me
 
 
 def test_threads_do_not_change_a_bit_of_a_sampled_descent(points, many, monkeypatch):
-    monkeypatch.setattr(_sampled, "_CHUNK", 70)
+    monkeypatch.setattr(_descent, "_CHUNK", 70)
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):

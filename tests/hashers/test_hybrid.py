@@ -12,7 +12,7 @@ from manihash.base import KMeansBase, LargeBase, ReducedBase
 from manihash.embeddings import PCA
 from manihash.errors import BadRowsError
 from manihash.hashers import ITQ, KSH, LSH, PCAH
-from manihash.hashers._hybrid_parts import weight_by_redundancy
+from manihash.hashers.hybrid import weight_by_redundancy
 from manihash.rotation import ITQRotation
 
 X, y = load_digits(return_X_y=True)

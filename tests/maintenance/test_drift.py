@@ -11,7 +11,7 @@ from manihash.base import CoarseNeighbors, KMeansBase, LargeBase, RandomBase, Re
 from manihash.embeddings import PCA, TSNE
 from manihash.hashers import AGH, ITQ, LSH, ProductQuantizer
 from manihash.maintenance.drift import _distance_test, _sides_test, _usage_test
-from manihash.maintenance.landmarks import Seen, reference
+from manihash.maintenance.statistics import Seen, reference
 
 OLD = Path(__file__).parents[1] / "files" / "v0.1.0"
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from manihash import IMH, InductiveEmbedding, recipe
 from manihash.base import KMeansBase, ReducedBase
-from manihash.base import lloyd as lloyd_module
+from manihash.base import kmeans as kmeans_module
 from manihash.embeddings import PCA
 from manihash.files.formats import write
 from manihash.hashers import E2LSH, ITQ, LSH
@@ -80,7 +80,7 @@ def test_types_and_unit_length_are_the_same(client, dtype, normalize):
 
 
 def test_a_sample_is_the_same_on_a_cluster(client, monkeypatch):
-    monkeypatch.setattr(lloyd_module, "_ALL_ROWS", 1000)
+    monkeypatch.setattr(kmeans_module, "_ALL_ROWS", 1000)
     X = vectors()
     models = [
         InductiveEmbedding(2, KMeansBase(20, sample=100), PCA(), random_state=0).fit(rows_)
@@ -92,7 +92,7 @@ def test_a_sample_is_the_same_on_a_cluster(client, monkeypatch):
 
 def test_directions_of_wide_rows_are_the_same_on_a_cluster(client, monkeypatch):
     monkeypatch.setattr("manihash.base.principal._EXACT_WIDTH", D - 1)
-    monkeypatch.setattr("manihash.base.reduced_neighbors._PCA_ROWS", 5000)
+    monkeypatch.setattr("manihash.base.reduced._PCA_ROWS", 5000)
     X = vectors()
     models = [
         InductiveEmbedding(2, ReducedBase(KMeansBase(20), 4), PCA(), random_state=0).fit(rows_)
@@ -155,7 +155,7 @@ def test_a_worker_killed_while_encoding_changes_nothing(client):
 
 def test_a_worker_killed_between_rounds_of_k_means_changes_nothing(client, monkeypatch):
     X, killed = vectors(), []
-    lloyd = lloyd_module.lloyd_round
+    lloyd = kmeans_module.lloyd_round
 
     def and_kill(*given):
         if len(killed) < 2:
@@ -164,7 +164,7 @@ def test_a_worker_killed_between_rounds_of_k_means_changes_nothing(client, monke
         return lloyd(*given)
 
     wanted = KMeansBase(30, random_state=0).fit(X).points_
-    monkeypatch.setattr(lloyd_module, "lloyd_round", and_kill)
+    monkeypatch.setattr(kmeans_module, "lloyd_round", and_kill)
     model = InductiveEmbedding(2, KMeansBase(30, random_state=0), PCA()).fit(chunked(X, 3000))
     assert len(killed) == 2
     assert np.array_equal(model.base_points_, wanted)

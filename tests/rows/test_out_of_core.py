@@ -10,7 +10,7 @@ from command import run
 import manihash
 from manihash import IMH, InductiveEmbedding, open_vectors, recipe
 from manihash.base import KMeansBase
-from manihash.base import lloyd as lloyd_module
+from manihash.base import kmeans as kmeans_module
 from manihash.embeddings import PCA
 from manihash.files.formats import write
 from manihash.files.stored import StoredRows
@@ -169,16 +169,16 @@ def test_an_inductive_embedding_takes_rows_of_a_file(tmp_path):
 
 @pytest.fixture
 def small_limit(monkeypatch):
-    monkeypatch.setattr(lloyd_module, "_ALL_ROWS", 1000)
+    monkeypatch.setattr(kmeans_module, "_ALL_ROWS", 1000)
 
 
 def test_k_means_uses_a_sample_of_many_rows_and_logs_it(small_limit, caplog):
     caplog.set_level(logging.INFO, "manihash.note")
     seen = []
-    lloyd = lloyd_module.lloyd_round
+    lloyd = kmeans_module.lloyd_round
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            lloyd_module, "lloyd_round", lambda rows, *C: (seen.append(len(rows)), lloyd(rows, *C))[1]
+            kmeans_module, "lloyd_round", lambda rows, *C: (seen.append(len(rows)), lloyd(rows, *C))[1]
         )
         KMeansBase(10, sample=20, random_state=0).fit(X)
         KMeansBase(10, sample=None, random_state=0).fit(X)

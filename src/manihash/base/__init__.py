@@ -5,8 +5,7 @@ from manihash.base.kmeans import KMeansBase, RandomBase
 from manihash.base.large import LargeBase
 from manihash.base.listed import ListedNeighbors
 from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors
-from manihash.base.reduced import ReducedBase
-from manihash.base.reduced_neighbors import ReducedNeighbors
+from manihash.base.reduced import ReducedBase, ReducedNeighbors
 
 __all__ = [
     "CoarseNeighbors",

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from manihash import checks
 from manihash.base.graph import BaseGraph, nearest, normalized_weights
 from manihash.base.neighbors import CoarseNeighbors
-from manihash.base.reduced_neighbors import ReducedNeighbors
+from manihash.base.reduced import ReducedNeighbors
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
 from manihash.progress import advance

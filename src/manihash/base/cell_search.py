@@ -1,16 +1,21 @@
-"""The search of base points through coarse cells or principal components, with bounds: see ``closest``."""
+"""Coarse cells of base points: grouping points into cells, and searching the points of some cells.
+
+The searches among cells, or principal components, have bounds: see ``closest``.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from manihash.base.cells import by_count, candidates, grouped
 from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.rounding import buffer, split_error, split_product
 from manihash.compute.threads import single_blas_thread
+from manihash.rows import Rows
+from manihash.rows.local import LocalRows
 from manihash.rows.raw import ScaledBlock, as_block
 from manihash.types import Floats, Ints, Mask
 
@@ -189,3 +194,148 @@ class ReducedSearch:
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``, of rows that ``place`` returned."""
         return self.inner.index(Z, k)
+
+
+# Lloyd iterations for the coarse cells.
+_CELL_ITERATIONS = 10
+
+# Rows, points and scores, one each per pair.
+Candidates = tuple[Ints, Ints, Floats]
+
+
+def coarse_cells(X: Floats, c: int, rng: np.random.Generator) -> Floats:
+    """Return c coarse centers (c, d): a few k-means iterations on the points of X."""
+    cells = X[np.sort(rng.choice(len(X), c, replace=False))]
+    for _ in range(_CELL_ITERATIONS):
+        own = nearest_cell(LocalRows(X), cells)
+        sums = np.asarray(sp.csr_array((np.ones(len(X)), (own, np.arange(len(X)))), shape=(c, len(X))) @ X)
+        counts = np.bincount(own, minlength=c)[:, None]
+        cells = np.where(counts > 0, sums / np.maximum(counts, 1), cells).astype(X.dtype)
+    return cells
+
+
+def nearest_cell(rows: Rows, cells: Floats) -> Ints:
+    """Return the cell (n,) whose center is nearest to each row."""
+    cells = cells.astype(rows.dtype, copy=False)
+    return rows.stack(lambda X: numpy_backend.closeness(X, cells).argmax(axis=1)[:, None], 1, np.intp)[:, 0]
+
+
+def members_near(B: Floats, cells: Floats, probes: int, k: int = 1) -> list[Ints]:
+    """Return for each cell the points in its ``probes`` nearest cells, itself included, in ascending order.
+
+    A cell whose list would have fewer than k points gets all points.
+    """
+    own = nearest_cell(LocalRows(B), cells)
+    near = numpy_backend.k_nearest(cells, cells, min(probes, len(cells)))[1]
+    listed = [np.flatnonzero(np.isin(own, of_cell)) for of_cell in near]
+    return [members if len(members) >= k else np.arange(len(B)) for members in listed]
+
+
+class CellLists:
+    """For each cell, the base points that its rows are compared with, stored contiguously."""
+
+    def __init__(self, B: Floats, cells: Floats, members: list[Ints]) -> None:
+        self.cells, self.members = cells.astype(B.dtype, copy=False), members
+        self.points = [B[listed] for listed in members]
+        self.halves = [numpy_backend.squared_norms(points) / 2 for points in self.points]
+
+    def k_nearest(self, X: Floats, k: int) -> tuple[Floats, Ints]:
+        """Return squared distances and indices (b, k) of the nearest points listed for each row's cell."""
+        order, ends = grouped(numpy_backend.closeness(X, self.cells).argmax(axis=1), len(self.cells))
+        best, index = np.empty((len(X), k), X.dtype), np.empty((len(X), k), np.intp)
+        for c in np.flatnonzero(np.diff(ends)):
+            rows = order[ends[c] : ends[c + 1]]
+            scores = numpy_backend.product(X[rows], self.points[c])
+            scores -= self.halves[c]
+            best[rows], place = numpy_backend.k_largest(scores, k)
+            index[rows] = self.members[c][place]
+        return np.maximum(numpy_backend.squared_norms(X)[:, None] - 2 * best, 0), index
+
+
+def grouped(cell: Ints, c: int) -> tuple[Ints, Ints]:
+    """Return a stable order that groups items by cell, and the start of each cell in it, (c + 1,)."""
+    order = np.argsort(cell.astype(np.min_scalar_type(c)), kind="stable")
+    return order, np.concatenate([[0], np.bincount(cell, minlength=c).cumsum()])
+
+
+def nearest_in_cells(
+    X: Floats, B: Floats, k: int, cells: Floats, bounds: Ints, probes: int
+) -> tuple[Floats, Ints]:
+    """Return squared distances and indices (b, k) of the nearest points in the ``probes`` nearest cells."""
+    B = numpy_backend.like(B, X)
+    scores = numpy_backend.closeness(X, numpy_backend.like(cells, X))
+    probed = numpy_backend.k_largest(scores, probes)[1]  # (b, p)
+    half, least = numpy_backend.squared_norms(B) / 2, np.full(len(X), -np.inf, X.dtype)
+
+    def score(some: Ints, c: int) -> Floats:
+        of_cell = slice(bounds[c], bounds[c + 1])
+        found = numpy_backend.product(X[some], B[of_cell])
+        found -= half[of_cell]
+        return found
+
+    nearest = candidates(score, probed[:, :1], bounds, least, k)
+    others = candidates(score, probed[:, 1:], bounds, least)
+    row, point, reached = (np.concatenate(both) for both in zip(nearest, others, strict=True))
+    order = np.argsort(row * len(B) + point)  # of equal scores, the first points are kept
+    best, index = np.empty((len(X), k), X.dtype), np.empty((len(X), k), np.intp)
+    for some, place, ragged in by_count(row, reached[order], len(X), k):
+        best[some], column = numpy_backend.k_largest(ragged, k)
+        index[some] = point[order][place[:, None] + column]
+    return np.maximum(numpy_backend.squared_norms(X)[:, None] - 2 * best, 0), index
+
+
+def candidates(
+    score: Callable[[Ints, int], Floats], cells: Ints, bounds: Ints, least: Floats, raise_to: int = 0
+) -> Candidates:
+    """Return rows, points and scores (p,) of the points of cells (b, q) whose score reaches ``least`` (b,).
+
+    ``score(rows, c)`` returns the scores of the points of cell c, which are those from bounds[c] to bounds[c
+    + 1]. With ``raise_to``, ``least`` becomes the score of that rank in the cell before it is used: a lower
+    bound for that many of the best scores.
+    """
+    parts: list[Candidates] = [(np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, least.dtype))]
+    pairs, ends = grouped(cells.ravel(), len(bounds) - 1)
+    row_of = pairs // max(cells.shape[1], 1)
+    for c in np.flatnonzero(np.diff(ends)):
+        some, m = row_of[ends[c] : ends[c + 1]], bounds[c + 1] - bounds[c]
+        scores = score(some, int(c))
+        if m >= raise_to > 0:
+            least[some] = np.sort(scores, axis=1)[:, m - raise_to]
+        place = (scores >= least[some, None]).reshape(-1).nonzero()[0]
+        row = place // max(m, 1)
+        parts.append((some[row], place - row * m + bounds[c], scores.reshape(-1)[place]))
+    rows, points, reached = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, points, reached
+
+
+def by_count(row: Ints, score: Floats, b: int, k: int) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """Yield rows with about as many candidates, where theirs start, and their scores (rows, width >= k).
+
+    ``score`` is in the order of the rows; ``row`` may be in any order. Columns beyond the candidates of a row
+    have a score of -inf.
+    """
+    score = np.append(score, score.dtype.type(-np.inf))
+    count = np.bincount(row, minlength=b)
+    first, width, done = count.cumsum() - count, max(16, k), -1
+    while done < count.max():
+        some = np.flatnonzero((count > done) & (count <= width))
+        ragged = np.take(score, first[some, None] + np.arange(width), mode="clip")
+        ragged[np.arange(width) >= count[some, None]] = -np.inf
+        yield some, first[some], ragged
+        done, width = width, 2 * width
+
+
+def check_ends(ends: Ints, c: int, total: int, name: str, least: int = 0) -> None:
+    """Raise unless ``ends`` (c + 1,) divide 0 ... total into c parts of at least ``least`` entries."""
+    if ends.shape != (c + 1,) or ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != total:
+        raise ValueError(f"{name} of shape {ends.shape} does not divide {total} entries into {c} cells")
+    if (ends[1:] < ends[:-1] + least).any():
+        raise ValueError(f"{name} has a cell of fewer than {least} entries")
+
+
+def recall(finder: Any, X: Floats, B: Floats, k: int) -> float:
+    """Return the share of the k nearest points of B to the rows of X that the finder finds."""
+    rows = LocalRows(X)
+    found = rows.stack(lambda block: finder.k_nearest(block, B, k)[1], k, np.intp)
+    nearest = rows.stack(lambda block: numpy_backend.k_nearest(block, B, k)[1], k, np.intp)
+    return float((nearest[:, :, None] == found[:, None, :]).any(axis=2).mean())

@@ -4,8 +4,11 @@ Scores t (z·c - |c|²/2) are largest where |z - c| is smallest. They are comput
 any order, with a bound on their error. The k best are certain if the k-th and the next score differ by more
 than two errors. The other rows are computed again in float64, and where even that is not certain, in a fixed
 order: what is returned does not depend on the batch, the threads, BLAS or the CPU.
+
+A single row has few calls of numpy, which take longer than its arithmetic (``OneRow``).
 """
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
@@ -13,7 +16,8 @@ import numpy as np
 
 from manihash.compute.largest import set_k_largest
 from manihash.compute.rounding import buffer, paired_squares, subtract_outer, sum_error, underflow_error
-from manihash.rows.raw import ScaledBlock, as_block
+from manihash.rows.raw import Preparation, ScaledBlock, as_block
+from manihash.rows.rows import largest_square
 from manihash.types import Floats, Ints, Mask
 
 # Bits of the vector that is subtracted from base points: few, so that the differences are exact.
@@ -249,3 +253,50 @@ def set_largest(
         exchange = np.zeros(b, bool)
         exchange[rest] = alone
         found.exchange[part] = exchange
+
+
+class OneRow:
+    """Decides the signs of the values of one row by the bounds of ``InducedMap``, if k < m."""
+
+    def __init__(
+        self, points: Points, k: int, exponent: float, signed: Floats, preparation: Preparation
+    ) -> None:
+        self.points, self.k, self.exponent, self.signed = points, k, exponent, signed
+        self.dtype, self.normalize = preparation.dtype, preparation.normalize
+        self._ct, self._h = points.typed(self.dtype, "C")
+        limits = np.finfo(self.dtype)
+        self._least = float(limits.tiny / limits.eps)
+        self._largest = float(largest_square(self.dtype))
+        self._sums = sum_error(points.d, self.dtype), sum_error(k, self.dtype)
+
+    def signs(self, x: Any) -> Mask | None:
+        """Whether the values (r,) of a row x (d,) are positive; None if that is not certain, or x invalid."""
+        x = x.astype(self.dtype, copy=False)
+        with np.errstate(all="ignore"):
+            squared = float(x @ x)
+            if not self._least <= squared <= self._largest:
+                return None
+            length = math.sqrt(squared)
+            scale = length if self.normalize else 1.0
+            scores = x @ self._ct
+            scores -= self._h * scale
+            near = scores.argpartition(-self.k - 1)[-self.k - 1 :]
+            near = near[scores[near].argsort()]
+            nearest: list[float] = scores[near].tolist()
+            error = float(self.points.error(ScaledBlock(x, scale, length)))  # type: ignore[arg-type]
+            if not nearest[0] < nearest[1] - 2 * error:
+                return None
+            return self._decided(near[1:], nearest[1:], error, self.exponent / scale)
+
+    def _decided(self, near: Any, scores: list[float], error: float, factor: float) -> Mask | None:
+        """As ``signs``, given the nearest points with ascending scores and the error of the scores."""
+        exponents = [(score - scores[-1]) * factor for score in scores]
+        w = [math.exp(exponent) for exponent in exponents]
+        weights, Y = np.array(w, self.dtype), self.signed[near]
+        V = weights @ Y
+        relative = error * factor - exponents[0] * self._sums[0] + self._sums[1]
+        if not relative < 1:
+            return None
+        relative, size = math.expm1(1.01 * relative), np.abs(V)
+        certain = size.min() > relative * sum(w) or (size > (weights @ np.abs(Y)) * relative).all()
+        return V > 0 if certain else None

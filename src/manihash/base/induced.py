@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import codes
-from manihash.base.closest import AllPoints, Closest, Search
-from manihash.base.one_row import OneRow
+from manihash.base.closest import AllPoints, Closest, OneRow, Search
 from manihash.compute.rounding import buffer, sum_error
 from manihash.rows.raw import DecidedMap, Preparation, ScaledBlock
 from manihash.types import Codes, Floats, Ints, Mask

@@ -7,9 +7,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from manihash import checks
-from manihash.base.cells import CellLists, coarse_cells, members_near, nearest_cell
-from manihash.base.kmeans import BaseSet
-from manihash.base.lloyd import Assign, Assigned, among_all, distinct, lloyd, sampled
+from manihash.base.cell_search import CellLists, coarse_cells, members_near, nearest_cell
+from manihash.base.kmeans import Assign, Assigned, BaseSet, among_all, distinct, lloyd, sampled
 from manihash.base.neighbors import CoarseNeighbors
 from manihash.compute import torch as torch_backend
 from manihash.rows import Rows

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.base.cell_search import ListedSearch
-from manihash.base.cells import CellLists, check_ends, members_near, nearest_cell, recall
+from manihash.base.cell_search import CellLists, ListedSearch, check_ends, members_near, nearest_cell, recall
 from manihash.base.closest import Search
 from manihash.base.neighbors import RECALL_ROWS, CoarseNeighbors
 from manihash.compute import numpy as numpy_backend

@@ -10,8 +10,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from manihash import checks
-from manihash.base.cell_search import CoarseSearch
-from manihash.base.cells import check_ends, coarse_cells, nearest_cell, nearest_in_cells, recall
+from manihash.base.cell_search import (
+    CoarseSearch,
+    check_ends,
+    coarse_cells,
+    nearest_cell,
+    nearest_in_cells,
+    recall,
+)
 from manihash.base.closest import AllPoints, Search
 from manihash.compute import backend
 from manihash.compute import torch as torch_backend

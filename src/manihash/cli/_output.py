@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from manihash.display import file_size
-from manihash.progress_bar import ProgressBar, rich_bar, step_of
+from manihash.progress import ProgressBar, rich_bar, step_of
 
 _WIDTH = 200  # in files and pipes, so that rich does not wrap lines
 

@@ -10,10 +10,8 @@ from manihash import checks
 from manihash.compute import backend
 from manihash.compute import torch as torch_backend
 from manihash.compute.torch_pairs import ElasticLoss
-from manihash.embeddings._descent import Loss, minimize
+from manihash.embeddings._descent import ExactLoss, Loss, SampledLoss, minimize, neighbor_loss, pace_of
 from manihash.embeddings._embedding import NeighborEmbedding, memory_of_pairs
-from manihash.embeddings._exact import ExactLoss
-from manihash.embeddings._sampled import SampledLoss, neighbor_loss, pace_of
 from manihash.embeddings.sne import GaussianKernel
 from manihash.types import Floats, Ints
 

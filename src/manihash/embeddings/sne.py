@@ -10,10 +10,19 @@ from manihash import checks
 from manihash.compute import backend
 from manihash.compute import torch as torch_backend
 from manihash.compute.torch_pairs import GaussianLoss, RowGaussianLoss
-from manihash.embeddings._descent import Loss, minimize
+from manihash.embeddings._descent import (
+    ExactLoss,
+    Loss,
+    NearPairs,
+    Objective,
+    SampledLoss,
+    SampledPoints,
+    minimize,
+    neighbor_loss,
+    pace_of,
+    row_sums,
+)
 from manihash.embeddings._embedding import NeighborEmbedding, memory_of_pairs
-from manihash.embeddings._exact import ExactLoss, Objective, row_sums
-from manihash.embeddings._sampled import NearPairs, SampledLoss, SampledPoints, neighbor_loss, pace_of
 from manihash.types import Floats, Ints
 
 

@@ -14,10 +14,17 @@ from manihash import checks
 from manihash.base.affinity import MANY_GROUPS, number_of_groups
 from manihash.compute import backend, numpy_backend, torch_backend
 from manihash.compute.torch_pairs import StudentLoss
-from manihash.embeddings._descent import Loss, Schedule, minimize
+from manihash.embeddings._descent import (
+    ExactLoss,
+    Loss,
+    SampledLoss,
+    Schedule,
+    minimize,
+    neighbor_loss,
+    pace_of,
+    row_sums,
+)
 from manihash.embeddings._embedding import NeighborEmbedding, memory_of_pairs
-from manihash.embeddings._exact import ExactLoss, row_sums
-from manihash.embeddings._sampled import SampledLoss, neighbor_loss, pace_of
 from manihash.types import Floats, Ints
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from manihash.base.listed import ListedNeighbors
 from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors
-from manihash.base.reduced_neighbors import ReducedNeighbors
+from manihash.base.reduced import ReducedNeighbors
 from manihash.export.graph import Graph, Value, affine, closeness
 from manihash.types import Floats
 

@@ -1,18 +1,39 @@
 """Codebooks of product quantizers: how they are learned, and fields of bits in packed codes.
 
 Coordinates (n, p) are cut into f fields of w columns. The codebook of a field has c centers (c, w).
+
+Rows are mapped to numbers of nearest centers that are certain. Scores t (z·c - |c|²/2) are largest for the
+nearest center. They are computed in the type of the rows, with bounds on their errors. An error of z changes
+the difference of two scores by at most that error times the distance of the centers, which is small for the
+centers that matter. A field is decided if its best score exceeds each other one by more than the errors. The
+others are computed again in float64, and where even that does not decide, in a fixed order. Ties go to the
+center with the lowest number.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.base.lloyd import among_all, lloyd, lloyd_round
+from manihash import codes
+from manihash.base.kmeans import among_all, lloyd, lloyd_round
 from manihash.compute import backend
+from manihash.compute import numpy as numpy_backend
+from manihash.compute.largest import set_k_largest
+from manihash.compute.rounding import (
+    buffer,
+    paired_products,
+    split_error,
+    split_product,
+    sum_error,
+    underflow_error,
+)
+from manihash.compute.threads import single_blas_thread
 from manihash.progress import advance
 from manihash.rows.local import LocalRows
-from manihash.types import Codes, Floats, Ints
+from manihash.rows.raw import DecidedMap, Preparation, ScaledBlock, as_block
+from manihash.types import Codes, Floats, Ints, Mask
 
 # Lloyd iterations from the random start, before the first rotation.
 _FIRST_STEPS = 3
@@ -147,3 +168,200 @@ def codes_of_fields(labels: Ints, bits: int) -> Codes:
 def _shifts(bits: int) -> NDArray[np.uint8]:
     """The places of the fields in a byte, the first field highest."""
     return np.arange(8 - bits, -1, -bits, dtype=np.uint8)
+
+
+# Scores in memory at once: they fit into a cache.
+_HELD_SCORES = 2**18
+# Numbers in memory at once where pairs of a row and a field are computed in a fixed order.
+_PAIRED_NUMBERS = 2**18
+
+
+@dataclass(frozen=True)
+class _Coordinates:
+    """t z and t (b, f, w + 1) of a block, with bounds (b, f) on errors.
+
+    ``shift`` is the error of the coordinates: it changes the difference of two scores by at most ``shift``
+    times the distance of the centers. ``rounding`` is the error of a score itself.
+    """
+
+    rows: Floats
+    shift: Floats
+    rounding: Floats
+
+
+@dataclass(frozen=True)
+class _Typed:
+    """What is multiplied with rows of a type: directions (p, d), offset (p,) and centers (f, w + 1, c).
+
+    The last entry of a center is -|c|²/2.
+    """
+
+    directions: Floats | None
+    offset: Floats
+    centers: Floats
+
+
+class CodebookMap(DecidedMap):
+    """Maps rows to the nearest centers of Pᵀz - b in each field.
+
+    P is (d, p), or None for the columns themselves, filled up with zeros; b is (p,), and codebooks (f, c, w).
+    """
+
+    def __init__(self, P: Floats | None, b: Floats, books: Floats, preparation: Preparation) -> None:
+        self.preparation, self.repeated = preparation, 0
+        self.f, self.c, self.w = books.shape
+        self._p = None if P is None else np.ascontiguousarray(P.T, np.float64)  # (p, d)
+        self._b, self._books = b.astype(np.float64), books.astype(np.float64)
+        half = np.add.reduce(np.square(self._books), axis=2) / 2  # (f, c)
+        half[_is_repeated(books)] = np.inf  # the first of equal centers is the nearest
+        used = np.where(np.isfinite(half), half, 0)
+        self._highest = used.max(axis=1)  # (f,)
+        self._longest = np.sqrt(2 * self._highest)
+        self._offsets = np.sqrt(np.square(self._b.reshape(self.f, self.w)).sum(axis=1))
+        # Singular values of P are 1 in exact arithmetic; the error of a product has its Frobenius norm.
+        self._spread = (
+            np.ones(self.f)
+            if self._p is None
+            else np.sqrt(np.square(self._p.reshape(self.f, -1)).sum(axis=1))
+        )
+        self._distances = np.stack([_distances(book) for book in self._books])  # (f, c, c)
+        centers = np.concatenate([self._books.transpose(0, 2, 1), -half[:, None]], axis=1)
+        with np.errstate(over="ignore"):
+            self._typed = {
+                np.dtype(kind): _Typed(
+                    None if self._p is None else self._p.astype(kind), b.astype(kind), centers.astype(kind)
+                )
+                for kind in {preparation.dtype, np.dtype(np.float64)}
+            }
+
+    def bits(self, part: Any, row_numbers: Any) -> NDArray[np.uint8]:
+        """As ``RowMap.bits``."""
+        packed = self.codes(part, row_numbers)
+        return codes.unpack(packed, self.f * self._field_bits)
+
+    def codes(self, part: Any, row_numbers: Any) -> Codes:
+        """As ``RowMap.codes``."""
+        return codes_of_fields(self._centers(part, row_numbers), self._field_bits)
+
+    def values(self, part: Any, row_numbers: Any) -> Floats:
+        """As ``RowMap.values``; computed in float64."""
+        with np.errstate(all="ignore"):
+            self.preparation.scaled(part, row_numbers)  # checks the rows
+            Z = self.preparation.exact(part)
+        if self._p is None:
+            return (self._filled(Z) - self._b).astype(self.preparation.dtype)
+        with single_blas_thread():
+            return (numpy_backend.rowwise_product(Z, self._p) - self._b).astype(self.preparation.dtype)
+
+    @property
+    def _field_bits(self) -> int:
+        return (self.c - 1).bit_length()
+
+    def _centers(self, part: Any, row_numbers: Any) -> Ints:
+        """The number of the nearest center of each row and field, (b, f)."""
+        with np.errstate(all="ignore"):
+            labels, certain = self._decide(self.preparation.scaled(part, row_numbers))
+        rest = np.flatnonzero(~certain.all(axis=1))
+        self.count(len(rest), len(part))
+        if len(rest):
+            Z = self.preparation.exact(part[rest])
+            with np.errstate(all="ignore"):
+                again, sure = self._decide(as_block(Z, np.float64))
+            row, field = np.nonzero(~sure)
+            again[row, field] = self._in_fixed_order(Z, row, field)
+            labels[rest] = again
+        return labels
+
+    def _decide(self, block: ScaledBlock) -> tuple[Ints, Mask]:
+        """Nearest centers (b, f) of a block, and whether they are certain."""
+        labels, certain = np.empty((len(block), self.f), np.intp), np.empty((len(block), self.f), bool)
+        z = self._coordinates(block)
+        # The best score exceeds all others by more than this: certain, whatever the centers are.
+        enough = 2 * (z.shift * self._longest + z.rounding)
+        step = max(16, _HELD_SCORES // (self.f * self.c))
+        centers = self._typed[z.rows.dtype].centers
+        for start in range(0, len(block), step):
+            some = slice(start, start + step)
+            T = z.rows[some].transpose(1, 0, 2)
+            scores = np.matmul(T, centers, out=buffer("scores", (*T.shape[:2], self.c), T.dtype))
+            best, index = (np.empty((*T.shape[:2], 2), kind) for kind in (T.dtype, np.intp))
+            set_k_largest(*(array.reshape(-1, array.shape[2]) for array in (scores, best, index)))
+            sure = best[:, :, 0] - best[:, :, 1] > enough[some].T
+            field, row = np.nonzero(~sure)
+            if len(row):
+                found = scores[field, row], best[field, row], index[field, row]
+                bounds = z.shift[some][row, field], z.rounding[some][row, field]
+                sure[field, row] = self._is_certain(field, *found, *bounds)
+            certain[some], labels[some] = sure.T, index[:, :, 0].T
+        return labels, certain
+
+    def _is_certain(
+        self, field: Ints, scores: Floats, best: Floats, index: Ints, shift: Floats, rounding: Floats
+    ) -> Mask:
+        """Whether the best score of k pairs of a row and a field exceeds each other by more than the errors.
+
+        ``best`` and ``index`` (k, 2) are the two largest of the scores (k, c), which are -inf there.
+        """
+        scores[np.arange(len(scores)), index[:, 1]] = best[:, 1]
+        needed = self._distances[field, index[:, 0]] * shift[:, None]
+        needed += 2 * rounding[:, None] + scores
+        return np.asarray((best[:, :1] > needed).all(axis=1))
+
+    def _coordinates(self, block: ScaledBlock) -> _Coordinates:
+        """The coordinates of a block, in memory that the next call overwrites."""
+        (b, d), dtype = block.rows.shape, block.rows.dtype
+        typed, t = self._typed[dtype], block.scale[:, None]
+        T = buffer("coordinates", (b, self.f, self.w + 1), dtype)
+        if typed.directions is None:
+            shifted, of_product = self._filled(block.rows), sum_error(0, dtype)
+        else:
+            shifted, of_product = split_product(block.rows, typed.directions), split_error(d, dtype)
+        shifted = shifted - t * typed.offset
+        T[:, :, :-1], T[:, :, -1] = shifted.reshape(b, self.f, self.w), t
+        # The scale of rows of unit length is a sum over d columns; otherwise it is 1.
+        of_scale = sum_error(d if self.preparation.normalize else 0, dtype)
+        shift = block.length[:, None] * (of_product * self._spread)
+        shift = shift + t * (of_scale * (self._offsets + self._longest))
+        shift = shift + (np.reshape(block.error, (-1, 1)) + underflow_error(d, dtype)) * self._spread
+        length = np.sqrt(np.vecdot(T[:, :, :-1], T[:, :, :-1]))
+        rounding = (length * self._longest + t * self._highest) * sum_error(self.w, dtype)
+        # Distances in a fixed order have an error, too: it is part of the bound, so that both agree.
+        fixed = sum_error(self.w, np.float64) * (length + t * self._longest) ** 2 / t
+        return _Coordinates(T, shift, rounding + fixed + underflow_error(self.w, dtype))
+
+    def _filled(self, Z: Floats) -> Floats:
+        """Rows (b, d) with columns of zeros up to p columns."""
+        missing = len(self._b) - Z.shape[1]
+        return np.pad(Z, ((0, 0), (0, missing))) if missing else Z
+
+    def _in_fixed_order(self, Z: Floats, row: Ints, field: Ints) -> Ints:
+        """The nearest centers (k,) of pairs of a row of Z (b, d) in float64 and a field."""
+        found = np.empty(len(row), np.intp)
+        step = max(1, _PAIRED_NUMBERS // (self.c * self.w))
+        for start in range(0, len(row), step):
+            i, j = row[start : start + step], field[start : start + step]
+            columns = j[:, None] * self.w + np.arange(self.w)
+            if self._p is None:
+                coordinates = self._filled(Z[i])[np.arange(len(i))[:, None], columns]
+            else:
+                coordinates = paired_products(Z[i], self._p, columns)
+            differences = self._books[j] - (coordinates - self._b[columns])[:, None]
+            squared = np.add.reduce(np.square(differences, out=differences), axis=2)
+            found[start : start + step] = squared.argmin(axis=1)
+        return found
+
+
+def _distances(book: Floats) -> Floats:
+    """A bound (c, c) on the distance of each two centers of a field, (c, w) in float64."""
+    near = np.sqrt(numpy_backend.squared_distances(book, book))
+    # The error of a squared distance is at most γ (|a| + |b|)².
+    rounding = 4 * np.sqrt(sum_error(book.shape[1], np.float64) * np.square(book).sum(axis=1).max())
+    return np.asarray(near + rounding)
+
+
+def _is_repeated(books: Floats) -> Mask:
+    """Whether a center (f, c) equals one with a lower number in its field."""
+    repeated = np.ones(books.shape[:2], bool)
+    for field, book in enumerate(books):
+        repeated[field, np.unique(book, axis=0, return_index=True)[1]] = False
+    return repeated

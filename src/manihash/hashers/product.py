@@ -14,8 +14,8 @@ from manihash.code_tables import center_distances
 from manihash.codes import check_codes
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
-from manihash.hashers._codebook_map import CodebookMap
 from manihash.hashers._codebooks import (
+    CodebookMap,
     bits_of_fields,
     fields_of_codes,
     learn_codebooks,

@@ -17,8 +17,16 @@ from scipy.special import kolmogorov
 from scipy.stats import chi2, hypergeom
 
 from manihash.display import Shown, axes, frame, html
-from manihash.maintenance.landmarks import Reference, Seen, beyond, mixed, pooled, unit_of
-from manihash.maintenance.statistics import Observed, Statistics
+from manihash.maintenance.statistics import (
+    Observed,
+    Reference,
+    Seen,
+    Statistics,
+    beyond,
+    mixed,
+    pooled,
+    unit_of,
+)
 from manihash.types import Floats, Ints, Mask
 
 LEAST_ROWS = 30

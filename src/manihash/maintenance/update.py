@@ -16,7 +16,7 @@ from sklearn.base import clone
 from manihash import checks
 from manihash.base.graph import BaseGraph, nearest, normalized_weights, set_seed
 from manihash.base.kmeans import KMeansBase
-from manihash.base.reduced_neighbors import ReducedNeighbors
+from manihash.base.reduced import ReducedNeighbors
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.threads import single_blas_thread
 from manihash.display import Shown

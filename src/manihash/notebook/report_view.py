@@ -10,7 +10,7 @@ from typing import Any
 from manihash.display import text
 from manihash.files.atomic import atomic_write
 from manihash.notebook.subject import exploration_of
-from manihash.progress_bar import notebook_kernel
+from manihash.progress import notebook_kernel
 
 
 class Report:

@@ -7,7 +7,7 @@ from manihash.checks import positive_int
 from manihash.display import text
 from manihash.notebook.subject import exploration_of
 from manihash.notebook.widget import page_widget
-from manihash.progress_bar import notebook_kernel
+from manihash.progress import notebook_kernel
 from manihash.types import Ids
 
 if TYPE_CHECKING:

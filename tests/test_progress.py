@@ -10,8 +10,7 @@ import pytest
 from manihash.base import KMeansBase
 from manihash.embeddings import PCA
 from manihash.hashers import IMH, ITQ
-from manihash.progress import advance
-from manihash.progress_bar import progress_shown
+from manihash.progress import advance, progress_shown
 
 LOG = logging.getLogger("manihash.progress")
 X = np.random.default_rng(0).normal(size=(300, 8))
