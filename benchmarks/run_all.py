@@ -59,15 +59,16 @@ _FIT = (0.5, 0.08)
 
 def _codes() -> Iterator[Piece]:
     """Codes by dataset and method."""
-    from quality import LARGE, SMALL, TEXTS, plan
+    from quality import CUT, LARGE, plan, scanned
 
-    for data in (*SMALL, *TEXTS, *LARGE):
+    for data in scanned():
         yield Piece("quality", (f"{data}, scan",), ("quality.py", "--data", data, "--method", "scan"), 0.3)
     fits: dict[tuple[str, str], list[str]] = {}
     for fit in plan():
         fits.setdefault((fit.data, fit.method), []).append(fit.part)
     for (data, method), parts in fits.items():
         minutes = _MINUTES.get(method.split(",")[0], _FIT)[data not in (*LARGE, "topics")]
+        minutes *= 3 if data.endswith(CUT) else 1
         program = ("quality.py", "--data", data, "--method", method)
         needs = "faiss" if method == "rabitq" else ""
         yield Piece("quality", tuple(parts), program, minutes * len(parts), needs=needs)
@@ -105,10 +106,10 @@ def _quality() -> Iterator[Piece]:
     for data in ENCODED:
         for name in RECIPES:
             program = ("same_bits.py", "--data", data, "--recipes", name)
-            yield Piece("same-bits", (f"{data}, {name}",), program, 3, needs="dask")
+            yield Piece("same-bits", (f"{data}, {name}",), program, 2.5, needs="dask")
     for name in ("digits", "clinc150", "agnews", "mnist", "cifar10-gist", "photo-sift1m"):
-        program = ("choose.py", "--only", name, "--rows", "20000")
-        yield Piece("choose", (f"full, {name}",), program, 5)
+        program = ("choose.py", "--only", name, "--rows", "10000")
+        yield Piece("choose", (f"full, {name}",), program, 2)
     yield Piece("choose", ("without labels",), ("choose_without_labels.py",), 15)
 
 

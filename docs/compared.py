@@ -88,7 +88,9 @@ def draw(figure: str) -> None:
             labels[method if method in STYLES or is_scan else "agh, sph, sh, sign, lsh"] = line
         axis.set_xscale("log", base=2)
         axis.set_xticks(BYTES, [str(size) for size in BYTES])
-        axis.set_title(data.replace("python documentation, ", "Python docs, "), fontsize=9)
+        axis.set_title(
+            data.replace("python documentation, ", "Python docs, ").removesuffix(", 30,000 rows"), fontsize=9
+        )
         axis.grid(alpha=0.25)
         axis.tick_params(labelsize=8)
     for axis in list(grid.flat)[len(found) :]:

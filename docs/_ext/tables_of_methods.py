@@ -15,10 +15,10 @@ SETS = {
     "python documentation, by package": "label",
     "python documentation, by module": "label",
     "digits": "label",
-    "mnist": "label",
-    "cifar10-gist": "label",
+    "mnist, 30,000 rows": "label",
+    "cifar10-gist, 30,000 rows": "label",
     "tiny-gist960": "label",
-    "photo-sift1m": "distance",
+    "photo-sift1m, 30,000 rows": "distance",
     "bigann10k": "distance",
 }
 BYTES = (4, 8, 16, 32, 64)
