@@ -130,6 +130,14 @@ def commit() -> str:
     )
 
 
+def vendor(processor: str = "") -> str:
+    """The maker of a processor, by default of this machine's: results of two kinds of machines stay apart."""
+    from reproduction.paper.run import provenance
+
+    name = processor or provenance.machine()["processor"]
+    return next((maker for maker in ("AMD", "Intel") if maker in name), name.split()[0])
+
+
 def threads_and_blas() -> dict[str, str]:
     """The threads and the version of numpy's BLAS."""
     import numpy as np  # noqa: F401  # loads BLAS

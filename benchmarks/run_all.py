@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from _results import FOLDER, drop_unused, held, is_current, locked, merge, reasons, write
+from _results import FOLDER, drop_unused, held, is_current, locked, merge, reasons, vendor, write
 
 HERE = Path(__file__).parent
 
@@ -72,9 +72,10 @@ def _codes() -> Iterator[Piece]:
         program = ("quality.py", "--data", data, "--method", method)
         needs = "faiss" if method == "rabitq" else ""
         yield Piece("quality", tuple(parts), program, minutes * len(parts), needs=needs)
-    program = ("quality.py", "--avx2", "--data", "mnist", "--method", "imh-tsne", "--bits", "64")
-    parts = [f"mnist, imh-tsne, 64 bits, seed {seed}, AVX2" for seed in range(5)]
-    yield Piece("quality", tuple(parts), program, _FIT[0] * len(parts))
+    for data, method, seeds in (("mnist", "imh-tsne", 5), ("clinc150", "imh-hybrid", 3)):
+        program = ("quality.py", "--avx2", "--data", data, "--method", method, "--bits", "64")
+        parts = [f"{data}, {method}, 64 bits, seed {seed}, AVX2" for seed in range(seeds)]
+        yield Piece("quality", tuple(parts), program, 0.5 * seeds)
 
 
 def _quality() -> Iterator[Piece]:
@@ -93,6 +94,9 @@ def _quality() -> Iterator[Piece]:
     for part in ("drift", "update"):
         program = ("maintenance.py", "--parts", part, "--recipe", "imh-graph")
         yield Piece("maintenance", (f"{part}, imh-graph",), program, 6)
+    for name in ("imh-tsne-rotated", "imh-graph"):
+        program = ("maintenance.py", "--parts", "new digits", "--recipe", name)
+        yield Piece("maintenance", (f"new digits, {name}",), program, 4)
     for part, minutes in (("false alarms", 5), ("kills", 3)):
         yield Piece("maintenance", (part,), ("maintenance.py", "--parts", part), minutes)
     last = "CIFAR-10 GIST (512) to CIFAR-10 strongly nonlinear (1,024)"
@@ -123,7 +127,7 @@ def _timings() -> Iterator[Piece]:
     for n_bytes in BYTES:
         program = ("compared_speed.py", "--bytes", str(n_bytes))
         yield timing("compared-speed", f"{n_bytes} bytes", program, 2)
-    yield timing("speed", "Haswell, 2 threads", ("speed.py",), 10)
+    yield timing("speed", f"{vendor()}, Haswell, 2 threads", ("speed.py",), 10)
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
         for part in ("recipes", "k-means", "peers", *(["warm"] if threads == "2" else [])):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _results import record
+from _results import record, vendor
 
 BLOCK, M, ROUNDS = 2048, 400, 10
 # The most that each work may take: with the kernels for AVX2, and with those of the machine.
@@ -159,7 +159,7 @@ def main() -> None:
         return
     for threads in map(int, options.threads.split(",")):
         for kernels in dict.fromkeys([own_kernels(), "Haswell"]):
-            part = f"{kernels}, {threads} thread{'s' * (threads > 1)}"
+            part = f"{vendor()}, {kernels}, {threads} thread{'s' * (threads > 1)}"
             found = measured(kernels, threads)
             record("speed", part, {"rows": found}, machine={"threads": str(threads)})
 

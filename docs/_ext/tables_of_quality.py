@@ -146,18 +146,21 @@ def seeds(read: Read, *names: str) -> list[str]:
     return lines(["", *(f"{bits} bits" for bits in lengths)], rows)
 
 
-def kernels(read: Read, start: str = "mnist, imh-tsne, 64 bits") -> list[str]:
-    """The MAP of each seed with the kernels of the machine and with those for AVX2."""
+def kernels(read: Read) -> list[str]:
+    """The MAP of each seed with the kernels of the machine and with those for AVX2, where measured."""
     source, rows = read("quality"), []
-    for ending in ("", ", AVX2"):
-        names = [f"{start}, seed {seed}{ending}" for seed in range(5)]
-        values = [source[name]["codes"]["MAP"] for name in names if name in source.parts]
-        own = [
-            source.parts[name]["machine"].get("instructions", "") for name in names if name in source.parts
-        ]
-        title = "AVX2 kernels" if ending else f"kernels of the machine ({', '.join(dict.fromkeys(own))})"
-        rows.append([title, *(f"{value:.3f}" for value in values), mean(values)])
-    return lines(["MAP, 64 bits", *(f"seed {seed}" for seed in range(len(rows[0]) - 2)), "mean"], rows)
+    starts = dict.fromkeys(part.split(", seed ")[0] for part in source.parts if part.endswith(", AVX2"))
+    for start in starts:
+        for ending in ("", ", AVX2"):
+            names = [f"{start}, seed {seed}{ending}" for seed in range(5)]
+            names = [name for name in names if name in source.parts]
+            found = [source[name] for name in names]
+            values = [(own.get("codes") or own["asymmetric"])["MAP"] for own in found]
+            own = dict.fromkeys(source.parts[name]["machine"].get("instructions", "") for name in names)
+            title = "kernels for AVX2" if ending else f"kernels of the machine ({', '.join(own)})"
+            cells = [f"{value:.3f}" for value in values] + [""] * (5 - len(values))
+            rows.append([start, title, *cells, mean(values) if values else ""])
+    return lines(["", "MAP", *(f"seed {seed}" for seed in range(5)), "mean"], rows)
 
 
 def baselines(read: Read, data: str, *names: str) -> list[str]:

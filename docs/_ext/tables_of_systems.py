@@ -55,17 +55,20 @@ def fit(read: Read) -> list[str]:
 
 
 def speed(read: Read) -> list[str]:
-    """Times beside their targets, by kernels of BLAS."""
+    """Times beside their targets, by maker of the processor and kernels of BLAS."""
     source = read("speed")
-    found = [row for part in source.parts for row in source[part]["rows"]]
-    kernels = sorted({row["kernels"] for row in found}, key=lambda name: name == "Haswell")
+    found = [row | {"column": f"{part.split(', ')[0]}, {row['kernels']}"}
+             for part in source.parts for row in source[part]["rows"]]  # fmt: skip
+    columns = sorted(
+        {row["column"] for row in found}, key=lambda name: (name.split(",")[0], "Haswell" in name)
+    )
     rows = []
     for name, threads, unit in dict.fromkeys((row["name"], row["threads"], row["unit"]) for row in found):
-        own = {row["kernels"]: row for row in found if (row["name"], row["threads"]) == (name, threads)}
-        values = [f"{own[kind]['value']:.2f}" if kind in own else "" for kind in kernels]
+        own = {row["column"]: row for row in found if (row["name"], row["threads"]) == (name, threads)}
+        values = [f"{own[column]['value']:.2f}" if column in own else "" for column in columns]
         targets = dict.fromkeys(f"{row['target']:g}" for row in own.values() if row["target"] is not None)
         rows.append([name, str(threads), unit, *values, ", ".join(targets)])
-    return lines(["work", "threads", "unit", *kernels, "target"], rows)
+    return lines(["work", "threads", "unit", *columns, "target"], rows)
 
 
 def warm_start(read: Read) -> list[str]:
