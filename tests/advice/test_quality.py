@@ -41,7 +41,7 @@ def test_ranking_and_look_up_are_those_of_evaluate(case, layout):
     assert found.nearest_precision_at_10 == pytest.approx(nearest.precision_at_10)
 
 
-def test_rescoring_finds_the_neighbors_in_a_shortlist_of_ten_times_as_many(case):
+def test_reranking_finds_the_neighbors_in_a_shortlist_of_ten_times_as_many(case):
     queries, codes, truths = case
     found = quality_of_codes(queries, codes, truths, CodeLayout(BITS)).whole
     near = truths.ten.relevant(0, 40)
@@ -50,7 +50,7 @@ def test_rescoring_finds_the_neighbors_in_a_shortlist_of_ten_times_as_many(case)
     for _ in range(200):  # ties in random order
         order = np.argsort(hamming(queries, codes) + rng.random((40, 400)), axis=1)[:, :100]
         shares.append(np.take_along_axis(near, order, axis=1).sum(axis=1).mean() / 10)
-    assert found.recall_at_10_rescored == pytest.approx(np.mean(shares), abs=0.01)
+    assert found.recall_at_10_reranked == pytest.approx(np.mean(shares), abs=0.01)
 
 
 def test_a_ranking_by_real_distances_has_the_same_quality_as_its_codes(case):
@@ -68,7 +68,7 @@ def test_a_ranking_by_real_distances_has_the_same_quality_as_its_codes(case):
         "map",
         "precision_at_10",
         "recall_at_10",
-        "recall_at_10_rescored",
+        "recall_at_10_reranked",
         "recall_at_100",
         "nearest_map",
     ):
@@ -100,7 +100,7 @@ def test_ties_of_a_ranking_by_real_distances_are_in_random_order(case):
     queries, codes, truths = case
     expected = quality_of_codes(queries, codes, truths, CodeLayout(BITS)).whole
     found = quality_of_ranking(lambda a, b: hamming(queries[a:b], codes).astype(float), truths).whole
-    for name in ("precision_at_10", "recall_at_10", "recall_at_10_rescored", "recall_at_100"):
+    for name in ("precision_at_10", "recall_at_10", "recall_at_10_reranked", "recall_at_100"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=0.02), name
 
 

@@ -67,7 +67,7 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
         ("first", ["P@10", "near P@10"], ["MAP"]),
         ("group", ["F1", "near F1", "empty"], ["MAP"]),
         ("lookup", ["F1", "near F1", "empty"], ["MAP"]),
-        ("neighbors", ["rescored"], ["MAP"]),
+        ("neighbors", ["re-ranked"], ["MAP"]),
         ("duplicates", ["copies"], ["MAP"]),
     ],
 )

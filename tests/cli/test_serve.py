@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 def test_it_answers_and_ends_at_a_signal(folder):
     X = np.load("vectors.npy")
     with serving("model12.mhash", "codes.mhx", "--vectors", "vectors.npy") as server:
-        body = {"vectors": X[:3].tolist(), "k": 1, "rescore": True}
+        body = {"vectors": X[:3].tolist(), "k": 1, "rerank": True}
         answer = httpx.post(f"{server.url}/v1/search", json=body)
         assert answer.json()["ids"] == [[0], [1], [2]]
         assert server.stop() == 0
@@ -57,7 +57,7 @@ def test_an_index_of_names_is_served_with_its_vectors(folder):
     (folder / "names.txt").write_text("\n".join(names))
     files = ("codes.npy", "--ids", "names.txt", "--vectors", "vectors.npy")
     with serving("model12.mhash", *files) as server:
-        body = {"vectors": np.load("vectors.npy")[:3].tolist(), "k": 1, "rescore": True}
+        body = {"vectors": np.load("vectors.npy")[:3].tolist(), "k": 1, "rerank": True}
         assert httpx.post(f"{server.url}/v1/search", json=body).json()["ids"] == [[n] for n in names[:3]]
     run("index", "codes.npy", "--ids", "names.txt", "--model", "model12.mhash", "-o", "named.mhx")
     args = ["serve", "model12.mhash", "named.mhx", "--vectors", "vectors.npy"]

@@ -63,6 +63,6 @@ def connect(hasher, rows):
 
 @pytest.fixture
 def client(connect, rows):
-    """A client of an API that can rescore."""
+    """A client of an API that can re-rank."""
     with connect(vectors=rows) as client:
         yield client

@@ -122,11 +122,12 @@ def test_vectors_are_ranked_by_real_values_unless_the_search_is_symmetric(client
     assert "hamming" in answer["ranked_by"]
 
 
-def test_rescored_search_ranks_by_euclidean_distance(client, hasher, rows):
+def test_reranked_search_ranks_by_euclidean_distance(client, hasher, rows):
     rescore = Rescore(rows[:5], rows, 30)
     index, values = client.service.index, hasher.embed(rows[:5])
     distances, ids = index.search(hasher.encode(rows[:5]), 4, rescore=rescore, asymmetric=values)
-    answer = search(client, rows[:5], k=4, rescore=True, shortlist=30)
+    answer = search(client, rows[:5], k=4, rerank=True, shortlist=30)
+    assert search(client, rows[:5], k=4, rescore=True, shortlist=30) == answer  # the former name
     assert answer["ids"] == ids.tolist()
     np.testing.assert_allclose(answer["distances"], distances)
     assert [found[0] for found in answer["ids"]] == list(range(5))
@@ -242,9 +243,9 @@ BAD_SEARCHES = {
     "flat vector": ({"vectors": ROW}, "nest it, as in"),
     "hex": ({"codes": ["zz" * 3], "k": 3}, ""),
     "code length": ({"codes": ["00"]}, "digits"),
-    "rescored codes": ({"codes": ["000000"], "rescore": True}, ""),
-    "rescored radius": ({"vectors": [ROW], "radius": 1, "rescore": True}, "Hamming distance"),
-    "shortlist": ({"vectors": [ROW], "shortlist": 3}, "give rescore"),
+    "re-ranked codes": ({"codes": ["000000"], "rerank": True}, ""),
+    "re-ranked radius": ({"vectors": [ROW], "radius": 1, "rerank": True}, "Hamming distance"),
+    "shortlist": ({"vectors": [ROW], "shortlist": 3}, "give rerank"),
     "large id": ({"vectors": [ROW], "filter": [2**63]}, ""),
     "type": ({"vectors": [ROW], "dtype": "float16"}, "Invalid enum value"),
 }
@@ -342,10 +343,10 @@ def test_types_that_pages_of_other_sites_can_send_are_refused(client, kind):
     error(post(client, "/v1/search", b'{"vectors": [[1, 2, 3, 4, 5, 6]]}', kind), 415)
 
 
-def test_rescoring_needs_the_vectors(connect, rows):
+def test_reranking_needs_the_vectors(connect, rows):
     with connect() as client:
-        answer = post(client, "/v1/search", {"vectors": rows[:1].tolist(), "rescore": True})
-        assert "no vectors to rescore" in error(answer, 400)
+        answer = post(client, "/v1/search", {"vectors": rows[:1].tolist(), "rerank": True})
+        assert "no vectors to re-rank" in error(answer, 400)
 
 
 def test_a_large_body_is_refused_before_it_is_read(connect):

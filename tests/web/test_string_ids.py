@@ -60,8 +60,8 @@ def test_searches_return_strings_with_their_labels(client, index, hasher, rows):
     assert found["labels"] == [[label_of[name] for name in ids] for ids in found["ids"]]
 
 
-def test_rescoring_uses_the_vectors_of_the_ids(client, index, hasher, rows):
-    found = post(client, "/v1/search", {"vectors": rows[:5].tolist(), "k": 3, "rescore": True}).json()
+def test_reranking_uses_the_vectors_of_the_ids(client, index, hasher, rows):
+    found = post(client, "/v1/search", {"vectors": rows[:5].tolist(), "k": 3, "rerank": True}).json()
     expected = index.search(hasher.encode(rows[:5]), 3, rescore=Rescore(rows[:5], rows, ids=NAMES))
     assert found["ids"] == expected[1].tolist()
     assert [ids[0] for ids in found["ids"]] == NAMES[:5].tolist()

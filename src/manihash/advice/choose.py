@@ -74,7 +74,7 @@ def choose(
         What the codes are for. "first": the ten best answers, by precision@10. "group": everything of the
         same kind by a look-up within a small radius, by F1 if it returns ``max_candidates`` rows ("lookup" is
         the same). "ranking": relevant rows before others, by MAP. "neighbors": the nearest rows, by recall@10
-        after rescoring 100 rows. "duplicates": copies within a radius that returns at most ten rows. "auto":
+        after re-ranking 100 rows. "duplicates": copies within a radius that returns at most ten rows. "auto":
         a good ranking with good first answers, by the geometric mean of MAP and precision@10.
     labels : array-like of shape (n,), default=None
         Labels of the rows, -1 or None for a row without one. They say which rows are relevant to each other.

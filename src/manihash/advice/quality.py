@@ -1,4 +1,4 @@
-"""Quality of codes on a sample: first answers with and without rescoring, the ranking, and look-up by radius.
+"""Quality of codes on a sample: first answers with and without re-ranking, the ranking, look-up by radius.
 
 Everything follows from the number of rows at each distance. Ties are in random order: all values are exact
 expectations, as in ``manihash.evaluation``. Every value is known for all queries and for groups of queries:
@@ -22,7 +22,7 @@ from manihash.evaluation.truth import Truth
 from manihash.hashers._hasher import Hasher
 from manihash.types import Codes, Floats, Mask
 
-SHORTLIST = 10  # rows that are rescored per answer
+SHORTLIST = 10  # rows that are re-ranked per answer
 GROUPS = 10  # groups of queries
 
 
@@ -73,9 +73,9 @@ class Quality:
     map: float  # of the relevant rows
     precision_at_10: float  # share of relevant rows
     recall_at_10: float
-    recall_at_10_rescored: float
+    recall_at_10_reranked: float
     recall_at_100: float
-    recall_at_100_rescored: float
+    recall_at_100_reranked: float
     nearest_map: float | None = None  # as map and precision_at_10, of the nearest 2 %
     nearest_precision_at_10: float | None = None
     copies: CopiesFound | None = None

@@ -60,8 +60,8 @@ def record(
         return row | {"reason": measured.reason}
     if row["score"] is not None:
         row |= _errors(measured, purpose, findings.best if is_final else None)
-    names = ("map", "precision_at_10", "recall_at_10", "recall_at_10_rescored", "recall_at_100")
-    row |= {name: getattr(quality, name) for name in (*names, "recall_at_100_rescored")}
+    names = ("map", "precision_at_10", "recall_at_10", "recall_at_10_reranked", "recall_at_100")
+    row |= {name: getattr(quality, name) for name in (*names, "recall_at_100_reranked")}
     if quality.nearest_map is not None:
         row |= {name: getattr(quality, name) for name in ("nearest_map", "nearest_precision_at_10")}
     row |= {"bytes_per_row": measured.bytes_per_row, "rows": measured.n_rows}

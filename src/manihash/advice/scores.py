@@ -65,7 +65,7 @@ class Purpose:
         if self.goal in ("first", "ranking", "auto"):
             return self._ranking_score(quality)
         if self.goal == "neighbors":
-            return quality.recall_at_10_rescored
+            return quality.recall_at_10_reranked
         if self.goal == "duplicates" and quality.copies is not None:
             found, returned = quality.copies.found[radius], quality.copies.returned[radius]
             return float(found * min(1.0, _DUPLICATE_CANDIDATES / returned)) if returned else 0.0
@@ -89,7 +89,7 @@ class Purpose:
             "first": "precision@10",
             "auto": "geometric mean of MAP and precision@10",
             "group": "F1 of a look-up of as many rows as allowed",
-            "neighbors": "recall@10 after rescoring 100 rows",
+            "neighbors": "recall@10 after re-ranking 100 rows",
             "duplicates": "share of planted copies within the radius",
         }[self.goal]
         if self.has_labels or self.goal in ("neighbors", "duplicates"):

@@ -82,7 +82,7 @@ def choose(
       first       the ten best answers (precision@10)
       group       everything of the same kind, within a small radius (F1)
       ranking     relevant rows before others (MAP)
-      neighbors   the nearest rows (recall@10 after rescoring 100 rows)
+      neighbors   the nearest rows (recall@10 after re-ranking 100 rows)
       duplicates  copies within a radius that returns at most ten rows
       auto        a good ranking with good first answers (MAP and precision@10)
 
@@ -232,7 +232,7 @@ _COLUMNS = {  # key of a record
     "nearest_f1": _Column("near F1", ".3f", "of the nearest 2 % within the radius"),
     "copies_found": _Column("copies", ".3f", "planted copies within the radius"),
     "recall_at_10": _Column("R@10", ".3f", "the ten nearest rows among the first ten"),
-    "recall_at_10_rescored": _Column("rescored", ".3f", "the ten nearest rows among the first hundred"),
+    "recall_at_10_reranked": _Column("re-ranked", ".3f", "the ten nearest rows among the first hundred"),
     "radius": _Column("radius", "", "for look-ups"),
     "returned": _Column("found", ",.0f", "rows of the sample within the radius"),
     "lookup_recall": _Column("recall", ".3f", "share of the ten nearest among them"),

@@ -53,7 +53,7 @@ def serve(
         typer.Option(
             "--vectors",
             metavar="VECTORS",
-            help="Original vectors, so that requests can rescore; row i is the vector of id i, or of the "
+            help="Original vectors, so that requests can re-rank; row i is the vector of id i, or of the "
             "i-th of --ids.",
             show_default=False,
         ),
@@ -366,7 +366,7 @@ def _label_list(path: str, n: int) -> list[Any]:
 
 
 def _vectors(path: str, hasher: "Hasher") -> Any:
-    """Return the vectors to rescore with; raise unless they have the model's width."""
+    """Return the vectors to re-rank by; raise unless they have the model's width."""
     from manihash.checks import shape_of_rows
 
     vectors = _inputs.read_stored_vectors(path)

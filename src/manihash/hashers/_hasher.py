@@ -500,7 +500,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     @property
     def _stored_width(self) -> int:
-        """The number of columns of the vectors beside an index, with which answers are rescored."""
+        """The number of columns of the vectors beside an index, with which answers are re-ranked."""
         return self.n_features_in_
 
     def _as_stored(self, X: Any) -> Any:

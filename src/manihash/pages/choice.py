@@ -21,9 +21,9 @@ _QUALITY = {  # key of a record: heading, format
     "precision_at_10": ("P@10", "{:.3f}"),
     "nearest_precision_at_10": ("P@10, nearest", "{:.3f}"),
     "recall_at_10": ("R@10", "{:.3f}"),
-    "recall_at_10_rescored": ("R@10 rescored", "{:.3f}"),
+    "recall_at_10_reranked": ("R@10 re-ranked", "{:.3f}"),
     "recall_at_100": ("R@100", "{:.3f}"),
-    "recall_at_100_rescored": ("R@100 rescored", "{:.3f}"),
+    "recall_at_100_reranked": ("R@100 re-ranked", "{:.3f}"),
 }
 _COST = {
     "radius": ("radius", "{}"),

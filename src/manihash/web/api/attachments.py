@@ -22,7 +22,7 @@ class Attachments:
     place i. ``rows`` has the fields of rows that were added or updated since then, which count first.
     """
 
-    vectors: NDArray[Any] | None = None  # for rescoring
+    vectors: NDArray[Any] | None = None  # for re-ranking
     labels: Sequence[Any] | None = None  # None for a row without a label
     images: Thumbnails | None = None
     places: dict[int | str, int] | None = None
@@ -69,7 +69,7 @@ class Attachments:
         place = self.place(identity)
         return entries[place] if entries is not None and 0 <= place < len(entries) else None
 
-    def for_rescoring(self) -> tuple[Any, Any]:
+    def for_reranking(self) -> tuple[Any, Any]:
         """The vectors of one search, and what has the number of the vector of each id."""
         if not self.rows.has(VECTORS):
             return self.vectors, self.places

@@ -161,7 +161,7 @@ class Api:
                     "weight": float(index.layout.weight) if index.layout.has_two_parts else None,
                     "bits_per_field": index.layout.bits_per_field or None,
                 },
-                "rescore": service.attachments.vectors is not None,
+                "rerank": service.attachments.vectors is not None,
                 "labels": service.attachments.has(LABELS),
                 "images": service.attachments.has(IMAGES),
                 "texts": service.attachments.has(TEXTS),

@@ -74,24 +74,30 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             "a code has no real values."
         ),
     ] = False
-    rescore: Annotated[
+    rerank: Annotated[
         bool, Meta(description="Rank a longer list by the Euclidean distance of the original vectors.")
     ] = False
+    rescore: Annotated[
+        bool, Meta(description="The former name of rerank.", extra_json_schema={"deprecated": True})
+    ] = False
     shortlist: (
-        Annotated[int, Meta(ge=1, description="Rows per query to rescore; 10 times k by default.")]
+        Annotated[int, Meta(ge=1, description="Rows per query to re-rank; 10 times k by default.")]
         | UnsetType
     ) = UNSET
+
+    def __post_init__(self) -> None:
+        self.rerank = self.rerank or self.rescore
 
     def check(self, limits: Limits, *, by_code: bool) -> None:
         """Raise unless the options can be combined and are within the limits."""
         if self.k is not UNSET and self.radius is not UNSET:
             raise RequestError(400, "got both k and radius: give one of the two")
-        if self.radius is not UNSET and self.rescore:
-            raise RequestError(400, "radius is a Hamming distance: omit rescore, or give k")
-        if by_code and self.rescore:
-            raise RequestError(400, "rescore needs the vectors of the queries: give vectors")
-        if self.shortlist is not UNSET and not self.rescore:
-            raise RequestError(400, "shortlist is the number of rows to rescore: give rescore, too")
+        if self.radius is not UNSET and self.rerank:
+            raise RequestError(400, "radius is a Hamming distance: omit rerank, or give k")
+        if by_code and self.rerank:
+            raise RequestError(400, "rerank needs the vectors of the queries: give vectors")
+        if self.shortlist is not UNSET and not self.rerank:
+            raise RequestError(400, "shortlist is the number of rows to re-rank: give rerank, too")
         for name, largest in (("k", limits.k), ("radius", limits.radius), ("shortlist", 10 * limits.k)):
             value = getattr(self, name)
             if value is not UNSET and value > largest:

@@ -28,7 +28,7 @@ _REQUESTS = [EncodeRequest, SearchRequest, AddRequest, UpdateRequest, DeleteRequ
 _REFERENCE = "#/components/schemas/{name}"
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 
-_FACTS = ["version", "model", "index", "rescore", "labels", "images", "texts", "writable", "limits"]
+_FACTS = ["version", "model", "index", "rerank", "labels", "images", "texts", "writable", "limits"]
 _STATUSES = {
     400: "The request is not valid.",
     401: "The key is missing or wrong.",
@@ -182,7 +182,7 @@ def _examples(service: Service, *, needs_key: bool) -> dict[str, dict[str, Any]]
     if not service.index.layout.look_up_bits:
         del searches["within a radius"]
     if service.attachments.vectors is not None:
-        searches["re-ranked by vectors"] = vectors | {"k": 3, "rescore": True}
+        searches["re-ranked by vectors"] = vectors | {"k": 3, "rerank": True}
     new = {"ids": ["new row"]} if service.index.id_type is str else {}
     return {
         "post /v1/encode": {"one vector": vectors},

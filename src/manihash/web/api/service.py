@@ -85,7 +85,7 @@ class Job:
         return options is None or not (
             options.radius is not UNSET
             or options.filter is not UNSET
-            or options.rescore
+            or options.rerank
             or (options.k is not UNSET and options.k > _FEW)
         )
 
@@ -134,7 +134,7 @@ class Service:
 
     def ranked_by(self, options: SearchOptions, *, by_code: bool) -> str:
         """The kind of the distances in the answers."""
-        if options.rescore:
+        if options.rerank:
             return "euclidean"
         layout = self.index.layout
         if self._by_values(options) and not by_code:
@@ -186,7 +186,7 @@ class Service:
         for i, job in enumerate(jobs):
             if (options := job.options) is None:
                 continue
-            alone = i if options.filter is not UNSET or options.rescore else None
+            alone = i if options.filter is not UNSET or options.rerank else None
             groups.setdefault((options.k, options.radius, job.values is None, alone), []).append(i)
         for numbers in groups.values():
             found = self._found([jobs[i] for i in numbers], index)
@@ -206,14 +206,14 @@ class Service:
         k = min(DEFAULT_K if options.k is UNSET else options.k, n)
         if not k:
             return Answers(np.empty((len(codes), 0)), np.empty((len(codes), 0), np.int64))
-        rescore = self._rescore(options, jobs[0].vectors) if options.rescore else None
-        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rerank=rescore))
+        rerank = self._reranking(options, jobs[0].vectors) if options.rerank else None
+        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rerank=rerank))
 
-    def _rescore(self, options: SearchOptions, vectors: Any) -> Rescore:
+    def _reranking(self, options: SearchOptions, vectors: Any) -> Rescore:
         if self.attachments.vectors is None:
-            raise RequestError(400, "this server has no vectors to rescore with: omit rescore")
+            raise RequestError(400, "this server has no vectors to re-rank by: omit rerank")
         shortlist = None if options.shortlist is UNSET else options.shortlist
-        stored, places = self.attachments.for_rescoring()
+        stored, places = self.attachments.for_reranking()
         return Rescore(self.hasher._as_stored(vectors), stored, shortlist, places)
 
     def _within(
