@@ -126,6 +126,8 @@ def _documents(*, fine: bool) -> Vectors:
     texts, labels = [], []
     for package in packages:
         folder = Path(np.__file__).parents[1] / package
+        if not folder.is_dir():
+            raise FileNotFoundError(f"{package} is not installed, and this set consists of its docstrings")
         own = [
             (str(p.relative_to(folder.parent)), text)
             for p in sorted(folder.rglob("*.py"))

@@ -12,7 +12,7 @@ from manihash.base import KMeansBase, LargeBase, ReducedBase
 from manihash.embeddings import PCA
 from manihash.errors import BadRowsError
 from manihash.hashers import ITQ, KSH, LSH, PCAH
-from manihash.hashers.hybrid import weight_by_redundancy
+from manihash.hashers.hybrid import separated_groups, weight_by_groups
 from manihash.rotation import ITQRotation
 
 X, y = load_digits(return_X_y=True)
@@ -181,19 +181,41 @@ def test_invalid_options_are_refused(options, message):
         Hybrid(**{"first": LSH(4), "second": LSH(4), "random_state": 0} | options).fit(X)
 
 
-@pytest.mark.parametrize(("copies", "weight"), [(1, 0.25), (5, 0.25), (6, 0.5), (8, 0.75), (9, 1), (24, 1)])
-def test_the_weight_grows_with_the_number_of_times_that_bits_are_repeated(copies, weight):
-    independent = np.random.default_rng(0).random((2000, 6)) < 0.5
-    assert weight_by_redundancy(np.repeat(independent, copies, axis=1)) == weight
+def bits_of_groups(groups: int, n_bits: int):
+    """Bits of 2,000 rows in groups of about equal size: each group has a random code."""
+    rng = np.random.default_rng(0)
+    return (rng.random((groups, n_bits)) < 0.5)[rng.integers(0, groups, 2000)]
 
 
-def test_a_first_part_that_tells_nothing_has_no_more_weight_than_the_second():
-    assert weight_by_redundancy(np.ones((50, 8), bool)) == 1
+@pytest.mark.parametrize("n_bits", [16, 32, 64])
+@pytest.mark.parametrize("groups", [5, 10, 20, 40])
+def test_bits_of_any_length_show_the_number_of_groups(groups, n_bits):
+    assert separated_groups(bits_of_groups(groups, n_bits)) == pytest.approx(groups, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("groups", "of_signs", "of_fields"), [(2, 1, 4), (8, 0.25, 0.125), (50, 0.5, 1), (1000, 0.5, 1)]
+)
+def test_a_few_groups_give_the_second_part_the_least_weight(groups, of_signs, of_fields):
+    bits = bits_of_groups(groups, 64)
+    assert weight_by_groups(bits, fields=False) == of_signs
+    assert weight_by_groups(bits, fields=True) == of_fields
+
+
+def test_independent_bits_tell_many_groups_apart():
+    bits = np.random.default_rng(0).random((2000, 32)) < 0.5
+    assert separated_groups(bits) > 500
+
+
+@pytest.mark.parametrize("bits", [np.ones((50, 8), bool), np.arange(50)[:, None] % 2 == np.zeros(8)])
+def test_a_first_part_that_tells_nothing_has_the_least_weight(bits):
+    assert weight_by_groups(bits, fields=False) == 1
+    assert weight_by_groups(bits, fields=True) == 4
 
 
 def test_the_weight_is_chosen_without_changing_the_codes():
     rng = np.random.default_rng(0)
-    groups = rng.normal(size=(40, 32))[rng.integers(0, 40, 1500)] + 0.1 * rng.normal(size=(1500, 32))
+    groups = rng.normal(size=(8, 32))[rng.integers(0, 8, 1500)] + 0.1 * rng.normal(size=(1500, 32))
     line = np.linspace(0, 1, 1500)[:, None] * rng.normal(size=32) + 0.01 * rng.normal(size=(1500, 32))
     first = IMH(n_bits=20, base=KMeansBase(60), embedding=PCA(), rotation=ITQRotation())
     for rows, weight in ((groups, 0.25), (line, 1)):

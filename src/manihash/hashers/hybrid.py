@@ -38,11 +38,11 @@ _MOST_FIRST_BITS = 24
 # The same before a product quantizer, for codes shorter than ``_LONG_CODE`` and for others.
 _MOST_BEFORE_FIELDS, _LONG_CODE = (32, 64), 256
 _SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numbers of them in memory
-# Redundancy of the first part up to which the weight is the least one, and from which on it is 1: see
+# Numbers of groups and the weights of the second part for them, of signs and of a product quantizer: see
 # docs/methods/hybrid.md for the datasets that they were chosen on.
-_LOW, _HIGH, _LEAST = 5.0, 9.0, 0.25
-# The same for a product quantizer as second part, with weights from 1/4 to 2.
-_FIELDS_LOW, _FIELDS_HIGH, _FIELDS_LEAST, _FIELDS_MOST = 8.5, 12.0, 0.25, 2.0
+_SIGNS = (2.9, 5.75, 10.0, 20.0), (1.0, 0.25, 0.25, 0.5)
+_FIELDS = (2.0, 2.8, 4.1, 10.0, 20.0), (4.0, 2.0, 0.125, 0.125, 1.0)
+_NO_CORRELATION = 1e-3  # redundancy less 1 below which bits count as independent
 _QUERIES = 250  # rows that are compared with the others for the scale of the parts
 
 
@@ -51,33 +51,32 @@ def checked_weight(weight: Any) -> float | str:
     return "auto" if isinstance(weight, str) and weight == "auto" else check_weight(weight)
 
 
-def weight_by_redundancy(bits: Floats) -> float:
-    """The weight of the second part, given bits of the first part (s, r): a multiple of 1/4 from 1/4 to 1.
+def weight_by_groups(bits: Floats, *, fields: bool) -> float:
+    """The weight of the second part, given bits of the first part (s, r) and whether the second has fields.
 
-    The redundancy is the number of bits, divided by the number of independent bits that vary as much. Bits of
-    rows in many groups have a low redundancy, and the first part is to be trusted. Bits of rows without
-    groups repeat a few coarse splits, which its distance counts many times: the second part has more weight.
+    It is least for a few clear groups, 4 to 10: the first part is best at these. Without groups, the distance
+    of the first part repeats a few coarse splits, and the second has more weight. The same holds for 20
+    groups or more: the distance of two groups says little about what their rows have in common. In between,
+    the logarithm of the weight lies on straight lines over that of the number of groups. Before signs it is a
+    multiple of 1/4, from 1/4 to 1.
     """
-    varying = bits[:, bits.std(axis=0) > 0].astype(np.float64)
-    if not varying.size:
+    groups, weights = _FIELDS if fields else _SIGNS
+    x = np.log(separated_groups(bits))
+    weight = float(np.exp(np.interp(x, np.log(groups), np.log(weights))))
+    return round(weight, 3) if fields else round(4 * weight) / 4
+
+
+def separated_groups(bits: Floats) -> float:
+    """About how many groups of equal size bits (s, r) tell apart, whatever the number of bits.
+
+    If each bit takes one side for each of G groups at random, squared correlations are 1 / G in the mean, and
+    the effective number of bits is e = r / (1 + (r - 1) / G). The result is G for the e of the bits.
+    """
+    r, varying = bits.shape[1], bits[:, bits.std(axis=0) > 0].astype(np.float64)
+    if varying.shape[1] < 2:
         return 1.0
-    effective = effective_number(np.atleast_2d(np.corrcoef(varying.T)))
-    share = (bits.shape[1] / effective - _LOW) / (_HIGH - _LOW)
-    return float(np.round(4 * np.clip(_LEAST + (1 - _LEAST) * share, _LEAST, 1)) / 4)
-
-
-def weight_of_fields(bits: Floats) -> float:
-    """The weight of a product quantizer as second part, given bits of the first part (s, r).
-
-    Both distances have the same spread. The weight is 1/4, and up to 2 if the first part repeats a few coarse
-    splits, as ``weight_by_redundancy`` explains.
-    """
-    varying = bits[:, bits.std(axis=0) > 0].astype(np.float64)
-    if not varying.size:
-        return _FIELDS_MOST
-    redundancy = bits.shape[1] / effective_number(np.atleast_2d(np.corrcoef(varying.T)))
-    share = float(np.clip((redundancy - _FIELDS_LOW) / (_FIELDS_HIGH - _FIELDS_LOW), 0, 1))
-    return round(_FIELDS_LEAST * (_FIELDS_MOST / _FIELDS_LEAST) ** share, 3)
+    redundancy = r / effective_number(np.atleast_2d(np.corrcoef(varying.T)))
+    return float((r - 1) / max(redundancy - 1, _NO_CORRELATION))
 
 
 def scale_of_fields(layout: CodeLayout, values: Floats, codes: Codes) -> float:
@@ -162,8 +161,9 @@ class Hybrid(Hasher):
         Hasher of the other bits, or a ``ProductQuantizer``. None for ``ITQ(n_bits=32, normalize=True)``.
     weight : float or "auto", default=0.5
         Weight of the second part in the distance, at least 0. It does not change the codes. ``"auto"`` takes
-        0.25 if the bits of the first part tell many groups of the training rows apart, and up to 1 (2 for a
-        product quantizer) if they repeat a few coarse splits. No labels are used.
+        1/4 (1/8 for a product quantizer) if the bits of the first part tell about 4 to 10 groups of the
+        training rows apart, 1/2 (1) for 20 groups or more, and 1 (4) for rows without groups. No labels are
+        used.
     n_bits : int or None, default=None
         Length of the whole code, at least 2: the first part gets half of it, at most 24 bits (32 before a
         product quantizer, and 64 from 256 bits on), and the second part gets the rest, a whole number of
@@ -293,7 +293,7 @@ class Hybrid(Hasher):
         Y = np.asarray(backend(values := self._embed(rows.take(sampled_rows(rows)))).to_numpy(values))
         if isinstance(weight, str):
             bits = Y[:, : self.first_.n_bits_] > 0
-            weight = weight_of_fields(bits) if fields else weight_by_redundancy(bits)
+            weight = weight_by_groups(bits, fields=fields)
         if not fields:
             return weight, 1.0
         layout = CodeLayout(self._fitted_length(), self.first_.n_bits_, 1.0, self.second_.layout_.codebooks)
