@@ -101,6 +101,15 @@ def test_info_names_no_recipe_for_a_custom_model(folder: Path) -> None:
     assert "recipe" not in run("info", "own.mhash").stdout
 
 
+def test_info_names_the_recipe_of_an_index_with_its_model() -> None:
+    run("build", "X.npy", "--recipe", "itq", "--bits", "8", "-o", "built.mhx")
+    described = json.loads(run("info", "built.mhx", "--json").stdout)
+    assert (described["recipe"], described["holds_model"], described["codes"]) == ("itq", True, "8 signs")
+    text = run("info", "built.mhx").stdout
+    assert "index file, model and codes" in text
+    assert "recipe itq" in text
+
+
 def test_info_lists_recipes_and_optional_libraries() -> None:
     from manihash import recipe_names
 

@@ -108,11 +108,13 @@ def about(
 ) -> None:
     """Learn compact binary codes that preserve the neighborhoods of your vectors, and search them.
 
-    Learn a model, encode vectors and search the codes:
+    Learn codes of your vectors, search them, and look at them:
 
-      manihash fit vectors.npy --recipe imh-hybrid --bits 64 -o model.mhash
-      manihash encode model.mhash vectors.npy -o codes.npy
-      manihash search model.mhash codes.npy queries.npy -k 10
+      manihash build vectors.npy --bits 64 -o items.mhx
+      manihash search items.mhx queries.npy -k 10
+      manihash explore items.mhx --vectors vectors.npy
+
+    The same in steps, with a file between each two: fit, encode, index.
 
     Try it without data of your own:
 

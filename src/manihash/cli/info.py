@@ -12,7 +12,7 @@ from rich.table import Table
 
 from manihash import __version__
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import is_index, open_index
+from manihash.cli._indexes import is_index
 from manihash.cli._output import file_size, key_values, print_json, print_result
 
 _SAMPLE = 10_000  # rows of --vectors that are encoded
@@ -92,25 +92,40 @@ def info(
 
 
 def _index(file: Path) -> dict[str, Any]:
-    """Return the description of an index file."""
-    index = open_index(str(file))
+    """Return the description of an index file and of the model in it, if it holds one."""
+    from manihash.hashers.recipes import recipe_of
+    from manihash.opening import load_index
+
+    index = load_index(file)
+    hasher = getattr(index, "hasher", None)
+    recipe, _ = (None if hasher is None else recipe_of(hasher)) or (None, {})
     return {
         "file": str(file),
         "file_bytes": file.stat().st_size,
         "rows": len(index),
         "bits": index.n_bits,
         "distinct_codes": index.distinct_codes,
+        "codes": index.layout.described(),
         "model": index.made_by,
+        "holds_model": hasher is not None,
+        "recipe": recipe,
+        "width": None if hasher is None else int(hasher.n_features_in_),
     }
 
 
 def _index_as_text(found: dict[str, Any]) -> dict[str, str]:
-    return {
-        "file": f"{found['file']} ({file_size(found['file_bytes'])}): index file, codes for manihash search",
+    kind = "model and codes" if found["holds_model"] else "codes without a model"
+    lines = {
+        "file": f"{found['file']} ({file_size(found['file_bytes'])}): index file, {kind}",
         "rows": f"{found['rows']:,} codes of {found['bits']} bits, {found['distinct_codes']:,} distinct",
+        "codes": found["codes"],
         "made by": "model not recorded" if found["model"] is None else f"model {found['model']}",
-        "more": f"manihash stats {found['file']} shows statistics of the codes",
     }
+    if found["recipe"] is not None:
+        lines["made by"] = f"recipe {found['recipe']}, {lines['made by']}"
+    if found["width"] is not None:
+        lines["input"] = f"vectors of length {found['width']:,}"
+    return {**lines, "more": f"manihash stats {found['file']} shows statistics of the codes"}
 
 
 def _onnx(file: Path) -> dict[str, Any]:
