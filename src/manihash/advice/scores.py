@@ -16,7 +16,7 @@ _DUPLICATE_CANDIDATES = 10
 # A look-up is answered from tables up to this radius: at least one of n_bits / 16 parts of 16 bits is equal.
 _BITS_PER_TABLE = 16
 # Weights of communities, of the nearest 2 % and of the ten nearest rows. Half of the weight is that of
-# clusters, which manifold codes keep, half that of distances: docs/guide/choosing.md compares rules.
+# clusters, which manifold codes keep, half that of distances: docs/benchmarks/choosing.md compares rules.
 WEIGHTS = (0.5, 0.25, 0.25)
 _LEAST = 1e-9  # instead of 0 in a geometric mean, so that the other part still counts
 
