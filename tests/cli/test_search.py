@@ -171,6 +171,20 @@ def test_rerank_sorts_by_euclidean_distance() -> None:
     assert "euclidean distance" in run("search", "model.mhash", "codes.mhx", "Q.npy", "--rerank=X.npy").stdout
 
 
+def test_vectors_in_another_order_than_the_rows_are_refused() -> None:
+    np.save("turned.npy", np.load("X.npy")[::-1])
+    run("export", "codes.npy", "--bits=12", "--to", "codes.db")
+    for source in (["codes.mhx", "Q.npy"], ["Q.npy", "--store", "codes.db"]):
+        args = ["search", "model.mhash", *source, "-k", "3", "--rerank"]
+        refused = stderr_line(run(*args, "turned.npy", code=2))
+        assert "row 0 of turned.npy is not the vector of id 0: its code differs" in refused
+        assert run(*args, "X.npy").stdout
+    np.save("turned_ids.npy", np.arange(200)[::-1])
+    args = ["search", "model.mhash", "codes.mhx", "Q.npy", "--json", "--rerank"]
+    given = run(*args, "turned.npy", "--ids", "turned_ids.npy").stdout
+    assert json.loads(given)["answers"] == json.loads(run(*args, "X.npy").stdout)["answers"]
+
+
 def test_shortlist_sets_how_many_rows_are_reranked() -> None:
     rerank = ["codes.mhx", "Q.npy", "-k", "3", "--rerank", "X.npy", "--symmetric", "--shortlist"]
     index, X, Q = HammingIndex.load("codes.mhx"), np.load("X.npy"), np.load("Q.npy")

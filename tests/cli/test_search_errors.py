@@ -99,7 +99,7 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         ([*SEARCH, "--rerank=X.npy", "--shortlist=0"], "--candidates must be a whole number of at least 1"),
         ([*SEARCH, "--rerank=few.npy"], "one vector per row"),
         ([*SEARCH, "--rerank=codes.npy"], "the same number of columns in both"),
-        ([*SEARCH, "--rerank=Q.npy"], "row i must be the vector of id i"),
+        ([*SEARCH, "--rerank=Q.npy"], "row 0 of Q.npy is not the vector of id 0: its code differs"),
         (["search", "model.mhash", "narrow.mhx", "Q.npy"], "holds codes of 8 bits, but the model makes"),
         (["search", "model.mhash", "set.npy", "Q.npy"], "bits set beyond the first 12"),
         (["search", "model.mhash", "Q.npy"], "got 1 files after the model"),

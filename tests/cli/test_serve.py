@@ -66,6 +66,22 @@ def test_an_index_of_names_is_served_with_its_vectors(folder):
     assert "is not in --ids" in stderr_line(run(*args, "--ids", "other.txt", code=2))
 
 
+def test_vectors_in_another_order_than_the_rows_are_refused_unless_rows_were_updated(folder):
+    X = np.load("vectors.npy")
+    np.save("turned.npy", X[::-1])
+    args = ["model12.mhash", "codes.mhx", "--vectors"]
+    refused = stderr_line(run("serve", *args, "turned.npy", code=2))
+    assert "vector 0 is not that of id 0 of codes.mhx: its code differs" in refused
+    assert "vector 0" in stderr_line(run("serve", *args, "turned.npy", "--writable", code=2))
+    assert not (folder / "codes.mhx.journal").exists()
+    with serving(*args, "vectors.npy", "--writable") as server:
+        body = {"vectors": X[::-1].tolist(), "ids": list(range(50))}
+        assert httpx.put(f"{server.url}/v1/rows", json=body).status_code == 200
+    with serving(*args, "vectors.npy") as server:  # the vectors of all rows are beside the index now
+        body = {"vectors": X[:3].tolist(), "k": 1, "rescore": True}
+        assert httpx.post(f"{server.url}/v1/search", json=body).json()["ids"] == [[49], [48], [47]]
+
+
 def test_a_file_of_codes_is_served_without_an_index_file(folder):
     with serving("model12.mhash", "codes.npy") as server:
         assert httpx.get(f"{server.url}/v1/info").json()["index"]["rows"] == 50

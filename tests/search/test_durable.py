@@ -20,6 +20,7 @@ from manihash.search import DamagedIndexError, files
 from manihash.search import saved_rows as module
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Journal, journal_of, read_journal
+from manihash.search.row_set import RowSet
 
 N_BITS = 20
 
@@ -293,7 +294,7 @@ def test_nothing_is_acknowledged_after_a_change_that_could_not_be_made(path, mon
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(HammingIndex, "add", fails)
+        patch.setattr(RowSet, "add", fails)
         with pytest.raises(MemoryError):
             with_changes.commit([add(1)])
     with pytest.raises(OSError, match="restart the server"):

@@ -237,6 +237,34 @@ def _opened(
     yield open_index_of(hasher, str(codes), model, ids=request.ids)
 
 
+def _check_order(
+    opened: "HammingIndex | Store", hasher: "Hasher", request: _Request, vectors: Any, ids: Any
+) -> None:
+    """Raise if most of some vectors to rerank with do not have the codes of the ids that they stand for."""
+    import numpy as np
+
+    from manihash import HammingIndex
+    from manihash.search.string_ids import shown_id
+    from manihash.search.vector_order import first_misplaced, some_of
+
+    places = some_of(len(vectors) if ids is None else min(len(vectors), len(ids)))
+    if ids is None and opened.id_type is str:
+        return  # as the search will say
+    names = places if ids is None else np.asarray(ids)[places]
+    held = np.asarray(opened.contains(names))
+    places, names = places[held], names[held]
+    if isinstance(opened, HammingIndex):
+        codes = opened.codes[np.searchsorted(opened.ids, names)]
+    else:
+        codes = opened.get(names)
+    wrong = first_misplaced(hasher, vectors, places, codes)
+    if wrong is not None:
+        raise ValueError(
+            f"row {places[wrong]} of {request.rerank} is not the vector of id {shown_id(names[wrong])}: its "
+            "code differs. Give the vectors in the order of the ids, or their ids with --ids"
+        )
+
+
 def _search(
     opened: "HammingIndex | Store", hasher: "Hasher", queries: "NDArray[Any]", request: _Request
 ) -> tuple["NDArray[Any]", "NDArray[Any]", "NDArray[Any]"]:
@@ -251,9 +279,9 @@ def _search(
     rescore = None
     if request.rerank is not None:
         ids = None if request.ids is None else _inputs.read_ids(request.ids)
-        rescore = Rescore(
-            hasher._as_stored(queries), _inputs.read_stored_vectors(request.rerank), request.shortlist, ids
-        )
+        vectors = _inputs.read_stored_vectors(request.rerank)
+        _check_order(opened, hasher, request, vectors, ids)
+        rescore = Rescore(hasher._as_stored(queries), vectors, request.shortlist, ids)
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         values = hasher.embed(queries) if request.by_values(opened.layout) else None

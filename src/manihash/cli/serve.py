@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -180,28 +180,29 @@ def serve(
 
     def attached_index() -> "HammingIndex":
         index = load()
-        attach(attached, index, codes)
+        attach(attached, index, codes, hasher)
         return index
 
     durable = DurableIndex(codes, load) if writable else None
-    if durable is not None:
-        attach(attached, durable.index, codes)
-        _record_model(durable, hasher)
-    service = Service(hasher, attached_index() if durable is None else durable.index, limits, attached)
-    watcher = None if writable else Watcher(service, codes, attached_index, seen)
-    app = search_application(
-        service, keys=keys, durable=durable, watcher=watcher, host=host, allowed_hosts=allow_host or ()
-    )
-    with _without_warnings("manihash.search"):  # they are about single requests
-        run(
-            app,
-            host,
-            port,
-            announce=partial(_announce, len(service.index)),
-            open_page=open_page,
-            connections=positive_int(max_connections, "--max-connections"),
-            seconds=limits.seconds,
+    with nullcontext() if durable is None else closing(durable):  # also after an error
+        if durable is not None:
+            attach(attached, durable.index, codes, hasher)
+            _record_model(durable, hasher)
+        service = Service(hasher, attached_index() if durable is None else durable.index, limits, attached)
+        watcher = None if writable else Watcher(service, codes, attached_index, seen)
+        app = search_application(
+            service, keys=keys, durable=durable, watcher=watcher, host=host, allowed_hosts=allow_host or ()
         )
+        with _without_warnings("manihash.search"):  # they are about single requests
+            run(
+                app,
+                host,
+                port,
+                announce=partial(_announce, len(service.index)),
+                open_page=open_page,
+                connections=positive_int(max_connections, "--max-connections"),
+                seconds=limits.seconds,
+            )
 
 
 def _codes(model: Path, codes: str | None) -> str:
@@ -305,13 +306,37 @@ class AttachedFiles:
         )
 
 
-def attach(attached: "Attachments", index: "HammingIndex", path: str) -> None:
-    """Use the fields of rows beside an index file; raise unless each other id has an entry in each file."""
+def attach(attached: "Attachments", index: "HammingIndex", path: str, hasher: "Hasher") -> None:
+    """Use the fields of rows beside an index file; raise unless each other id has an entry in each file.
+
+    Vectors must also have the codes of their ids.
+    """
     rows = index._fields()
     for name in ("vectors", "labels", "images", "texts"):
         if (entries := getattr(attached, name)) is not None:
             _check_entries(name, len(entries), attached.places, _ids_without(name, index), path)
+    if attached.vectors is not None:
+        _check_order(attached, index, path, hasher)
     attached.rows = rows
+
+
+def _check_order(attached: "Attachments", index: "HammingIndex", path: str, hasher: "Hasher") -> None:
+    """Raise if most of some vectors do not have the codes of the ids that they stand for."""
+    import numpy as np
+
+    from manihash.search.string_ids import shown_id
+    from manihash.search.vector_order import first_misplaced, some_of
+
+    ids = _ids_without("vectors", index)
+    ids = ids[some_of(len(ids))]
+    places = np.array([attached.place(identity) for identity in ids.tolist()], np.int64)
+    codes = index.codes[np.searchsorted(index.ids, ids)]
+    wrong = first_misplaced(hasher, attached.vectors, places, codes)
+    if wrong is not None:
+        raise ValueError(
+            f"vector {places[wrong]} is not that of id {shown_id(ids[wrong])} of {path}: its code differs. "
+            "Give the vectors in the order of the ids, or their ids with --ids"
+        )
 
 
 def _ids_without(name: str, index: "HammingIndex") -> "Ids":

@@ -357,11 +357,17 @@ class Journal:
         self._write(framed(compacted(checksum)))
 
     def close(self) -> None:
-        """Close the file, which ends the lock; remove it if there are no changes in it."""
+        """Close the file, which ends the lock; remove it if there are no changes in it.
+
+        A second call does nothing.
+        """
+        handle, self._handle = self._handle, -1
+        if handle < 0:
+            return
         if self.empty and not self.failed:
             with suppress(OSError):
                 os.unlink(self.path)
-        os.close(self._handle)
+        os.close(handle)
 
     @property
     def empty(self) -> bool:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import n_bytes
-from manihash.compute import backend
 from manihash.errors import DamagedIndexError
 from manihash.files.model import load as load_model
 from manihash.hashers._hasher import Hasher
@@ -23,10 +22,8 @@ from manihash.search.index import HammingIndex
 from manihash.search.journal import Change
 from manihash.search.rescore import Rescore
 from manihash.search.string_ids import shown_id
+from manihash.search.vector_order import as_array, first_misplaced, some_of
 from manihash.types import Codes, Floats, Ids, Ints
-
-_CHECKED_VECTORS = 32  # that are encoded to see whether vectors to rerank with are in the order of the rows
-_DIFFERENT = 0.1  # share of the bits in which a code of a vector with rounded values may differ
 
 
 class Index(HammingIndex):
@@ -252,8 +249,8 @@ class Index(HammingIndex):
         """The codes of rows, their real values unless ``symmetric``, and the rows if they are vectors."""
         if self._are_codes(rows):
             return np.asarray(rows), None, None
-        codes = _as_array(self.hasher.encode(rows))
-        return codes, None if symmetric else _as_array(self.hasher.embed(rows)), rows
+        codes = as_array(self.hasher.encode(rows))
+        return codes, None if symmetric else as_array(self.hasher.embed(rows)), rows
 
     def _are_codes(self, rows: Any) -> bool:
         """Whether rows are packed codes: bytes, as many as a code has, and not as many as a vector."""
@@ -272,28 +269,24 @@ class Index(HammingIndex):
         else:
             rows, ids = rerank, self._given_ids
             self._check_order(rows)
-        return Rescore(_as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
+        return Rescore(as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
 
     def _check_order(self, rows: Any) -> None:
         """Raise if most of some vectors do not have the codes of the ids that they stand for."""
-        ids, bridged = self._given_ids, type(self.hasher)._as_stored is not Hasher._as_stored
-        if self._ordered() is rows or bridged or (ids is None and self.id_type is str):
+        ids = self._given_ids
+        if self._ordered() is rows or (ids is None and self.id_type is str):
             return
         given, rows = rows, rows if hasattr(rows, "shape") else np.asarray(rows)
-        n = min(len(rows), len(self)) if ids is None else len(ids)
-        numbers = np.unique(np.linspace(0, max(n - 1, 0), _CHECKED_VECTORS).astype(np.int64))
-        names = numbers if ids is None else ids[numbers]
-        held = self.contains(names) & (numbers < len(rows))
-        if tuple(rows.shape[1:]) != (self.hasher.n_features_in_,) or not held.any():
-            return
-        stored = self.codes[np.searchsorted(self.ids, names[held])]
-        own = _as_array(self.hasher.encode(np.asarray(rows[numbers[held]])))
-        differing = np.unpackbits(stored ^ own, axis=1).sum(axis=1) > _DIFFERENT * self.n_bits
-        if differing.mean() > 0.5:
-            place, name = numbers[held][differing][0], names[held][differing][0]
+        places = some_of(min(len(rows), len(self)) if ids is None else len(ids))
+        names = places if ids is None else ids[places]
+        held = self.contains(names) & (places < len(rows))
+        places, names = places[held], names[held]
+        wrong = first_misplaced(self.hasher, rows, places, self.codes[np.searchsorted(self.ids, names)])
+        if wrong is not None:
             raise ValueError(
-                f"row {place} of the vectors to rerank with is not the vector of id {shown_id(name)}: "
-                "its code differs. Give the vectors with their ids: rerank=(vectors, ids)"
+                f"row {places[wrong]} of the vectors to rerank with is not the vector of id "
+                f"{shown_id(names[wrong])}: its code differs. Give the vectors with their ids: "
+                "rerank=(vectors, ids)"
             )
         self._ordered = _reference(given)
 
@@ -351,9 +344,3 @@ def model_of(file: files.IndexFile) -> Hasher:
             return load_model(path)
         except ValueError as error:
             raise DamagedIndexError(f"the model inside {file.path} is damaged: {error}") from error
-
-
-def _as_array(X: Any) -> Any:
-    """An array of numpy, computed if it is one of dask, copied if it is a tensor."""
-    X = X.compute() if hasattr(X, "compute") else X
-    return np.asarray(backend(X).to_numpy(X)) if hasattr(X, "dtype") else np.asarray(X)
