@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,12 @@ BENCHMARKS = {  # by the name of the file of results
 def held(name: str, folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
     """The recorded parts of a benchmark."""
     path = folder / f"{name}.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return dict(_parsed(path, path.stat().st_mtime_ns)) if path.exists() else {}
+
+
+@lru_cache(64)
+def _parsed(path: Path, modified: int) -> dict[str, dict[str, Any]]:
+    return json.loads(path.read_text("utf-8"))
 
 
 def record(
@@ -306,16 +311,21 @@ def _log(path: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@cache
+def _hash_at(commit: str, file: str) -> str:
+    asked = ["git", "-C", str(ROOT), "show", f"{commit}:{file}"]
+    text = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    return _hash(bare_code(text, Path(file).suffix))
+
+
 def commit_of(path: str, entry: Mapping[str, Any]) -> str:
     """The commit that changed a module since a part was measured: its first word, date and subject."""
     name = RECIPES if path.startswith("recipe ") else path
     file = file_of(name).relative_to(ROOT).as_posix()
-    hashed = held(MODULES).get(entry["code"], {}).get(path)
+    hashed = _known(FOLDER, (FOLDER / f"{MODULES}.json").stat().st_mtime_ns).get(entry["code"], {}).get(path)
     found = "not committed"
     for line in _log(file):
-        asked = ["git", "-C", str(ROOT), "show", f"{line.split()[0]}:{file}"]
-        text = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-        if hashed == _hash(bare_code(text, Path(file).suffix)) or line.split()[1] < entry["date"][:10]:
+        if line.split()[1] < entry["date"][:10] or hashed == _hash_at(line.split()[0], file):
             break
         found = line
     return found

@@ -26,13 +26,17 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Piece:
-    """Parts of a file of results, the program that measures them, and its minutes on one core of two."""
+    """Parts of a file of results, the program that measures them, and its minutes on one core of two.
+
+    A timing in CPU time of one thread can run beside others; one in wall time or on two threads runs alone.
+    """
 
     result: str
     parts: tuple[str, ...]
     program: tuple[str, ...]
     minutes: float
     timing: bool = False
+    alone: bool = False
     needs: str = ""
 
     def __str__(self) -> str:
@@ -51,10 +55,10 @@ def pieces() -> Iterator[Piece]:
     yield from _timings()
 
 
-# Minutes of a fit with its evaluation on a large set (60,000 to 100,000 rows) and on a small one.
-_MINUTES = {"imh-graph": (1.5, 0.2), "imh-hybrid": (2.0, 0.3), "imh-hybrid-hamming": (2.0, 0.25)}
-_MINUTES |= {"bre": (2.0, 0.3), "sph": (1.0, 0.1), "cgh": (1.5, 0.3), "ksh": (1.0, 0.2)}
-_FIT = (0.5, 0.08)
+# Minutes of a fit with its evaluation on a large dataset (60,000 to 100,000 rows) and on a small one.
+_MINUTES = {"imh-graph": (0.7, 0.12), "imh-hybrid": (0.9, 0.15), "imh-hybrid-hamming": (0.9, 0.15)}
+_MINUTES |= {"imh-large": (0.4, 0.1), "bre": (1.2, 0.2), "sph": (0.5, 0.05), "sth": (0.4, 0.1)}
+_FIT = (0.2, 0.03)
 
 
 def _codes() -> Iterator[Piece]:
@@ -68,7 +72,7 @@ def _codes() -> Iterator[Piece]:
         fits.setdefault((fit.data, fit.method), []).append(fit.part)
     for (data, method), parts in fits.items():
         minutes = _MINUTES.get(method.split(",")[0], _FIT)[data not in (*LARGE, "topics")]
-        minutes *= 3 if data.endswith(CUT) else 1
+        minutes *= 2.5 if data.endswith(CUT) else 1
         program = ("quality.py", "--data", data, "--method", method)
         needs = "faiss" if method == "rabitq" else ""
         yield Piece("quality", tuple(parts), program, minutes * len(parts), needs=needs)
@@ -121,12 +125,12 @@ def _timings() -> Iterator[Piece]:
     from databases import DATABASES
     from quality import BYTES
 
-    def timing(result: str, part: str, program: tuple[str, ...], minutes: float) -> Piece:
-        return Piece(result, (part,), program, minutes, timing=True)
+    def timing(result: str, part: str, program: tuple[str, ...], minutes: float, alone: bool = True) -> Piece:
+        return Piece(result, (part,), program, minutes, timing=True, alone=alone)
 
     for n_bytes in BYTES:
         program = ("compared_speed.py", "--bytes", str(n_bytes))
-        yield timing("compared-speed", f"{n_bytes} bytes", program, 2)
+        yield timing("compared-speed", f"{n_bytes} bytes", program, 2, alone=False)
     yield timing("speed", f"{vendor()}, Haswell, 2 threads", ("speed.py",), 10)
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
@@ -134,10 +138,10 @@ def _timings() -> Iterator[Piece]:
             yield timing("fit", f"{part}, {ending}", ("fit.py", "--threads", threads, "--parts", part), 2)
     for section in ("top", "radius", "routes", "open", "learned"):
         yield timing("search", f"{section}, 1 thread", ("search.py", section, "--threads", "1"), 3)
-    yield timing("word-search", "MNIST, first parts repeat", ("word_search.py",), 5)
+    yield timing("word-search", "MNIST, first parts repeat", ("word_search.py",), 5, alone=False)
     yield timing("baseline-speed", "2 threads", ("baseline_speed.py",), 4)
     yield timing("choose", "time", ("choose.py", "--only", "time"), 3)
-    yield timing("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 2)
+    yield timing("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 2, alone=False)
     yield timing("onnx", "KSH", ("onnx_files.py",), 3)
     for name in ("cifar10-gist", "mnist"):
         yield timing("duplicates", name, ("duplicates.py", "--sets", name), 1)
@@ -146,9 +150,9 @@ def _timings() -> Iterator[Piece]:
     parts = {"1000000": 0.5, "10000000": 1, "100000000": 6, "FAISS": 4, "SIFT words": 3, "kill": 2, "Dask": 1}
     for part, minutes in (parts | {"one new row": 5}).items():
         name = f"{int(part):,} codes" if part.isdecimal() else part
-        yield timing("duplicates-scale", name, ("duplicates_scale.py", "--parts", part), minutes)
+        yield timing("duplicates-scale", name, ("duplicates_scale.py", "--parts", part), minutes, alone=False)
     for part in ("load", "malformed", "kill"):
-        yield timing("serve", part, ("serve.py", "--parts", part), 3)
+        yield timing("serve", part, ("serve.py", "--parts", part), 3, alone=part == "load")
     yield timing("explore", "page", ("explore.py",), 2)
     for part in ("fit", "encode", "dask", "kill"):
         yield timing("scale", part, ("scale.py", "write", part), 3)
@@ -162,7 +166,7 @@ def is_compared(piece: Piece) -> bool:
 
 
 def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
-    """Run the programs of the pieces, some at once; return the pieces that failed. Timings run alone."""
+    """Run the programs of the pieces, some at once; return the pieces that failed."""
     start, failed, total = time.perf_counter(), [], sum(piece.minutes for piece in todo)
     done = 0.0
     # As many threads for each process as cores are left for it.
@@ -174,13 +178,19 @@ def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
         command = [sys.executable, str(HERE / piece.program[0]), *piece.program[1:]]
         return piece, subprocess.run(command, env=env, check=False).returncode
 
-    for timed, workers in ((False, jobs), (True, 1)):
+    groups = [
+        [p for p in todo if (p.timing, p.alone) == kind]
+        for kind in ((False, False), (True, False), (True, True))
+    ]
+    for group, workers in zip(groups, (jobs, jobs, 1), strict=True):
         with ThreadPoolExecutor(workers) as pool:
-            for number, (piece, code) in enumerate(pool.map(run, [p for p in todo if p.timing == timed]), 1):
+            for number, (piece, code) in enumerate(pool.map(run, group), 1):
                 failed += [piece] if code else []
                 done += piece.minutes
                 left = (time.perf_counter() - start) / 60 * (total - done) / done
-                print(f"== {number} of {len(todo)}, about {left:.0f} minutes left, done: {piece}", flush=True)
+                print(
+                    f"== {number} of {len(group)}, about {left:.0f} minutes left, done: {piece}", flush=True
+                )
     return failed
 
 
@@ -239,8 +249,7 @@ def main() -> None:
     todo = [piece for piece in wanted if older[piece]]
     absent = [piece for piece in todo if piece.needs and find_spec(piece.needs) is None]
     todo = [piece for piece in todo if piece not in absent]
-    alone = sum(piece.minutes for piece in todo if piece.timing)
-    minutes = alone + sum(piece.minutes for piece in todo if not piece.timing) / options.jobs
+    minutes = sum(piece.minutes / (1 if piece.alone else options.jobs) for piece in todo)
     print(
         f"{len(wanted)} pieces, {len(todo)} to measure, about {minutes:.0f} minutes with {options.jobs} jobs"
     )

@@ -41,7 +41,7 @@ def test_a_failed_piece_is_reported_and_the_others_are_measured(tmp_path, capfd,
     (tmp_path / "fails.py").write_text("raise SystemExit(3)")
     (tmp_path / "works.py").write_text("import sys; print('measured', sys.argv[1])")
     first = Piece("fit", ("a",), ("fails.py",), 2)
-    second = Piece("fit", ("b",), ("works.py", "b"), 3, timing=True)
+    second = Piece("fit", ("b",), ("works.py", "b"), 3, timing=True, alone=True)
     assert run_all.measure([first, second], jobs=2) == [first]
     said = capfd.readouterr().out
     assert "done: fit: a" in said
