@@ -190,9 +190,9 @@ def test_a_file_that_was_cut_or_damaged_is_refused(path):
     content = file.read_bytes()
     file.write_bytes(content + b"\x05\x00interrupted")
     assert state(HammingIndex.load(path)) == expected
-    for size in range(17, len(content)):
+    for size in range(len(content)):
         file.write_bytes(content[:size])
-        with pytest.raises(ValueError, match="another index file"):
+        with pytest.raises(ValueError, match="or is damaged" if size < 16 else "another index file"):
             HammingIndex.load(path)._fields()
     for place in range(0, len(content), 7):
         damaged = bytearray(content)
@@ -201,6 +201,32 @@ def test_a_file_that_was_cut_or_damaged_is_refused(path):
         with pytest.raises((DamagedIndexError, ValueError)):
             HammingIndex.load(path)._fields()
     assert len(HammingIndex.load(path)) == 12, "the codes do not need the file"
+
+
+def test_fields_that_changed_without_the_codes_are_not_lost_silently(path):
+    """The index file is then equal to an earlier one, and so is its checksum."""
+    with_changes = DurableIndex(path)
+    with_changes.commit([add([10, 11])])
+    with_changes.compact()
+    codes = with_changes.index.codes
+    states = []
+    for label, code in (("a", codes[:1]), ("b", codes[:1]), ("c", codes[3:4]), ("d", codes[:1])):
+        fields = RowFields(labels=[label])
+        with_changes.commit([Change(UPDATE, np.array([0]), code, fields)])
+        with_changes.compact()
+        states.append(state(with_changes.index))
+        assert state(HammingIndex.load(path)) == states[-1]
+        content = attached_path(path).read_bytes()
+        for place in range(len(states), len(content), 7):
+            damaged = bytearray(content)
+            damaged[place] ^= 1
+            for bad in (content[:place], bytes(damaged)):
+                attached_path(path).write_bytes(bad)
+                with pytest.raises(ValueError, match=r"damaged|another index|cannot be read"):
+                    HammingIndex.load(path)._fields()
+        attached_path(path).write_bytes(content)
+    assert len({tuple(found[0]["labels"]) for found in states}) == 4
+    with_changes.close()
 
 
 def test_fields_of_another_index_file_are_not_used(path):

@@ -4,7 +4,9 @@ The file ``codes.mhx.rows`` has the records of a journal, with changes that have
 journal is written into its index file, the fields of its changes are appended here first, and then a record
 with the checksum of the new index file. So the records up to the last one with the checksum of an index file
 are those of its rows; what follows was interrupted, and is still in the journal. Fields are replaced as a
-whole, so that a change that is read twice does no harm.
+whole, so that a change that is read twice does no harm. An index file that is equal to an earlier one,
+because no code has changed, has the same checksum: then the file is written again, so that it has each
+checksum once, and the loss of its last record is noticed.
 """
 
 import os
@@ -52,6 +54,7 @@ class AttachedRows:
         self._given: set[str] = set()
         self.end = 0  # bytes of the file up to the last record of its index file
         self.n_stored = 0  # rows in the records of the file, of which later ones may replace earlier ones
+        self.checksums: set[str] = set()  # of index files, in the records of the file
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -87,6 +90,14 @@ class AttachedRows:
             old = self._rows.get(identity, {}) if change.kind == UPDATE else dict.fromkeys(_OWN)
             old = {name: value for name, value in old.items() if name != VECTORS}  # that of another code
             self._rows[identity] = {**old, **{name: values[i] for name, values in fields.items()}}
+
+    def after(self, changes: list[Change]) -> "AttachedRows":
+        """These rows after changes, which they may have already."""
+        made = AttachedRows()
+        made._rows = dict(self._rows)
+        for change in changes:
+            made.apply(change)
+        return made
 
     def forget(self, *, at_once: bool = False) -> None:
         """Forget the rows that were removed before the last call: no search that has begun can find them."""
@@ -124,9 +135,10 @@ def read_attached(index: str | os.PathLike[str], checksum: str) -> AttachedRows:
     except FileNotFoundError:
         return rows
     if content[:_HEAD] not in _FORMATS:
-        if any(known.startswith(content) for known in _FORMATS):
-            return rows
-        raise ValueError(f"{path} does not hold fields of rows: move it away, or upgrade manihash")
+        raise ValueError(
+            f"{path} does not hold fields of rows, or is damaged: restore it, move it away, or upgrade "
+            "manihash"
+        )
     records = Records(content, 0, has_strings=content[:_HEAD] == _FORMATS[1])
     waiting: list[Change] = []
     start = _HEAD
@@ -138,7 +150,9 @@ def read_attached(index: str | os.PathLike[str], checksum: str) -> AttachedRows:
             raise DamagedIndexError(f"{path} has a record that cannot be read: restore it") from error
         if not isinstance(found, str):
             waiting += found
-        elif found == checksum:
+            continue
+        rows.checksums.add(found)
+        if found == checksum:
             rows.end = start
             for change in waiting:
                 rows.apply(change)
@@ -170,7 +184,7 @@ def append_attached(
     old, new = checksums
     added = b"".join(content_of(replace(change, codes=None)) for change in changes)
     ending = (framed(added) if added else b"") + framed(compacted(new))
-    if rows.end and rows.n_stored <= 2 * len(rows) + _FEW:
+    if rows.end and new not in rows.checksums and rows.n_stored <= 2 * len(rows) + _FEW:
         with open(path, "r+b") as file:
             file.truncate(rows.end)
             file.seek(rows.end)
@@ -179,12 +193,17 @@ def append_attached(
             os.fsync(file.fileno())
         rows.end += len(ending)
         rows.n_stored += sum(map(len, changes))
+        rows.checksums.add(new)
         return
+    written = rows
+    if old == new:
+        written, ending = rows.after(changes), b""
     with atomic_write(path) as part, open(part, "wb") as file:
         file.write(_FORMATS[id_type is str])
-        for some in rows.changes(id_type):
+        for some in written.changes(id_type):
             file.write(framed(b"".join(map(content_of, some))))
         file.write(framed(compacted(old)) + ending)
         end = file.tell()
-    rows.end, rows.n_stored = end, len(rows) + sum(map(len, changes))
+    rows.end, rows.n_stored = end, len(written) + (sum(map(len, changes)) if ending else 0)
+    rows.checksums = {old, new}
     sync_folder(path.parent)

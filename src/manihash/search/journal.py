@@ -118,7 +118,7 @@ def read_journal(path: Path, n_bits: int) -> JournalContent | None:
     while (inside := records.at(start)) is not None:
         try:
             found = records.parsed(inside)
-        except (ValueError, struct.error) as error:
+        except (ValueError, TypeError, KeyError, struct.error) as error:
             raise DamagedIndexError(
                 f"{path} has a record at byte {start:,} that is not one of codes of {n_bits} bits: put back "
                 "the index file that it belongs to, or upgrade manihash"
