@@ -46,8 +46,11 @@ paper: setup ## run the experiments of the paper on the datasets that are here, 
 # One process per core; the tests of a file share its fitted models, so they stay in one process.
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile
 
-test: setup ## run the tests that need no optional part
-	$(PYTEST) -m "not extra" --ignore=tests/campaigns
+test: setup ## run the tests that need no optional part, without the slow ones
+	$(PYTEST) -m "not extra and not slow" --ignore=tests/campaigns
+
+test-slow: setup ## run the slow tests that need no optional part
+	$(PYTEST) -m "slow and not extra" --ignore=tests/campaigns
 
 test-extras: .venv/.extras-ready ## run the tests of the optional parts, with real databases
 	$(PYTEST) -m extra --ignore=tests/campaigns --ignore=tests/rows/test_dask_client.py --ignore=tests/notebook

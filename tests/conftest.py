@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -57,3 +58,19 @@ def threads_switch_often(monkeypatch):
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(interval)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the tests are selected by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but n cases of a test with ``pytest.mark.cases(n)`` as slow; those n are spread evenly."""
+    cases: dict[Any, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("cases"):
+            cases.setdefault(item.function, []).append(item)  # type: ignore[attr-defined]
+    for found in cases.values():
+        marker = found[0].get_closest_marker("cases")
+        n = min(marker.args[0], len(found)) if marker else 0
+        kept = {i * len(found) // n for i in range(n)}
+        for i, item in enumerate(found):
+            if i not in kept:
+                item.add_marker(pytest.mark.slow)

@@ -113,6 +113,7 @@ def test_usage_errors_do_not_print_passwords(command):
 NOT_UTF8 = os.fsdecode(b"\xff")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are Unicode")
 def test_names_that_are_not_utf8_are_read_written_and_shown():
     os.rename("X.npy", f"{NOT_UTF8}.npy")

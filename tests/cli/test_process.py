@@ -42,6 +42,7 @@ def test_the_script_exits_2_without_a_traceback(folder: Path) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_the_traceback_is_shown_with_manihash_debug(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MANIHASH_DEBUG", "1")
     done = run_script("info", "X.npy")
@@ -49,6 +50,7 @@ def test_the_traceback_is_shown_with_manihash_debug(folder: Path, monkeypatch: p
     assert "Traceback" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error(model: str) -> None:
     command = [SCRIPT, "search", model, "codes.npy", "X.npy", "--radius", "12", "--json"]
     searching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -75,6 +77,7 @@ def test_an_internal_error_is_one_line_and_exit_code_1(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_leaves_no_file(folder: Path) -> None:
     before = files()
     screen, terminal = pytest.importorskip("pty", reason="Windows has no such terminals").openpty()

@@ -61,6 +61,7 @@ def rows_saved() -> int:
         return 0
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed_repeatedly_writes_the_same_bytes(folder: Path) -> None:
     draw = random.Random(0)
     for _ in range(2):  # make torture kills it more often
@@ -81,6 +82,7 @@ def test_a_command_that_is_killed_repeatedly_writes_the_same_bytes(folder: Path)
     assert {path.name for path in folder.iterdir()} == {"X.npy", "model.mhash", "codes.npy", "expected.npy"}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
 )
@@ -106,6 +108,7 @@ def test_the_next_run_resumes_after_a_signal(folder: Path, number: int, code: in
     assert Path("codes.npy").read_bytes() == Path("expected.npy").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_next_run_resumes_after_a_full_disk(folder: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))"
     full = encode(limit)

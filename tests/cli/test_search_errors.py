@@ -165,6 +165,7 @@ def test_a_store_that_is_down_or_missing_gives_one_message(store: str, expected:
     assert set(os.listdir()) == before
 
 
+@pytest.mark.slow
 def test_the_script_searches_an_index_and_prints_only_the_result_to_stdout() -> None:
     command = [SCRIPT, "search", "model.mhash", "codes.mhx", "Q.npy", "--radius=2", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

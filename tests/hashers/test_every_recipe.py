@@ -40,6 +40,7 @@ def test_bits_are_neither_constant_nor_all_alike(name):
     assert len(np.unique(codes, axis=0)) > 10
 
 
+@pytest.mark.cases(36)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", HASHERS)
 def test_the_values_and_the_code_of_a_row_do_not_depend_on_the_batch(name, dtype):

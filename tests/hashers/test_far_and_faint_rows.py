@@ -59,6 +59,7 @@ def classes_of_rows(offset: float = 0.0, scale: float = 1.0) -> np.ndarray:
     return ((X + offset) * scale).astype(np.float32)
 
 
+@pytest.mark.cases(30)
 @pytest.mark.parametrize("hasher", HASHERS, ids=repr)
 @pytest.mark.parametrize(
     ("offset", "scale"), [(1e4, 1.0), (1e6, 1.0), (0.0, 1e-25), (1e3, 1e-28), (0.0, 1e15)]

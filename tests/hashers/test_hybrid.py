@@ -54,6 +54,7 @@ def codes_of_parts(hybrid, rows):
     return pack(np.hstack([unpack(part.encode(rows), part.n_bits_) for part in parts]))
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("kind", ["float64", "float32", "far from zero", "integers", "sparse", "tiny rows"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_code_is_the_codes_of_the_parts_side_by_side(pair, kind):

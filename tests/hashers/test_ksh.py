@@ -133,6 +133,7 @@ def test_a_thousand_labels_of_mnist_beat_unsupervised_imh(data_folder: Path):
     assert mnist_map(hasher) > released_map("imh-tsne", 32) + 0.07
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("offset", [0, 10, 100])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_the_same_values_in_float32_and_float64_give_the_same_bits(offset, normalize):

@@ -170,6 +170,7 @@ FITTED = {
 }
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FITTED)
 def test_codes_bits_and_values_of_a_row_are_the_same_in_every_batch(digits, name, dtype):

@@ -48,6 +48,7 @@ def refit(hasher):
     return [X, NEW, OLD]
 
 
+@pytest.mark.cases(10)
 @pytest.mark.filterwarnings("ignore:codes cannot tell")
 @pytest.mark.parametrize(
     ("name", "change"), [*((name, update) for name in UPDATED), *((name, refit) for name in REFITTED)]
@@ -59,6 +60,7 @@ def test_the_same_rows_are_no_drift_afterwards(name, change):
         assert hasher.drift(rows).advice == "nothing"
 
 
+@pytest.mark.cases(12)
 @pytest.mark.filterwarnings("ignore:codes cannot tell")
 @pytest.mark.parametrize("name", sorted(set(recipe_names()) - set(UPDATED)))
 def test_other_recipes_name_what_is_possible(name):

@@ -39,6 +39,7 @@ def labeled():
     return 2 * rng.normal(size=(5, 40))[y] + rng.normal(size=(300, 40)), y
 
 
+@pytest.mark.cases(24)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", recipe_names())
 def test_rows_in_any_layout_give_the_same_model_and_values(labeled, tmp_path, name, dtype):
