@@ -20,6 +20,7 @@ from manihash.compute import numpy as numpy_backend
 from manihash.errors import BadRowsError
 from manihash.files.lineage import Lineage, model_id, new_lineage
 from manihash.hashers._hasher import Hasher
+from manihash.hashers.collapse import codes_not_judged
 from manihash.hashers.lsh import LSH
 from manihash.maintenance.bridge_fit import KINDS
 from manihash.maintenance.bridge_map import CertainMap, SpaceMap
@@ -204,7 +205,8 @@ class BridgedHasher(Hasher):
         chosen = np.arange(n) if n <= _MOST_PAIRS else np.sort(rng.choice(n, _MOST_PAIRS, replace=False))
         X, Y = _taken(rows, chosen, "the new rows"), _taken(old, chosen, "the old rows")
         kinds = KINDS if self.kind == "auto" else (self.kind,)
-        found, quality = best_map(hasher, X, Y, self._further_rows(hasher), kinds, rng)
+        with codes_not_judged():  # the quality says how good the codes of each map are
+            found, quality = best_map(hasher, X, Y, self._further_rows(hasher), kinds, rng)
         wrong = [int(chosen[pair]) for pair in quality.wrong_pairs]
         self.hasher_, self.map_ = hasher, found.values()
         self.quality_ = asdict(replace(quality, wrong_pairs=wrong))
