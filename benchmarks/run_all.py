@@ -56,9 +56,9 @@ def pieces() -> Iterator[Piece]:
 
 
 # Minutes of a fit with its evaluation on a large dataset (60,000 to 100,000 rows) and on a small one.
-_MINUTES = {"imh-graph": (0.7, 0.12), "imh-hybrid": (0.9, 0.15), "imh-hybrid-hamming": (0.9, 0.15)}
-_MINUTES |= {"imh-large": (0.4, 0.1), "bre": (1.2, 0.2), "sph": (0.5, 0.05), "sth": (0.4, 0.1)}
-_FIT = (0.2, 0.03)
+_MINUTES = {"imh-graph": (0.5, 0.12), "imh-hybrid": (0.7, 0.15), "imh-hybrid-hamming": (0.7, 0.15)}
+_MINUTES |= {"imh-large": (0.3, 0.1), "bre": (1.0, 0.2), "sph": (0.4, 0.05), "sth": (0.3, 0.1)}
+_FIT = (0.12, 0.03)
 
 
 def _codes() -> Iterator[Piece]:
@@ -94,13 +94,13 @@ def _quality() -> Iterator[Piece]:
         program = ("quantizers.py", "--data", data)
         yield Piece("quantizers", (f"{data}, 8 bytes",), program, 3, needs="faiss")
     for part in ("drift", "update", "refit"):
-        yield Piece("maintenance", (f"{part}, imh-tsne-rotated",), ("maintenance.py", "--parts", part), 3)
+        yield Piece("maintenance", (f"{part}, imh-tsne-rotated",), ("maintenance.py", "--parts", part), 1.5)
     for part in ("drift", "update"):
         program = ("maintenance.py", "--parts", part, "--recipe", "imh-graph")
-        yield Piece("maintenance", (f"{part}, imh-graph",), program, 6)
+        yield Piece("maintenance", (f"{part}, imh-graph",), program, 2.5)
     for name in ("imh-tsne-rotated", "imh-graph"):
         program = ("maintenance.py", "--parts", "new digits", "--recipe", name)
-        yield Piece("maintenance", (f"new digits, {name}",), program, 4)
+        yield Piece("maintenance", (f"new digits, {name}",), program, 2.5)
     for part, minutes in (("false alarms", 5), ("kills", 3)):
         yield Piece("maintenance", (part,), ("maintenance.py", "--parts", part), minutes)
     last = "CIFAR-10 GIST (512) to CIFAR-10 strongly nonlinear (1,024)"
@@ -131,7 +131,7 @@ def _timings() -> Iterator[Piece]:
     for n_bytes in BYTES:
         program = ("compared_speed.py", "--bytes", str(n_bytes))
         yield timing("compared-speed", f"{n_bytes} bytes", program, 2, alone=False)
-    yield timing("speed", f"{vendor()}, Haswell, 2 threads", ("speed.py",), 10)
+    yield timing("speed", f"{vendor()}, Haswell, 2 threads", ("speed.py",), 6)
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
         for part in ("recipes", "k-means", "peers", *(["warm"] if threads == "2" else [])):
