@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from command import invoke
+from command import invoke, run, stderr_line
 
 import manihash as mh
 from manihash.errors import DataFileError
@@ -84,6 +84,16 @@ def test_the_command_builds_and_reranks_with_bytes(tmp_path, monkeypatch):
     expected = index.search(X[:5], 3, rerank=ByteVectors.load("v.mhv"), candidates=40, symmetric=True)
     assert answers["ranked_by"] == "euclidean"
     assert [answer["ids"] for answer in answers["answers"]] == expected[1].tolist()
+
+
+@pytest.mark.parametrize("again", ["i.mhx", "./i.mhx"])
+def test_one_file_is_not_written_for_two_outputs(tmp_path, monkeypatch, again):
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", X)
+    build = ["build", "X.npy", "--recipe", "itq", "--bits", "12", "-o", "i.mhx", "-q", "--byte-vectors"]
+    message = stderr_line(run(*build, again, code=2))
+    assert "is given for two outputs: give each a file of its own" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["X.npy"]
 
 
 @pytest.mark.parametrize(

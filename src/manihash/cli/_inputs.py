@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -150,7 +151,10 @@ def _with_article(name: str) -> str:
 
 
 def check_output(path: Path | str, *inputs: Path | str | None) -> bool:
-    """Raise if the output file cannot be written, or is one of the input files; return whether it exists."""
+    """Raise if the output file cannot be written; return whether it exists.
+
+    It must not be one of the input files, nor another output file, which may be among them.
+    """
     from manihash.files.atomic import is_stream, resolved_target
     from manihash.files.formats import split_key
 
@@ -159,6 +163,12 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> bool:
         source = None if given is None else split_key(given)[0]
         if source is not None and target.exists() and source.exists() and target.samefile(source):
             raise ValueError(f"{path} is also an input file: give another output file with -o")
+        if (
+            source is not None
+            and not source.exists()
+            and os.path.realpath(target) == os.path.realpath(source)
+        ):
+            raise ValueError(f"{path} is given for two outputs: give each a file of its own")
     if is_stream(target):
         return False
     try:

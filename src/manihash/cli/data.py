@@ -155,7 +155,7 @@ def gist(
         raise typer.BadParameter(f"--names needs a folder of image files, got {images}")
     _inputs.check_output(out, images)
     if names is not None:
-        _inputs.check_output(names, images)
+        _inputs.check_output(names, images, out)
     paths = image_paths(images) if is_folder else []
     with progress_shown(quiet) as bar:
         bar.start("computing descriptors")
