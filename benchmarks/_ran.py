@@ -1,9 +1,9 @@
 """Which modules of manihash a measurement ran, in its process and in the processes that it started.
 
-A module counts if one of its functions was called, or if a module that counts imports a constant or a data
-class of it. Python 3.12 and later report the first call of each function at no cost (``sys.monitoring``).
-Python 3.11 has only a profile function, which slows every call down: it is used if ``start(calls=True)`` asks
-for it, as programs do that measure quality. Without either, nothing is known, and ``modules`` returns None.
+A module counts if one of its functions was called, or if a module that counts imports a constant of it.
+Python 3.12 and later report the first call of each function at no cost (``sys.monitoring``). Python 3.11 has
+only a profile function, which slows every call down: it is used if ``start(calls=True)`` asks for it, as
+programs do that measure quality. Without either, nothing is known, and ``modules`` returns None.
 
 A child process finds the folder of its parent in the environment and writes the names of its modules there,
 one file per process. ``_child/sitecustomize.py`` starts the watch in processes of other programs, such as
@@ -130,7 +130,7 @@ def forget() -> None:
 
 
 def with_constants(ran: set[str], folder: Path | None = None) -> set[str]:
-    """The modules, and those of which they import constants or data classes."""
+    """The modules, and those of which they import constants."""
     folder = source() if folder is None else folder
     found, new = set(ran), set(ran)
     while new:
@@ -158,13 +158,11 @@ def _imports(file: Path) -> list[tuple[str, frozenset[str]]]:
 
 @cache
 def _constants(file: Path) -> frozenset[str]:
-    """The names that a file assigns, and its data classes: they are used without a call that is noted."""
+    """The names that a file assigns: they are used without a call that is noted."""
     found = set()
     for node in ast.parse(file.read_text("utf-8")).body:
         if isinstance(node, ast.Assign):
             found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)
-        elif isinstance(node, ast.ClassDef) and any("dataclass" in ast.dump(d) for d in node.decorator_list):
-            found.add(node.name)
     return frozenset(found)

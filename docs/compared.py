@@ -71,7 +71,7 @@ def draw(figure: str) -> None:
     columns = min(5, len(found))
     lines = -(-len(found) // columns)
     fig, grid = plt.subplots(
-        lines, columns, figsize=(2.5 * columns, 2.5 * lines + 0.9), squeeze=False, sharex=True
+        lines, columns, figsize=(max(7.5, 2.5 * columns), 2.5 * lines + 0.9), squeeze=False, sharex=True
     )
     labels: dict[str, Any] = {}
     for axis, (data, curves) in zip(grid.flat, found.items(), strict=False):
