@@ -89,7 +89,7 @@ class Scan:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class ShownAnswers:
     """The nearest rows to every query by one search (q, depth), and which of them are relevant."""
 
     ids: Ids
@@ -117,8 +117,8 @@ class Demo:
     base_classes: NDArray[Any]  # (m,), the most frequent class of the rows nearest to each base point
     base_plane: Floats  # (m, 2)
     query_plane: Floats  # (q, 2)
-    by_pixels: Answers
-    by_code: Answers
+    by_pixels: ShownAnswers
+    by_code: ShownAnswers
     shown: Score  # of the codes behind by_code
     codes: ShownCodes
     shown_queries: Ids  # queries whose answers are shown
@@ -257,5 +257,5 @@ def _base_classes(setup: Setup, base: Floats) -> NDArray[Any]:
     return classes[counts.argmax(axis=1)]
 
 
-def _answers(setup: Setup, ids: Ids) -> Answers:
-    return Answers(ids, relevant_answers(ids, setup.truth))
+def _answers(setup: Setup, ids: Ids) -> ShownAnswers:
+    return ShownAnswers(ids, relevant_answers(ids, setup.truth))

@@ -14,7 +14,7 @@ from manihash.pages import curves, page, pictures, plots
 from manihash.pages.curves import Curve, Plot, Value
 from manihash.types import Floats, Ints
 from reproduction.demo.drawn_codes import codes_of_queries, nearest_codes
-from reproduction.demo.measure import DEPTHS, RADIUS, Answers, Demo, Score, Setup
+from reproduction.demo.measure import DEPTHS, RADIUS, Demo, Score, Setup, ShownAnswers
 
 SECTIONS = {
     "answers": "Answers",
@@ -258,7 +258,7 @@ def _shown(demo: Demo) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     ]
 
 
-def _answers(setup: Setup, found: Answers, query: int) -> list[dict[str, Any]]:
+def _answers(setup: Setup, found: ShownAnswers, query: int) -> list[dict[str, Any]]:
     return [
         {
             "pixels": pictures.ink(setup.data.X_train[i], setup.shape),

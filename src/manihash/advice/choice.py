@@ -104,8 +104,8 @@ class Choice:
 
     def _facts(self) -> dict[str, Any]:
         """What the text of the choice says."""
-        names = ("recipe", "n_bits", "radius", "goal", "peer")
-        return {name: value for name in names if (value := getattr(self, name, None)) is not None}
+        names = ("recipe", "n_bits", "radius", "goal")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def to_frame(self) -> Any:
         """Return the candidates as a table.

@@ -9,7 +9,7 @@ from manihash import __version__, checks, codes
 from manihash.code_layout import CodeLayout
 from manihash.estimator import check_is_fitted
 from manihash.export.formulas import values_and_bits
-from manihash.export.graph import Graph, Value
+from manihash.export.graph import Graph, GraphValue
 from manihash.export.tables import n_tables, query_tables
 from manihash.files.atomic import atomic_write
 from manihash.hashers._hasher import Hasher
@@ -74,11 +74,11 @@ def export_onnx(
     check_is_fitted(hasher)
     double, with_tables = checks.flag(double, "double"), checks.flag(tables, "tables")
     g = Graph()
-    rows = Value("rows", np.dtype(np.float32))
+    rows = GraphValue("rows", np.dtype(np.float32))
     Y, bits = values_and_bits(g, rows, hasher, double)
     packed = _packed(g, bits, hasher.n_bits_)
     shown = g.cast(Y, np.float64 if double else np.float32)
-    outputs: dict[str, tuple[Value, *tuple[int, ...]]]
+    outputs: dict[str, tuple[GraphValue, *tuple[int, ...]]]
     outputs = {"codes": (packed, codes.n_bytes(hasher.n_bits_)), "values": (shown, hasher._n_values)}
     if with_tables:
         outputs["tables"] = (query_tables(g, Y, hasher.layout_), n_tables(hasher.layout_), 256)
@@ -87,7 +87,7 @@ def export_onnx(
         part.write_bytes(model.SerializeToString())
 
 
-def _packed(g: Graph, bits: Value, n_bits: int) -> Value:
+def _packed(g: Graph, bits: GraphValue, n_bits: int) -> GraphValue:
     """Bits (b, r) packed into bytes (b, ceil(r / 8)): bit 0 is the highest of the first byte."""
     n_bytes = codes.n_bytes(n_bits)
     numbers = g.cast(bits, np.float32)

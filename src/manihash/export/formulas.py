@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from manihash.export.graph import Graph, Value, affine, closeness, squared_distances, squared_norms
+from manihash.export.graph import Graph, GraphValue, affine, closeness, squared_distances, squared_norms
 from manihash.export.neighbors import induced
 from manihash.hashers._hasher import Hasher
 from manihash.hashers._kernel_hasher import KernelHasher
@@ -34,7 +34,7 @@ SUPPORTED = (
 )
 
 
-def values_and_bits(g: Graph, rows: Value, hasher: Any, double: bool) -> tuple[Value, Value]:
+def values_and_bits(g: Graph, rows: GraphValue, hasher: Any, double: bool) -> tuple[GraphValue, GraphValue]:
     """The real values (b, v) and bits (b, r) of rows as they come (b, d).
 
     They are computed in float64 if ``double`` or the model needs it.
@@ -61,7 +61,7 @@ def _unsupported(what: str) -> ValueError:
     return ValueError(f"{what} has no formula in ONNX operators: supported are {SUPPORTED}")
 
 
-def _prepared(g: Graph, rows: Value, hasher: Any, double: bool) -> Value:
+def _prepared(g: Graph, rows: GraphValue, hasher: Any, double: bool) -> GraphValue:
     """The rows (b, d), scaled and shifted as in ``encode``; both in float64, so that nothing underflows."""
     X = g.cast(rows, np.float64) if hasher.normalize_ or hasher.origin_ is not None else rows
     if hasher.normalize_:
@@ -71,7 +71,7 @@ def _prepared(g: Graph, rows: Value, hasher: Any, double: bool) -> Value:
     return g.cast(X, np.float64 if double else np.float32)
 
 
-def _mapped(g: Graph, X: Value, hasher: Any) -> Value:
+def _mapped(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     """The rows (b, p) of the old space; in float64 rounded to their grid, as ``encode`` rounds them."""
     found, Z = hasher._space_map(), g.cast(X, np.float64)
     if found.unit:
@@ -93,18 +93,18 @@ def _mapped(g: Graph, X: Value, hasher: Any) -> Value:
     return g.op("Mul", g.op("Round", g.op("Div", Y, step)), step)
 
 
-def _unit_rows(g: Graph, X: Value) -> Value:
+def _unit_rows(g: Graph, X: GraphValue) -> GraphValue:
     """The rows (b, d) scaled to unit length; zeros stay zeros."""
     length = g.op("Sqrt", squared_norms(g, X))
     zero = g.op("Equal", length, g.like(0, X), dtype=np.bool_)
     return g.op("Div", X, g.op("Where", zero, g.like(1, X), length, dtype=X.dtype))
 
 
-def _linear(g: Graph, X: Value, hasher: Any) -> Value:
+def _linear(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     return affine(g, X, hasher.projection_, -hasher.offset_)
 
 
-def _product_quantizer(g: Graph, X: Value, hasher: Any) -> Value:
+def _product_quantizer(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     if hasher.projection_ is not None:
         return affine(g, X, hasher.projection_, -hasher.offset_)
     missing = len(hasher.offset_) - hasher.n_features_in_
@@ -112,7 +112,7 @@ def _product_quantizer(g: Graph, X: Value, hasher: Any) -> Value:
     return g.op("Sub", filled, g.like(hasher.offset_, X))
 
 
-def _nearest_centers(g: Graph, Z: Value, books: Floats) -> Value:
+def _nearest_centers(g: Graph, Z: GraphValue, books: Floats) -> GraphValue:
     """The numbers (b, f) of the nearest centers of coordinates (b, p); the lowest if several are."""
     w, found = books.shape[2], []
     for j, book in enumerate(books):
@@ -121,7 +121,7 @@ def _nearest_centers(g: Graph, Z: Value, books: Floats) -> Value:
     return g.op("Concat", *found, axis=1)
 
 
-def _bits_of_fields(g: Graph, numbers: Value, n_bits: int, bits: int) -> Value:
+def _bits_of_fields(g: Graph, numbers: GraphValue, n_bits: int, bits: int) -> GraphValue:
     """Whether the bits (b, n_bits) of numbers (b, f) are 1; the highest bit of a number comes first."""
     powers = g.ints(*(2**place for place in range(bits - 1, -1, -1)))
     quotients = g.op("Div", g.op("Unsqueeze", numbers, g.ints(2)), powers)
@@ -129,7 +129,7 @@ def _bits_of_fields(g: Graph, numbers: Value, n_bits: int, bits: int) -> Value:
     return g.cast(ones, np.bool_)
 
 
-def _kernel(g: Graph, X: Value, hasher: Any) -> Value:
+def _kernel(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     if hasher.points_ is None:
         return affine(g, X, hasher.weights_, -hasher.offset_)
     if hasher.kernel != "rbf":
@@ -141,7 +141,7 @@ def _kernel(g: Graph, X: Value, hasher: Any) -> Value:
     return g.op("Sub", sums, g.like(hasher.offset_, X))
 
 
-def _rounded_squares(g: Graph, X: Value, C: Floats) -> Value:
+def _rounded_squares(g: Graph, X: GraphValue, C: Floats) -> GraphValue:
     """|x - c|² (b, m) in the type of X; only the result is rounded, as in ``encode``.
 
     |x|² - 2xᵀc + |c|² is a small difference of large numbers if rows lie far from zero.
@@ -149,7 +149,7 @@ def _rounded_squares(g: Graph, X: Value, C: Floats) -> Value:
     return g.cast(squared_distances(g, g.cast(X, np.float64), C), X.dtype)
 
 
-def _agh(g: Graph, X: Value, hasher: Any) -> Value:
+def _agh(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     Y = induced(g, X, hasher)
     if not hasher.thresholds_.size:
         return Y
@@ -162,30 +162,30 @@ def _agh(g: Graph, X: Value, hasher: Any) -> Value:
     return g.op("Concat", Y, second, axis=1)
 
 
-def _hybrid(g: Graph, rows: Value, hasher: Any, double: bool) -> tuple[Value, Value]:
+def _hybrid(g: Graph, rows: GraphValue, hasher: Any, double: bool) -> tuple[GraphValue, GraphValue]:
     parts = [values_and_bits(g, rows, part, double) for part in (hasher.first_, hasher.second_)]
     dtype = np.result_type(*(Y.dtype for Y, _ in parts))
     Y = g.op("Concat", *(g.cast(Y, dtype) for Y, _ in parts), axis=1)
     return Y, g.op("Concat", *(bits for _, bits in parts), axis=1)
 
 
-def _sh(g: Graph, X: Value, hasher: Any) -> Value:
+def _sh(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     # sin(f (Pᵀx - low) + π/2): the frequencies are part of the projection.
     projection = hasher.projection_ * hasher.frequencies_
     return g.op("Sin", affine(g, X, projection, np.pi / 2 - hasher.offset_ * hasher.frequencies_))
 
 
-def _sph(g: Graph, X: Value, hasher: Any) -> Value:
+def _sph(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     distance = g.op("Sqrt", _rounded_squares(g, X, hasher.centers_))
     return g.op("Sub", g.like(hasher.radii_, X), distance)
 
 
-def _sklsh(g: Graph, X: Value, hasher: Any) -> Value:
+def _sklsh(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     Y = affine(g, X, hasher.projection_, hasher.phases_)
     return g.op("Add", g.op("Cos", Y), g.like(hasher.thresholds_, X))
 
 
-def _e2lsh(g: Graph, X: Value, hasher: Any) -> Value:
+def _e2lsh(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     """½ - |(t + ½) mod 2 - 1| of t = (Pᵀx + b) / w, with the remainder t - 2 ⌊t / 2⌋."""
     half, two = g.like(0.5, X), g.like(2, X)
     scaled = affine(g, X, hasher.projection_ / hasher.width_, hasher.offset_ / hasher.width_ + 0.5)
@@ -194,7 +194,7 @@ def _e2lsh(g: Graph, X: Value, hasher: Any) -> Value:
     return g.op("Sub", half, g.op("Abs", g.op("Sub", rest, g.like(1, X))))
 
 
-def _sign(g: Graph, X: Value, hasher: Any) -> Value:
+def _sign(g: Graph, X: GraphValue, hasher: Any) -> GraphValue:
     Z = g.op("Sub", X, g.like(hasher.mean_, X))
     rotation, d = hasher.rotation_, hasher.n_features_in_
     if rotation is None and hasher.n_bits_ < d:
@@ -202,7 +202,7 @@ def _sign(g: Graph, X: Value, hasher: Any) -> Value:
     return Z if rotation is None else affine(g, Z, rotation)
 
 
-_FORMULAS: dict[Callable[..., Any], Callable[[Graph, Value, Any], Value]] = {
+_FORMULAS: dict[Callable[..., Any], Callable[[Graph, GraphValue, Any], GraphValue]] = {
     IMH._embed: induced,
     SupervisedIMH._embed: induced,
     AGH._embed: _agh,

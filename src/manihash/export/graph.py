@@ -18,7 +18,7 @@ BATCH, PRODUCER = "batch", "manihash"
 
 
 @dataclass(frozen=True)
-class Value:
+class GraphValue:
     """An input, a constant or the result of a node, with the type of its numbers."""
 
     name: str
@@ -37,7 +37,7 @@ class Graph:
         self._constants: list[Any] = []
         self._bytes = 0
 
-    def constant(self, array: Any) -> Value:
+    def constant(self, array: Any) -> GraphValue:
         """A constant with the values and the type of the array."""
         array = np.ascontiguousarray(array)
         self._bytes += array.nbytes
@@ -48,24 +48,26 @@ class Graph:
             )
         name = f"c{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
-        return Value(name, array.dtype)
+        return GraphValue(name, array.dtype)
 
-    def like(self, array: Any, value: Value) -> Value:
+    def like(self, array: Any, value: GraphValue) -> GraphValue:
         """A constant with the values of the array, in the type of another value."""
         return self.constant(np.asarray(array).astype(value.dtype))
 
-    def op(self, kind: str, *inputs: Value, dtype: Any = None, **attributes: Any) -> Value:
+    def op(self, kind: str, *inputs: GraphValue, dtype: Any = None, **attributes: Any) -> GraphValue:
         """The result of an operator, in the type of its first input unless ``dtype`` is given."""
         return self.ops(kind, *inputs, dtypes=(dtype or inputs[0].dtype,), **attributes)[0]
 
-    def ops(self, kind: str, *inputs: Value, dtypes: tuple[Any, ...], **attributes: Any) -> list[Value]:
+    def ops(
+        self, kind: str, *inputs: GraphValue, dtypes: tuple[Any, ...], **attributes: Any
+    ) -> list[GraphValue]:
         """The results of an operator with several outputs of the given types."""
         names = [f"v{len(self._nodes)}_{i}" for i in range(len(dtypes))]
         operands = [value.name for value in inputs]
         self._nodes.append(self._onnx.helper.make_node(kind, operands, names, **attributes))
-        return [Value(name, np.dtype(dtype)) for name, dtype in zip(names, dtypes, strict=True)]
+        return [GraphValue(name, np.dtype(dtype)) for name, dtype in zip(names, dtypes, strict=True)]
 
-    def cast(self, value: Value, dtype: Any) -> Value:
+    def cast(self, value: GraphValue, dtype: Any) -> GraphValue:
         """The value in another type; the value itself if it has that type."""
         if value.dtype == dtype:
             return value
@@ -75,15 +77,15 @@ class Graph:
         """The array as an attribute of an operator."""
         return self._onnx.numpy_helper.from_array(array)
 
-    def ints(self, *numbers: int) -> Value:
+    def ints(self, *numbers: int) -> GraphValue:
         """A constant of integers, such as axes and shapes."""
         return self.constant(np.array(numbers, np.int64))
 
     def model(
         self,
-        rows: Value,
+        rows: GraphValue,
         width: int,
-        outputs: dict[str, tuple[Value, *tuple[int, ...]]],
+        outputs: dict[str, tuple[GraphValue, *tuple[int, ...]]],
         facts: dict[str, str],
     ) -> Any:
         """The checked model that maps ``rows`` (batch, width) to the outputs, a value and its shape each."""
@@ -131,25 +133,25 @@ def read_metadata(path: Any) -> dict[str, str]:
     return facts
 
 
-def squared_norms(g: Graph, X: Value) -> Value:
+def squared_norms(g: Graph, X: GraphValue) -> GraphValue:
     """|x|² of each row of X (b, d), as (b, 1)."""
     return g.op("ReduceSumSquare", X, g.ints(1), keepdims=1)
 
 
-def closeness(g: Graph, X: Value, C: Floats) -> Value:
+def closeness(g: Graph, X: GraphValue, C: Floats) -> GraphValue:
     """x·c - |c|²/2 of each row of X (b, d) and each point of C (m, d), as (b, m): largest for the nearest."""
     points = C.astype(X.dtype)
     half = (points.astype(np.float64) ** 2).sum(axis=1) / 2
     return g.op("Sub", g.op("MatMul", X, g.constant(points.T)), g.like(half, X))
 
 
-def squared_distances(g: Graph, X: Value, C: Floats) -> Value:
+def squared_distances(g: Graph, X: GraphValue, C: Floats) -> GraphValue:
     """|x - c|² of each row of X (b, d) and each point of C (m, d), as (b, m), never negative."""
     double = g.op("Mul", closeness(g, X, C), g.like(2, X))
     return g.op("Max", g.op("Sub", squared_norms(g, X), double), g.like(0, X))
 
 
-def affine(g: Graph, X: Value, projection: Floats, offset: NDArray[Any] | None = None) -> Value:
+def affine(g: Graph, X: GraphValue, projection: Floats, offset: NDArray[Any] | None = None) -> GraphValue:
     """X P + b (b, r) for a projection P (d, r) and an offset b (r,)."""
     Y = g.op("MatMul", X, g.like(projection, X))
     return Y if offset is None else g.op("Add", Y, g.like(offset, X))

@@ -11,13 +11,13 @@ import numpy as np
 from manihash.base.listed import ListedNeighbors
 from manihash.base.neighbors import CoarseNeighbors, ExactNeighbors
 from manihash.base.reduced import ReducedNeighbors
-from manihash.export.graph import Graph, Value, affine, closeness
+from manihash.export.graph import Graph, GraphValue, affine, closeness
 from manihash.types import Floats
 
 FINDERS = "ExactNeighbors, CoarseNeighbors, ListedNeighbors or ReducedNeighbors"
 
 
-def induced(g: Graph, X: Value, model: Any) -> Value:
+def induced(g: Graph, X: GraphValue, model: Any) -> GraphValue:
     """Y = W̄ Y_B (b, r) of rows X (b, d), for a model that holds a base graph."""
     graph, finder = model._graph, model.finder_
     if type(finder) is ReducedNeighbors:
@@ -30,7 +30,7 @@ def induced(g: Graph, X: Value, model: Any) -> Value:
     return g.op("ReduceSum", weighted, g.ints(1), keepdims=0)  # no MatMul: onnxruntime's takes no empty batch
 
 
-def _normalized_weights(g: Graph, best: Value, sigma: float) -> Value:
+def _normalized_weights(g: Graph, best: GraphValue, sigma: float) -> GraphValue:
     """w̄ (b, k) of the ``closeness`` of the nearest base points; |x|² cancels, and so does the largest."""
     limits = np.finfo(best.dtype)
     scale = np.clip(sigma * sigma, limits.tiny, limits.max) / 2
@@ -38,7 +38,7 @@ def _normalized_weights(g: Graph, best: Value, sigma: float) -> Value:
     return g.op("Softmax", g.op("Div", g.op("Sub", best, nearest), g.like(scale, best)), axis=1)
 
 
-def _among_searched(g: Graph, X: Value, scores: Value, finder: Any, k: int) -> Value:
+def _among_searched(g: Graph, X: GraphValue, scores: GraphValue, finder: Any, k: int) -> GraphValue:
     """The scores (b, m), -inf for base points that the finder does not compare with a row."""
     if finder is None or type(finder) is ExactNeighbors:
         return scores
@@ -51,7 +51,7 @@ def _among_searched(g: Graph, X: Value, scores: Value, finder: Any, k: int) -> V
     return g.op("Where", searched, scores, g.like(-np.inf, scores), dtype=scores.dtype)
 
 
-def _listed(g: Graph, X: Value, finder: ListedNeighbors) -> Value:
+def _listed(g: Graph, X: GraphValue, finder: ListedNeighbors) -> GraphValue:
     """Whether a base point is in the list of the row's cell, (b, m)."""
     cell = g.op("ArgMax", closeness(g, X, finder.cells_), dtype=np.int64, axis=1, keepdims=0)
     return g.op("Gather", g.constant(_members(finder)), cell, axis=0)
@@ -64,7 +64,7 @@ def _members(finder: ListedNeighbors) -> Floats:
     return listed
 
 
-def _probed(g: Graph, X: Value, finder: CoarseNeighbors, k: int) -> Value:
+def _probed(g: Graph, X: GraphValue, finder: CoarseNeighbors, k: int) -> GraphValue:
     """Whether a base point is in one of the cells nearest to the row, (b, m)."""
     scores = closeness(g, X, finder.cells_)
     types = (scores.dtype, np.int64)
@@ -76,7 +76,7 @@ def _probed(g: Graph, X: Value, finder: CoarseNeighbors, k: int) -> Value:
     return g.op("Gather", near, g.constant(cell_of_point), axis=1)
 
 
-def _filled(g: Graph, value: Value, content: bool) -> Value:
+def _filled(g: Graph, value: GraphValue, content: bool) -> GraphValue:
     """An array with the shape of a value, filled with False or True."""
     shape = g.op("Shape", value, dtype=np.int64)
     return g.op("ConstantOfShape", shape, dtype=np.bool_, value=g.tensor(np.array([content])))

@@ -8,11 +8,11 @@ import numpy as np
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import n_bytes, unpack
-from manihash.export.graph import Graph, Value
+from manihash.export.graph import Graph, GraphValue
 from manihash.types import Floats
 
 
-def query_tables(g: Graph, Y: Value, layout: CodeLayout) -> Value:
+def query_tables(g: Graph, Y: GraphValue, layout: CodeLayout) -> GraphValue:
     """The tables (b, bytes, 256) in float32 of real values (b, v)."""
     values = g.cast(Y, np.float64)
     if layout.is_hamming:
@@ -39,11 +39,11 @@ def n_tables(layout: CodeLayout) -> int:
     return n_bytes(layout.look_up_bits) + n_bytes(layout.second_bits)
 
 
-def _columns(g: Graph, values: Value, start: int, stop: int) -> Value:
+def _columns(g: Graph, values: GraphValue, start: int, stop: int) -> GraphValue:
     return g.op("Slice", values, g.ints(start), g.ints(stop), g.ints(1))
 
 
-def _magnitudes(g: Graph, values: Value, *, scaled: bool = True) -> Value:
+def _magnitudes(g: Graph, values: GraphValue, *, scaled: bool = True) -> GraphValue:
     """min(|y_j|, rms) of values (b, r), divided by the root mean square rms of a row if ``scaled``."""
     most = g.op("Sqrt", g.op("ReduceMean", g.op("Mul", values, values), g.ints(1), keepdims=1))
     weights = g.op("Min", g.op("Abs", values), most)
@@ -53,7 +53,7 @@ def _magnitudes(g: Graph, values: Value, *, scaled: bool = True) -> Value:
     return g.op("Div", weights, g.op("Where", zero, g.like(1, most), most, dtype=most.dtype))
 
 
-def _of_signs(g: Graph, weights: Value, values: Value, r: int) -> Value:
+def _of_signs(g: Graph, weights: GraphValue, values: GraphValue, r: int) -> GraphValue:
     """Σ_j w_j [bit_j ≠ (y_j > 0)] (b, bytes, 256) of weights and values (b, r)."""
     positive = g.op("Greater", values, g.like(0, values), dtype=np.bool_)
     nothing, width = g.like(0, weights), n_bytes(r)
@@ -70,7 +70,7 @@ def _of_signs(g: Graph, weights: Value, values: Value, r: int) -> Value:
     return g.op("Add", *sums)
 
 
-def _of_fields(g: Graph, Z: Value, books: Floats) -> Value:
+def _of_fields(g: Graph, Z: GraphValue, books: Floats) -> GraphValue:
     """|z_j - c|² (b, bytes, 256) of coordinates (b, f w), added up for each byte."""
     f, c, w = books.shape
     bits = int(c - 1).bit_length()

@@ -26,7 +26,7 @@ class RadiusCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class FirstAnswers:
+class AnswerShares:
     """Shares of the first answers by depth: with the query's label, and among as many nearest vectors."""
 
     right_by_code: tuple[float, ...]
@@ -65,7 +65,7 @@ def radius_counts(exploration: Exploration, model: CodedRows, queries: Ids) -> R
     return RadiusCounts(found.mean(axis=0), precision, recall)
 
 
-def first_answers(exploration: Exploration, model: CodedRows, queries: Ids) -> FirstAnswers:
+def first_answers(exploration: Exploration, model: CodedRows, queries: Ids) -> AnswerShares:
     """Shares of right and shared answers among the first, by code and by vectors."""
     rows, labels = exploration.rows, exploration.rows.labels
     depths = tuple(depth for depth in DEPTHS if depth < len(rows)) or (len(rows) - 1,)
@@ -81,7 +81,7 @@ def first_answers(exploration: Exploration, model: CodedRows, queries: Ids) -> F
                 right = labels.numbers[ids] == labels.numbers[row]
                 shares.append([right[:d].mean() for d in depths])
     errors = _error(by_code), _error(by_vectors), _error(shared)
-    return FirstAnswers(_columns(by_code), _columns(by_vectors), _columns(shared), depths, errors)
+    return AnswerShares(_columns(by_code), _columns(by_vectors), _columns(shared), depths, errors)
 
 
 def answers_by_code(model: CodedRows, row: int, k: int) -> Ids:

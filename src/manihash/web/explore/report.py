@@ -13,7 +13,7 @@ from manihash.types import Ids
 from manihash.web.explore.coded import CodedRows
 from manihash.web.explore.exploration import Exploration
 from manihash.web.explore.measure import (
-    FirstAnswers,
+    AnswerShares,
     RadiusCounts,
     answers_by_code,
     first_answers,
@@ -74,7 +74,7 @@ def report_page(
     )
 
 
-def _lead(exploration: Exploration, model: CodedRows, first: FirstAnswers, queries: int) -> str:
+def _lead(exploration: Exploration, model: CodedRows, first: AnswerShares, queries: int) -> str:
     """The result in two sentences, with intervals; it says if the model was fitted to the queries, too."""
     rows, depth = exploration.rows, first.depths[0]
     size = f"{len(rows):,} vectors of length {rows.width:,} have codes of {model.codes.shape[1]} bytes."
@@ -171,7 +171,7 @@ def _label(exploration: Exploration, row: int) -> str:
     return "unknown" if labels is None or number == NO_LABEL else labels.names[number]
 
 
-def _first_table(exploration: Exploration, first: FirstAnswers, queries: int) -> dict[str, Any]:
+def _first_table(exploration: Exploration, first: AnswerShares, queries: int) -> dict[str, Any]:
     named = (
         ("by code: label of the query, %", first.right_by_code),
         ("by vectors: label of the query, %", first.right_by_vectors),
