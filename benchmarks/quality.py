@@ -5,16 +5,18 @@ precision@10 and recall@10 of the Euclidean ten for the ranking by the codes ("c
 of the queries ("asymmetric", the ranking of ``index.search``), F1 of the look-up within radius 2, and
 recall@10 if the vectors rank 100 candidates again. All tables of quality are written from this file. Models
 are kept in ``build/bench-models``; parts of the present code are skipped, so an interrupted run resumes.
-Several runs can share the work: select by ``--data`` and ``--method``. With ``--avx2`` matrix products are
+``--jobs 16`` measures 16 parts at once, each in a process of one thread. With ``--avx2`` matrix products are
 those of processors without AVX-512 (``OPENBLAS_CORETYPE=Haswell``), and the names of parts end with "AVX2".
 """
 
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -328,6 +330,25 @@ def selected(asked: argparse.Namespace) -> list[Fit]:
     return found
 
 
+def measured_at_once(asked: argparse.Namespace) -> list[str]:
+    """Measure all selected parts in processes of one thread, ``jobs`` at a time; return those that failed."""
+    names = [name for name in scanned() if asked.data in ("", name) and asked.method in ("", "scan")]
+    jobs = [("--data", name, "--method", "scan") for name in names]
+    for fit in selected(asked) if asked.method != "scan" else []:
+        if not is_current("quality", fit.part, asked.folder, any_versions=asked.any_versions):
+            part = ("--data", fit.data, "--method", fit.method, "--bits", str(fit.bits))
+            jobs.append((*part, "--seeds", str(fit.seed)))
+    common = ["--folder", str(asked.folder), *(["--any-versions"] if asked.any_versions else [])]
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+    def failed(job: tuple[str, ...]) -> bool:
+        program = [sys.executable, __file__, *job, *common]
+        return subprocess.run(program, env=os.environ | threads, check=False).returncode != 0
+
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        return [" ".join(job) for job, bad in zip(jobs, pool.map(failed, jobs), strict=True) if bad]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="", help="only this dataset")
@@ -336,11 +357,16 @@ def main() -> None:
     parser.add_argument("--seeds", help="only these seeds, separated by commas")
     parser.add_argument("--any-versions", action="store_true", help="keep results of other versions of numpy")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parts that are measured at once")
     parser.add_argument("--avx2", action="store_true", help="with the kernels of BLAS for AVX2")
     asked = parser.parse_args()
     if asked.avx2 and AVX2 not in os.environ:  # BLAS reads the environment when it is loaded
         os.environ |= {AVX2: "1", "OPENBLAS_CORETYPE": "Haswell"}
         os.execv(sys.executable, [sys.executable, *sys.argv])
+    if asked.jobs > 1:
+        if failed := measured_at_once(asked):
+            sys.exit("not measured: " + "; ".join(failed))
+        return
     _ran.start(calls=True)
 
     def save(part: str, found: dict[str, Any], recipes: tuple[str, ...] = ()) -> None:

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -134,3 +136,21 @@ def test_seeds_that_are_no_longer_planned_go_when_the_others_are_measured_again(
     monkeypatch.setattr(run_all, "is_current", lambda result, part, any_versions: "itq" in part)
     assert run_all.drop_unplanned(tmp_path) == 1
     assert list(_results.held("quality", tmp_path)) == [parts[0], *parts[2:]]
+
+
+def test_parts_measured_at_once_are_one_process_each_and_failures_are_named(tmp_path, monkeypatch):
+    import quality
+
+    started = []
+
+    def run(program, env, check):
+        started.append(program)
+        return SimpleNamespace(returncode=int("1" in program[program.index("--seeds") + 1]))
+
+    monkeypatch.setattr(quality.subprocess, "run", run)
+    asked = Namespace(
+        data="digits", method="imh-hybrid", bits=64, seeds="0,1", any_versions=False, folder=tmp_path, jobs=2
+    )
+    assert quality.measured_at_once(asked) == ["--data digits --method imh-hybrid --bits 64 --seeds 1"]
+    assert len(started) == 2
+    assert all(str(tmp_path) in program for program in started)
