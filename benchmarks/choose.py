@@ -57,7 +57,7 @@ def remembered(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Kept:
-    """Values that are made once, and kept in a folder if there is one."""
+    """Values that are made once, and kept in a folder if there is one, with the modules that ran."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -68,10 +68,12 @@ class Kept:
             return make()
         path = self._folder / f"{name}.pickle"
         if path.exists():
-            return pickle.loads(path.read_bytes())
+            value, ran = pickle.loads(path.read_bytes())
+            _ran.add(ran)
+            return value
         value = make()
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pickle.dumps(value))
+        path.write_bytes(pickle.dumps((value, _ran.modules() or set())))
         return value
 
 
