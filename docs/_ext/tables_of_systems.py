@@ -508,10 +508,15 @@ def choose_time(read: Read) -> list[str]:
     """The time of ``choose``."""
     found = read("choose")["time"]
     rows = [
-        [f"{rows} x {found['columns']}", f"{own['seconds']:.0f} s", str(own["candidates"])]
-        for rows, own in ((key.removesuffix(" rows"), found[key]) for key in found if key.endswith("rows"))
+        [
+            f"{int(key.removesuffix(' rows')):,} x {found['columns']}",
+            f"{found[key]['seconds']:.0f} s",
+            f"{found[key]['CPU seconds']:.0f} s",
+        ]
+        for key in found
+        if key.endswith("rows")
     ]
-    return lines(["vectors", "time", "candidates"], rows)
+    return lines(["vectors", "time", "CPU time"], rows)
 
 
 def choose_rules(read: Read) -> list[str]:
