@@ -258,7 +258,10 @@ def test_a_refit_says_before_it_works_that_a_new_fit_is_better(caplog):
     hasher.refit(OLD)
     assert not caplog.records
     hasher.refit(np.vstack([OLD, NEW]))
-    assert "told apart better by a new fit" in caplog.text
+    assert "but update(X_new, X_old) with the new rows alone, or a new fit, usually ranks" in caplog.text
+    caplog.clear()
+    ITQ(8, random_state=0).fit(OLD).refit(np.vstack([OLD, NEW]))
+    assert "but a new fit usually ranks new kinds of rows better" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["k-means", "cells"])

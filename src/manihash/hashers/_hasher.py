@@ -399,11 +399,14 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         except ValueError:  # too few rows, or a model without statistics
             return
         if found.drifted:
+            better = "a new fit"
+            if checks.passes(self._check_update):
+                better = "update(X_new, X_old) with the new rows alone, or a new fit,"
             _log.warning(
                 "the rows differ from those that this model knows (p = %.2g): a refit keeps most bits, but "
-                "new kinds of rows are told apart better by a new fit. If old bits need not be kept, call "
-                "fit(X) instead",
+                "%s usually ranks new kinds of rows better",
                 found.p_value,
+                better,
             )
 
     def _refitted(self, new: Self, X: Any) -> Self:
