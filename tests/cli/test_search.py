@@ -270,7 +270,8 @@ def test_dedup_accepts_perceptual_hashes_and_shows_the_first_groups() -> None:
     near = hashes ^ pack(np.eye(40, 64) > 0)  # one bit differs
     np.save("phash.npy", np.concatenate([hashes, near]))
     output = run("dedup", "phash.npy", "--radius=1").stdout
-    assert "30 more groups" in output
+    assert "30 more groups: use --json or -o" in output
+    assert "30 more groups in all.npz" in run("dedup", "phash.npy", "--radius=1", "-o", "all.npz").stdout
     assert "40, not counting the first" in output
     assert document("dedup", "phash.npy")["groups"] == []
 

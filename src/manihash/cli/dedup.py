@@ -236,7 +236,7 @@ def dedup(
     if as_json:
         print_json({**result, "groups": [group.tolist() for group in found]})
     else:
-        _show(result, found)
+        _show(result, found, out)
 
 
 def _groups(
@@ -365,7 +365,7 @@ def _vectors(path: str, codes: str, row_ids: "NDArray[Any] | None", ids: str | N
     return X[row_ids]
 
 
-def _show(result: dict[str, Any], found: "Duplicates") -> None:
+def _show(result: dict[str, Any], found: "Duplicates", out: Path | None) -> None:
     """Print the facts, warnings and the first groups."""
     print_result(key_values(_as_text(result, len(found))))
     if "pairs" in result:
@@ -373,7 +373,7 @@ def _show(result: dict[str, Any], found: "Duplicates") -> None:
     elif result["extra"] > result["rows"] / 2:
         print_message("warning", _TOO_MANY.format(part=result["extra"] / result["rows"]), "yellow")
     if len(found):
-        print_result(_table(found))
+        print_result(_table(found, out))
 
 
 def _read(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]", int, "NDArray[Any] | None"]:
@@ -410,13 +410,14 @@ def _as_text(result: dict[str, Any], groups: int) -> dict[str, str]:
     }
 
 
-def _table(found: "Duplicates") -> Table:
-    """Return a table of the first groups, in the order of their lowest ids."""
+def _table(found: "Duplicates", out: Path | None) -> Table:
+    """Return a table of the first groups, in the order of their lowest ids; ``out`` holds all of them."""
     table = Table("group", "rows", "ids", box=None, header_style="bold")
     for i, group in enumerate(islice(found, _GROUPS_SHOWN)):
         more = "  …" if len(group) > _IDS_SHOWN else ""
         table.add_row(str(i), f"{len(group):,}", "  ".join(escape(str(i)) for i in group[:_IDS_SHOWN]) + more)
     left = len(found) - _GROUPS_SHOWN
     if left > 0:
-        table.caption = f"{left:,} more groups: use --json or -o to get all"
+        where = f" in {out}" if out is not None else ": use --json or -o to get all"
+        table.add_row("…", "", f"{left:,} more groups{where}")
     return table
