@@ -14,7 +14,7 @@ from typing import Any
 
 import _ran
 import numpy as np
-from _results import RECIPES, ROOT, now, threads_and_blas
+from _results import NAMES, RECIPES, ROOT, now, threads_and_blas
 
 FOLDER = ROOT / "build" / "bench-models"
 
@@ -39,7 +39,7 @@ def fitted(hasher: Any, X: Any, y: Any = None, folder: Path = FOLDER) -> tuple[A
     ran = _ran.modules()
     if ran is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        modules = {path: now(path) for path in sorted(ran - {RECIPES})}
+        modules = {path: now(path) for path in sorted(ran - {RECIPES, NAMES})}
         hasher.save(file)
         text = json.dumps({"seconds": seconds, "versions": versions(), "modules": modules}, indent=1)
         part = about.with_suffix(f".{os.getpid()}")

@@ -32,6 +32,7 @@ sys.path.append(str(ROOT))  # of the package reproduction
 SOURCE = ROOT / "src" / "manihash"
 MODULES = "modules"  # the file of the hashes of modules
 RECIPES = "hashers/recipe_table.py"
+NAMES = "__init__.py"  # of the package: it has the version and the public names, and computes nothing
 UNKNOWN = "recorded without its modules"
 
 CODES = ("base", "embeddings", "hashers/imh.py", "induction.py", "rotation.py")
@@ -204,6 +205,7 @@ def hashes_of(name: str, recipes: tuple[str, ...] = ()) -> dict[str, str]:
     """The hash of each module that ran, or of the code that the benchmark says it measures."""
     benchmark, ran = BENCHMARKS[name], _ran.modules()
     paths = set(_files(benchmark.measures) if ran is None else ran) | set(_files(benchmark.files))
+    paths.discard(NAMES)
     if recipes:
         paths.discard(RECIPES)
     return {path: now(path) for path in sorted(paths)} | {
@@ -278,7 +280,7 @@ def changed(code: str, folder: Path = FOLDER) -> list[str]:
     known = _known(folder, file.stat().st_mtime_ns if file.exists() else 0)
     if code not in known:
         return [UNKNOWN]
-    return [path for path, hashed in known[code].items() if now(path) != hashed]
+    return [path for path, hashed in known[code].items() if path != NAMES and now(path) != hashed]
 
 
 @cache

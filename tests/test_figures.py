@@ -85,6 +85,7 @@ def test_a_result_names_the_hash_of_each_module(tmp_path):
     hashes = _results.held(_results.MODULES, tmp_path)[_results.held("fit", tmp_path)["first"]["code"]]
     assert hashes["induction.py"] == _results.now("induction.py")
     assert not any(path.startswith("cli/") for path in hashes)
+    assert "__init__.py" not in hashes  # a new version makes no result older
 
 
 def test_processes_that_record_at_once_lose_no_part(tmp_path):
