@@ -117,7 +117,7 @@ class Drawn:
 )
 def test_the_memory_of_a_fit_stays_near_the_cache_limit(n, sample, neighbors, monkeypatch):
     bytes_held = 2**24
-    for place in ("rows.local", "base.reduced_neighbors", "base.large"):
+    for place in ("rows.local", "base.reduced", "base.large"):
         monkeypatch.setattr(f"manihash.{place}.CACHE_BYTES", bytes_held)
     monkeypatch.setattr("manihash.base.kmeans._ALL_ROWS", 2**13)
     monkeypatch.setattr("manihash.base.reduced._PCA_ROWS", 500)
