@@ -37,10 +37,7 @@ UNKNOWN = "recorded without its modules"
 
 CODES = ("base", "embeddings", "hashers/imh.py", "induction.py", "rotation.py")
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
-DUPLICATES = tuple(
-    f"search/{name}.py"
-    for name in ("duplicates", "known", "multi_index", "near_pairs", "self_join", "union_find", "work_store")
-)
+DUPLICATES = ("search/duplicates", "search/routes.py")
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from _results import ROOT, record
 
 from manihash import HammingIndex, dedup, known_rows, load_dataset, recipe
 from manihash.search import prepare_tables
-from manihash.search.near_pairs import ones
+from manihash.search.duplicates.near_pairs import ones
 
 BITS, RADIUS = 64, 2
 BLOCK = 2**22

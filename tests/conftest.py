@@ -27,7 +27,7 @@ def seed_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
 def tiny_memory() -> Iterator[None]:
     """Allow any amount of memory, so that few codes need many parts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("manihash.search.self_join.LEAST_MEMORY", 1)
+        patch.setattr("manihash.search.duplicates.self_join.LEAST_MEMORY", 1)
         yield
 
 
@@ -53,7 +53,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def threads_switch_often(monkeypatch):
     """Threads switch every few bytecodes, and an index merges its log often."""
-    monkeypatch.setattr("manihash.search.row_set._RECENT", 1)
+    monkeypatch.setattr("manihash.search.index._RECENT", 1)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

@@ -80,10 +80,10 @@ def _page(out: Path) -> Path:
 
 def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, quiet: bool) -> "Demo":
     """Measure all recipes and lengths; with ``table``, print each row as soon as it is measured."""
-    from manihash.search.faiss_peers import installed_peers
+    from manihash.search.faiss_baselines import installed_baselines
     from reproduction.demo import measure
 
-    peers = installed_peers()
+    peers = installed_baselines()
     with progress_shown(quiet) as bar:
         bar.start("reading images")
         setup = measure.load(data, seed)

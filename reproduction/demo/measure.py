@@ -22,8 +22,8 @@ from manihash.hashers.recipes import recipe
 from manihash.induction import InductiveEmbedding
 from manihash.rows.local import LocalRows
 from manihash.search import FaissQuantizer
-from manihash.search.faiss_peers import PEERS
-from manihash.search.model_index import Index
+from manihash.search.faiss_baselines import BASELINES
+from manihash.search.index import Index
 from manihash.types import Codes, Floats, Ids
 
 METHODS = (
@@ -168,7 +168,7 @@ def scan(setup: Setup) -> Scan:
 def score(setup: Setup, method: str, n_bits: int) -> Score:
     """Quality of a recipe or of a quantizer of FAISS, or the reason why it cannot be fitted."""
     try:
-        return _peer_score(setup, method, n_bits) if method in PEERS else _score(setup, method, n_bits)
+        return _peer_score(setup, method, n_bits) if method in BASELINES else _score(setup, method, n_bits)
     except (ValueError, ImportError) as error:
         return Score(method, n_bits, reason=str(error))
 
@@ -185,7 +185,7 @@ def _score(setup: Setup, method: str, n_bits: int) -> Score:
 
 
 def _peer_score(setup: Setup, method: str, n_bits: int) -> Score:
-    data, peer = setup.data, FaissQuantizer(PEERS[method], n_bits, random_state=setup.seed)
+    data, peer = setup.data, FaissQuantizer(BASELINES[method], n_bits, random_state=setup.seed)
     found = measure_peer(peer, data.X_train, data.X_test, setup.truth, neighbors=setup.neighbors)
     quality, seconds = found.result, found.fit_seconds + found.encode_seconds
     return Score(method, n_bits, quality.map, None, quality.precision_at_10, quality.recall_at_10, seconds)
@@ -220,7 +220,7 @@ def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence
 
 def _shown(scores: Sequence[Score]) -> Score:
     """The score whose answers and codes are shown: of the default recipe, if it could be fitted."""
-    fitted = [score for score in scores if score.map is not None and score.method not in PEERS]
+    fitted = [score for score in scores if score.map is not None and score.method not in BASELINES]
     if not fitted:
         raise ValueError(f"no recipe could be fitted: {scores[0].reason}")
     return min(fitted, key=lambda score: (score.method != SHOWN_METHOD, abs(score.n_bits - SHOWN_BITS)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from manihash.hashers.recipe_table import RECIPES
 from manihash.pages.curves import Curve, Plot, Value
-from manihash.search.faiss_peers import PEER_TITLES
+from manihash.search.faiss_baselines import BASELINE_TITLES
 from reproduction.paper.run.trial import Results, Trial
 from reproduction.paper.settings import RunSettings
 
@@ -65,7 +65,7 @@ def along_bits(
 
 def title(method: str) -> str:
     """The printed name of a method."""
-    return RECIPES[method].title if method in RECIPES else PEER_TITLES.get(method, method)
+    return RECIPES[method].title if method in RECIPES else BASELINE_TITLES.get(method, method)
 
 
 def plot(name: str, caption: str, y_label: str, series: Iterable[Series], **more: Any) -> Plot:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from manihash.opening import load
     from manihash.rows.torch import on_device
     from manihash.search import HammingIndex, dedup, known_rows, verified_duplicates
-    from manihash.search.model_index import Index
+    from manihash.search.index import Index
     from manihash.stores import create_store, export_codes, open_store
 
 _HOMES = {
@@ -40,7 +40,7 @@ _HOMES = {
     "Hasher": "manihash.hashers",
     "Hybrid": "manihash.hashers",
     "IMH": "manihash.hashers",
-    "Index": "manihash.search.model_index",
+    "Index": "manihash.search.index",
     "InductiveEmbedding": "manihash.induction",
     "LabelTruth": "manihash.evaluation",
     "ManihashError": "manihash.errors",

@@ -58,8 +58,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 def load_index(path: str | os.PathLike[str], *, mmap: bool = True) -> "HammingIndex":
     """Open an index file: an ``Index`` if it holds the hasher of its codes."""
     from manihash.search import files
-    from manihash.search.index import HammingIndex
-    from manihash.search.model_index import Index
+    from manihash.search.index import HammingIndex, Index
 
     has_model = files.read(path, mmap=True).model is not None
     return (Index if has_model else HammingIndex).load(path, mmap=mmap)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from manihash.codes import hamming, pack
-from manihash.search import HammingIndex, row_set, segments
+from manihash.search import HammingIndex, segments
+from manihash.search import index as index_module
 
 faiss = pytest.importorskip("faiss")
 
@@ -66,7 +67,7 @@ def check_queries(rng, index, rows, n_bits):
 def test_the_index_agrees_with_brute_force_and_faiss(monkeypatch):
     for seed in range(FIRST, FIRST + CASES):
         rng = np.random.default_rng(seed)
-        monkeypatch.setattr(row_set, "_RECENT", int(rng.choice([0, 1, 16])))
+        monkeypatch.setattr(index_module, "_RECENT", int(rng.choice([0, 1, 16])))
         monkeypatch.setattr(segments, "_REMOVED", int(rng.choice([0, 1, 100])))
         monkeypatch.setattr(segments, "_FEW_MORE", int(rng.choice([1, 16])))
         n_bits, n = int(rng.integers(1, 140)), int(rng.integers(1, 80))

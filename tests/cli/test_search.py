@@ -361,7 +361,7 @@ def test_dedup_writes_the_ids_to_keep_and_a_report() -> None:
 
 
 def test_dedup_divides_the_work_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manihash.search.self_join.LEAST_MEMORY", 1)
+    monkeypatch.setattr("manihash.search.duplicates.self_join.LEAST_MEMORY", 1)
     whole = document("dedup", "codes.npy", "--bits=12", "--radius=1")
     parts = document("dedup", "codes.npy", "--bits=12", "--radius=1", "--memory=4K", "--work=parts")
     assert parts["groups"] == whole["groups"]
@@ -426,7 +426,7 @@ def test_dedup_refuses_options_that_do_not_fit(options: list[str], message: str)
 
 def test_a_radius_that_finds_too_few_duplicates_does_not_show_enough_of_them():
     from manihash.cli._dedup_verified import curve_table
-    from manihash.search.radius_curve import RadiusStep
+    from manihash.search.duplicates.verified import RadiusStep
 
     curve = [RadiusStep(2, 10.0, 0.9896, 0.1), RadiusStep(3, 20.0, 0.99, 0.2)]
     table = curve_table(SimpleNamespace(curve=curve, radius=3, sample_duplicates=96))

@@ -22,7 +22,7 @@ from manihash.evaluation import evaluate
 from manihash.hashers.recipes import recipe, recipe_names
 from manihash.pages import curves, page, pictures, plots
 from manihash.pages.curves import Curve, Plot, Value
-from manihash.search import faiss_peers
+from manihash.search import faiss_baselines
 from reproduction.demo import measure
 from reproduction.demo.drawn_codes import draw, nearest_codes
 from reproduction.demo.measure import Demo, ShownCodes
@@ -218,8 +218,8 @@ def test_methods_without_the_shared_base_set_are_measured(result: Demo, method: 
 
 
 def test_without_faiss_the_demo_has_no_rows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faiss_peers, "find_spec", lambda _: None)
-    assert faiss_peers.installed_peers() == ()
+    monkeypatch.setattr(faiss_baselines, "find_spec", lambda _: None)
+    assert faiss_baselines.installed_baselines() == ()
 
 
 def test_right_answers_are_those_of_the_querys_class(result: Demo) -> None:
@@ -281,7 +281,7 @@ def test_every_recipe_has_a_look_of_its_own() -> None:
 
 
 def test_no_two_curves_of_a_plot_have_one_color_if_it_asks_for_that() -> None:
-    looks = [plots.look(name) for name in (*faiss_peers.PEERS, *MANIFOLD, *OTHER)]
+    looks = [plots.look(name) for name in (*faiss_baselines.BASELINES, *MANIFOLD, *OTHER)]
     own = plots.in_own_colors(looks)
     assert len({look.color for look in looks}) < len(looks) == len({look.color for look in own})
     assert [look.marker for look in own] == [look.marker for look in looks]
@@ -330,7 +330,7 @@ def test_the_command_writes_a_page_and_prints_json(tmp_path: Path, monkeypatch: 
     few = load_dataset("digits", n_train=600)
     monkeypatch.setattr(measure, "load", lambda _, seed: measure.prepare(few, seed, base_size=150))
     monkeypatch.setattr(measure, "METHODS", ("imh-tsne", "imh-pca"))
-    monkeypatch.setattr(faiss_peers, "installed_peers", tuple)
+    monkeypatch.setattr(faiss_baselines, "installed_baselines", tuple)
     code, out, _ = _run("--out", str(tmp_path / "new" / "demo"), "--bits", "65,8", "--json")
     assert code == 0
     document = json.loads(out)
@@ -346,7 +346,7 @@ def test_the_command_prints_the_table_and_where_the_page_is(
 ) -> None:
     known = {(score.method, score.n_bits): score for score in result.scores}
     monkeypatch.setattr(measure, "METHODS", METHODS)
-    monkeypatch.setattr(faiss_peers, "installed_peers", tuple)
+    monkeypatch.setattr(faiss_baselines, "installed_baselines", tuple)
     monkeypatch.setattr(measure, "load", lambda *_: result.setup)
     monkeypatch.setattr(measure, "scan", lambda _: result.scan)
     monkeypatch.setattr(measure, "score", lambda _, method, bits: known[method, bits])

@@ -263,7 +263,7 @@ def test_quantizers_of_faiss_are_rows_of_the_report_where_it_is_installed(cache,
     cells = dict(zip(table.columns, row.cells, strict=True))
     assert cells["recall@10, 64 bits"].ours.mean == pytest.approx(100 * found["recall_at_10"])
     assert cells["F1, 64 bits"].ours is None
-    monkeypatch.setattr(ours, "installed_peers", tuple)
+    monkeypatch.setattr(ours, "installed_baselines", tuple)
     assert not any(t.method.startswith("faiss") for t in ours.trials(SETTINGS))
 
 

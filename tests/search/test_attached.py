@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from manihash import DamagedIndexError, HammingIndex
 from manihash.search import files
-from manihash.search.attached import attached_path
 from manihash.search.durable import DurableIndex
-from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Journal, journal_of
-from manihash.search.row_fields import NAMES, RowFields
+from manihash.search.journal import ADD, NAMES, REMOVE, UPDATE, Change, Journal, RowFields, journal_of
+from manihash.search.storage import attached_path
 
 N_BITS, WIDTH = 16, 3
 
@@ -45,7 +44,7 @@ def remove(ids):
 
 def state(index):
     """The fields of the rows of an index that has some."""
-    attached = index._fields()
+    attached = index._stored.fields()
     found = {}
     for identity in index.ids.tolist():
         known = {name: attached.value(identity, name) for name in NAMES if attached.knows(identity, name)}
@@ -106,7 +105,7 @@ def test_a_row_that_is_removed_can_be_read_until_the_next_compaction(path):
     with_changes.commit([remove([10])])
     assert with_changes.attached.knows(10, "vectors")
     with_changes.close()
-    assert not HammingIndex.load(path)._fields().knows(10, "vectors")
+    assert not HammingIndex.load(path)._stored.fields().knows(10, "vectors")
 
 
 def test_changes_without_fields_make_no_file_beside_the_index(path):
@@ -193,13 +192,13 @@ def test_a_file_that_was_cut_or_damaged_is_refused(path):
     for size in range(len(content)):
         file.write_bytes(content[:size])
         with pytest.raises(ValueError, match="or is damaged" if size < 16 else "another index file"):
-            HammingIndex.load(path)._fields()
+            HammingIndex.load(path)._stored.fields()
     for place in range(0, len(content), 7):
         damaged = bytearray(content)
         damaged[place] ^= 1
         file.write_bytes(damaged)
         with pytest.raises((DamagedIndexError, ValueError)):
-            HammingIndex.load(path)._fields()
+            HammingIndex.load(path)._stored.fields()
     assert len(HammingIndex.load(path)) == 12, "the codes do not need the file"
 
 
@@ -223,7 +222,7 @@ def test_fields_that_changed_without_the_codes_are_not_lost_silently(path):
             for bad in (content[:place], bytes(damaged)):
                 attached_path(path).write_bytes(bad)
                 with pytest.raises(ValueError, match=r"damaged|another index|cannot be read"):
-                    HammingIndex.load(path)._fields()
+                    HammingIndex.load(path)._stored.fields()
         attached_path(path).write_bytes(content)
     assert len({tuple(found[0]["labels"]) for found in states}) == 4
     with_changes.close()
@@ -273,7 +272,7 @@ def test_strings_are_ids_of_fields(tmp_path):
 
 
 def test_a_file_of_rows_that_were_replaced_is_written_again(path, monkeypatch):
-    monkeypatch.setattr("manihash.search.attached._FEW", 2)
+    monkeypatch.setattr("manihash.search.storage._FEW", 2)
     with_changes = DurableIndex(path)
     sizes = []
     for seed in range(8):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from manihash.codes import pack
-from manihash.search import HammingIndex, row_set
-from manihash.search.multi_index import BucketTable, MultiIndex
+from manihash.search import HammingIndex
+from manihash.search import index as index_module
+from manihash.search.routes import BucketTable, MultiIndex
 
 N_BITS = 24
 ROWS, GROUP = 400, 15
@@ -118,7 +119,7 @@ class InterruptedRows(dict):
 
 
 def test_an_interrupted_change_leaves_the_index_as_it_was(monkeypatch):
-    monkeypatch.setattr(row_set, "_RECENT", 16)
+    monkeypatch.setattr(index_module, "_RECENT", 16)
     index = HammingIndex(codes_of(0, 10), N_BITS)
     index.add(codes_of(5))
     log = index._snapshot.log
@@ -145,7 +146,8 @@ def test_a_forked_child_can_query_and_change_the_index_while_a_lock_is_held():
     index.remove([0])
     index.add(codes_of(1))
     snapshot = index._snapshot
-    locks = (index._writing, snapshot._lock, snapshot.base._lock, snapshot.base.finder._multi_index._lock)
+    finder = index._ranking.of(snapshot.base.buckets).finder
+    locks = (index._writing, snapshot._lock, snapshot.base._lock, finder._multi_index._lock)
     for lock in locks:
         lock.__enter__()
     found = fork.Queue()

@@ -54,7 +54,7 @@ def test_invalid_arguments_of_dedup_are_refused(arguments, message):
 
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_the_most_central_row_has_the_smallest_sum_of_distances(monkeypatch, with_ids):
-    monkeypatch.setattr("manihash.search.central._VALUES", 2000)  # less than the largest group
+    monkeypatch.setattr("manihash.search.duplicates.groups._VALUES", 2000)  # less than the largest group
     bits = (RNG.random((30, 40)) < 0.5)[RNG.integers(0, 30, 900)] ^ (RNG.random((900, 40)) < 0.01)
     codes, ids = pack(bits), RNG.permutation(5000)[:900] if with_ids else None
     found = dedup(codes, 40, 2, ids)

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from manihash.search.row_set import RowSet
 
 from manihash import HammingIndex
 from manihash.code_layout import CodeLayout
 from manihash.errors import KnownIdError, UnknownIdError
 from manihash.search import DamagedIndexError, files
-from manihash.search import saved_rows as module
+from manihash.search import storage as module
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Journal, journal_of, read_journal
-from manihash.search.row_set import RowSet
 
 N_BITS = 20
 

@@ -9,7 +9,7 @@ from command import full_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manihash.code_layout import FIRST_BITS
+from manihash.code_layout import FIRST_BITS, CodeLayout
 from manihash.codes import pack
 from manihash.search import DamagedIndexError, HammingIndex, files
 from manihash.search.buckets import DenseOffsets
@@ -268,5 +268,6 @@ def test_invalid_arrays_with_a_correct_checksum_cause_no_crash(tmp_path, kind, n
     hostile[1:-1:3] = value % 256 if name == "codes" else value
     object.__setattr__(buckets, name, DenseOffsets(hostile) if name == "offsets" else hostile)
     path = tmp_path / "codes.mhx"
-    files.write(path, buckets, 21, 300)
+    with files.written(path, files.IndexContent(buckets, 21, 300, None, CodeLayout(21), None)):
+        pass
     uses_without_error(path)

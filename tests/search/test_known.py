@@ -71,7 +71,7 @@ def test_tables_beside_the_index_are_used_by_later_processes(large, monkeypatch)
     files = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
     assert len(files) > 2
     index = HammingIndex.load(path)
-    monkeypatch.setattr("manihash.search.multi_index._table", None)  # nothing is built again
+    monkeypatch.setattr("manihash.search.routes._table", None)  # nothing is built again
     assert prepare_tables(index, 2) == folder
     assert index.explain(radius=2).route != "scan"
     assert known_rows(index, codes[:3], 2).ids.tolist() == [0, 1, 2]

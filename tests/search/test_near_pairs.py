@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from similar_codes import similar_codes
 
 from manihash.codes import hamming, words
-from manihash.search import near_pairs as module
-from manihash.search.near_pairs import Scheme, choose_scheme, near_pairs
-from manihash.search.union_find import UnionFind
+from manihash.search.duplicates import near_pairs as module
+from manihash.search.duplicates.near_pairs import Scheme, choose_scheme, near_pairs
+from manihash.search.duplicates.self_join import UnionFind
 
 WAYS = {
     "blocks": {"_VALUES_BITS": 0, "_LONG": 10**9},

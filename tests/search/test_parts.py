@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import hamming, pack, unpack
-from manihash.search import HammingIndex, Rescore, asymmetric_distances, parts, per_codes, scanners, tables
+from manihash.search import HammingIndex, Rescore, asymmetric_distances, ranking, scanners, tables
+from manihash.search.buckets import build
 
 WEIGHTS = [0, 0.25, 0.5, 0.75, 1, 2, 3, 0.1, 1 / 3, 0.7, 3.7, 1e-9, 1e9]
 RNG = np.random.default_rng(0)
@@ -174,8 +175,8 @@ def test_blocks_of_queries_and_pairs_do_not_change_results(monkeypatch):
         lambda: index.within(pack(Y > 0), 1, asymmetric=Y),
     )
     expected = [question() for question in ask]
-    monkeypatch.setattr(parts, "_PAIRS", 17)
-    monkeypatch.setattr(parts, "query_block", lambda n: 4)
+    monkeypatch.setattr(ranking, "_PAIRS", 17)
+    monkeypatch.setattr(ranking, "query_block", lambda n: 4)
     monkeypatch.setattr("manihash.search.segments.QUERY_BITS", 3)
     for question, result in zip(ask, expected, strict=True):
         for got, whole in zip(question(), result, strict=True):
@@ -230,14 +231,12 @@ def test_set_layout_changes_the_ranking_of_the_same_codes():
 
 
 def test_what_is_kept_for_codes_goes_when_they_go():
-    made = per_codes.PerCodes(lambda codes: codes.copy())
-    for _ in range(3):
-        codes = np.zeros((4, 8), np.uint8)
-        kept = weakref.ref(made.of(codes))
-        assert made.of(codes) is kept()
-    del codes
+    made = ranking.Ranking(CodeLayout(64), scanners.default_scanner())
+    buckets = build(np.zeros((4, 8), np.uint8), None)
+    kept = weakref.ref(made.of(buckets))
+    assert made.of(buckets) is kept()
+    del buckets
     gc.collect()
-    made.of(np.zeros((2, 8), np.uint8))
     assert kept() is None
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manihash.codes import hamming, pack
-from manihash.search import HammingIndex, multi_index, routes, scanners
+from manihash.search import HammingIndex, routes, scanners
 from manihash.search.buckets import aligned
 
 NAMES = ["scan", "enumerate", "multi-index"]
@@ -68,13 +68,13 @@ def test_every_sufficient_layout_finds_each_code_once(layout):
     bits = rng.random((2000, 37)) < 0.5
     codes = aligned(np.unique(pack(bits), axis=0))
     queries = aligned(pack(bits[:60] ^ (rng.random((60, 37)) < 0.04)))
-    tables = multi_index.MultiIndex(codes)
-    assert found(tables.within(queries, 3, multi_index.TableLayout(*layout))) == near(codes, queries, 3)
+    tables = routes.MultiIndex(codes)
+    assert found(tables.within(queries, 3, routes.TableLayout(*layout))) == near(codes, queries, 3)
 
 
 def test_the_size_of_blocks_does_not_change_matches(monkeypatch):
-    monkeypatch.setattr(multi_index, "_PROBES", 100)
-    monkeypatch.setattr(multi_index, "_CANDIDATES", 7)
+    monkeypatch.setattr(routes, "_PROBES", 100)
+    monkeypatch.setattr(routes, "_CANDIDATES", 7)
     codes = aligned(np.unique(pack(np.random.default_rng(0).random((400, 11)) < 0.5), axis=0))
     finder = routes.CodeFinder(codes, 11, scanners.default_scanner())
     for name in ("enumerate", "multi-index"):
@@ -87,24 +87,24 @@ def test_a_substring_is_the_integer_of_its_bits(n_bits, data):
     bits = data.draw(st.integers(1, min(32, n_bits - start)))
     drawn = np.random.default_rng(n_bits).random((5, n_bits)) < 0.5
     expected = [int("".join("01"[int(bit)] for bit in row[start : start + bits]), 2) for row in drawn]
-    assert multi_index.substring(pack(drawn), start, bits).tolist() == expected
+    assert routes.substring(pack(drawn), start, bits).tolist() == expected
 
 
 def test_tables_are_shared_by_the_radii_that_need_them():
     codes = aligned(pack(np.random.default_rng(0).random((3000, 64)) < 0.5))
-    tables = multi_index.MultiIndex(codes)
-    tables.within(codes[:1], 1, multi_index.TableLayout(2, 12, 0))
+    tables = routes.MultiIndex(codes)
+    tables.within(codes[:1], 1, routes.TableLayout(2, 12, 0))
     held = tables.nbytes
     assert held == 2 * 4 * (2**12 + 1 + 3000)
-    assert tables.missing(multi_index.TableLayout(3, 12, 0)) == 1
-    tables.within(codes[:1], 3, multi_index.TableLayout(2, 12, 1))
+    assert tables.missing(routes.TableLayout(3, 12, 0)) == 1
+    tables.within(codes[:1], 3, routes.TableLayout(2, 12, 1))
     assert tables.nbytes == held
 
 
 def test_the_masks_enumerate_the_ball():
     assert routes.ball(60_000, 30_000) >= 2**62
     for bits, flips in ((1, 0), (13, 2), (20, 4)):
-        masks = multi_index._masks(bits, flips)
+        masks = routes._masks(bits, flips)
         assert len(np.unique(masks)) == len(masks) == routes.ball(bits, flips)
         assert np.bitwise_count(masks).max() == flips
         assert 0 <= masks.min() <= masks.max() < 2**bits

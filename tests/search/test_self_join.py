@@ -12,8 +12,8 @@ from similar_codes import similar_codes
 from manihash import dedup, verified_duplicates
 from manihash.codes import pack
 from manihash.errors import ResumeError
-from manihash.search import near_pairs, self_join, work_store
-from manihash.search.self_join import fits_into_memory, parse_memory
+from manihash.search.duplicates import near_pairs, self_join, work_store
+from manihash.search.duplicates.self_join import fits_into_memory, parse_memory
 
 pytestmark = pytest.mark.usefixtures("tiny_memory")
 
@@ -206,6 +206,6 @@ def test_long_codes_need_more_memory():
 
 @pytest.mark.parametrize("memory", [100, "100"])
 def test_memory_without_a_unit_is_refused(monkeypatch, memory):
-    monkeypatch.setattr("manihash.search.self_join.LEAST_MEMORY", 2**20)
+    monkeypatch.setattr("manihash.search.duplicates.self_join.LEAST_MEMORY", 2**20)
     with pytest.raises(ValueError, match=r"100 bytes: did you mean 100M\?"):
         dedup(np.zeros((3, 1), np.uint8), 8, memory=memory)

@@ -8,9 +8,8 @@ import pytest
 from manihash import HammingIndex, dedup, pack, verified_duplicates
 from manihash.search import DamagedIndexError, Rescore
 from manihash.search.durable import DurableIndex
-from manihash.search.ids import check_ids
+from manihash.search.ids import StringIds, check_ids, string_array
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, journal_of
-from manihash.search.string_ids import StringIds, string_array
 
 N, BITS = 400, 20
 ALPHABET = "Zaé日🦉"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from manihash import dedup, verified_duplicates
 from manihash.codes import pack
 from manihash.hashers import ITQ
-from manihash.search import radius_curve, vector_pairs, verified
+from manihash.search.duplicates import vector_pairs, verified
 
 pytestmark = pytest.mark.usefixtures("tiny_memory")
 
@@ -98,8 +98,8 @@ def test_the_radius_does_not_grow_where_a_search_would_take_long(monkeypatch):
     X = copies(1000, planted=100)
     codes = ITQ(n_bits=24, random_state=0).fit(X).encode(X)
     far = verified_duplicates(codes, 24, X, cosine=0.98)
-    monkeypatch.setattr(radius_curve, "_CHEAP", 0.0)
-    monkeypatch.setattr(radius_curve, "_PER_PRODUCT", 0.0)
+    monkeypatch.setattr(verified, "_CHEAP", 0.0)
+    monkeypatch.setattr(verified, "_PER_PRODUCT", 0.0)
     near = verified_duplicates(codes, 24, X, cosine=0.98)
     assert near.radius <= far.radius
     assert all(step.found < 0.99 for step in near.curve[: near.radius])

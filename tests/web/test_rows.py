@@ -212,7 +212,7 @@ def test_what_belongs_to_rows_is_checked_before_the_journal(writable, file, rows
     assert answer.status_code == 400, answer.text
     assert message in answer.json()["error"]
     assert len(HammingIndex.load(file)) == 100
-    assert not HammingIndex.load(file)._fields().knows(5, "labels")
+    assert not HammingIndex.load(file)._stored.fields().knows(5, "labels")
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_what_belongs_to_acknowledged_rows_survives_kill_9(files, rows, tmp_path
             ended.set()
             for thread in threads:
                 thread.join()
-        attached = HammingIndex.load(files[1])._fields()
+        attached = HammingIndex.load(files[1])._stored.fields()
         for identity, number in acknowledged.items():
             assert attached.value(identity, "labels") == number
             assert attached.value(identity, "texts") == f"text {number}"

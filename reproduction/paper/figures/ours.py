@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manihash.hashers.recipe_table import RECIPES
-from manihash.search.faiss_peers import installed_peers
+from manihash.search.faiss_baselines import installed_baselines
 from reproduction.paper.experiment import Experiment, data_note
 from reproduction.paper.figures.large_sets import BASE_SIZE, NEIGHBORS, SIFT_SETS
 from reproduction.paper.run.trial import Results, Trial
@@ -44,7 +44,7 @@ def _variants(settings: RunSettings) -> list[Variant]:
     others = ("imh-supervised", "ksh", "ldahash", "ssh", "agh2", "itq", "rmmh", "klsh", "lsh")
     plain = ("sign", "e2lsh", "sklsh", "mahalanobis-lsh")
     recipes = [Variant(method) for method in (*ours, *others, *plain) if method in RECIPES]
-    return bases + recipes + [Variant(method) for method in installed_peers()]
+    return bases + recipes + [Variant(method) for method in installed_baselines()]
 
 
 def _large_variants() -> list[Variant]:

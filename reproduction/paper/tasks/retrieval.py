@@ -17,7 +17,7 @@ from manihash.evaluation.harness import (
 )
 from manihash.evaluation.metrics import f1, precision_at_recall
 from manihash.evaluation.truth import LabelTruth, Truth
-from manihash.search.faiss_peers import PEERS, FaissQuantizer
+from manihash.search.faiss_baselines import BASELINES, FaissQuantizer
 from manihash.search.tables import asymmetric_distances
 from manihash.types import Floats
 from reproduction.paper.run.cache import TrialCache
@@ -35,7 +35,7 @@ def retrieval(trial: Trial, cache: TrialCache) -> Outcome:
 
     With a Euclidean truth (a million rows) nothing is ranked: MAP is the tie-aware one alone.
     """
-    if trial.method in PEERS:
+    if trial.method in BASELINES:
         return _peer_retrieval(trial, cache)
     data, truth = cache.dataset(trial), cache.truth(trial)
     metric = _ranked if isinstance(truth, LabelTruth) else _looked_up
@@ -58,7 +58,7 @@ def retrieval(trial: Trial, cache: TrialCache) -> Outcome:
 def _peer_retrieval(trial: Trial, cache: TrialCache) -> Outcome:
     """Metrics of a quantizer of FAISS, which has no look-up within a radius."""
     data = cache.dataset(trial)
-    peer = FaissQuantizer(PEERS[trial.method], trial.bits, random_state=trial.seed)
+    peer = FaissQuantizer(BASELINES[trial.method], trial.bits, random_state=trial.seed)
     truth, neighbors = cache.truth(trial), cache.neighbors(trial)
     found = measure_peer(peer, data.X_train, data.X_test, truth, neighbors=neighbors)
     quality = found.result

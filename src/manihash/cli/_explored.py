@@ -260,7 +260,7 @@ def _of_index(subject: Subject, rows: "ExploredRows") -> "tuple[str, Hasher, Cod
 
 def _described(ids: "Ids") -> str:
     """The number of ascending ids, and the first and last of them."""
-    from manihash.search.string_ids import shown_id
+    from manihash.search.ids import shown_id
 
     return f"{len(ids):,} rows" + (f" (ids {shown_id(ids[0])} to {shown_id(ids[-1])})" if len(ids) else "")
 

@@ -272,7 +272,7 @@ def _work_folder(
     work: Path | None, out: Path | None, n: int, n_bits: int, memory: str, dask: str | None
 ) -> Path | None:
     """Return the folder of the work, absolute for the workers of a cluster; None if none is needed."""
-    from manihash.search.self_join import fits_into_memory, parse_memory
+    from manihash.search.duplicates.self_join import fits_into_memory, parse_memory
 
     if work is None and out is not None and (dask or not fits_into_memory(n, n_bits, parse_memory(memory))):
         work = out.with_name(f"{out.name}.work")

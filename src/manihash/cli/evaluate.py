@@ -192,10 +192,10 @@ def _planned(
 
 def _made(name: str, bits: int, seed: int, settings: list[str] | None) -> Any:
     """Return an unfitted hasher, or a quantizer of FAISS, which has no settings."""
-    from manihash.search.faiss_peers import PEERS, FaissQuantizer
+    from manihash.search.faiss_baselines import BASELINES, FaissQuantizer
 
-    if name in PEERS:
-        return FaissQuantizer(PEERS[name], bits, random_state=seed)
+    if name in BASELINES:
+        return FaissQuantizer(BASELINES[name], bits, random_state=seed)
     return _settings.make_hasher(name, bits, seed, settings)
 
 

@@ -244,8 +244,8 @@ def _check_order(
     import numpy as np
 
     from manihash import HammingIndex
-    from manihash.search.string_ids import shown_id
-    from manihash.search.vector_order import first_misplaced, some_of
+    from manihash.search.ids import shown_id
+    from manihash.search.rerank import first_misplaced, some_of
 
     places = some_of(len(vectors) if ids is None else min(len(vectors), len(ids)))
     if ids is None and opened.id_type is str:
@@ -309,8 +309,7 @@ def _read_filter(path: str, index: "HammingIndex") -> "NDArray[Any]":
     """Return the ids of a filter, all of which must be in the index, or one boolean per row."""
     import numpy as np
 
-    from manihash.search.ids import is_in
-    from manihash.search.string_ids import shown_id
+    from manihash.search.ids import is_in, shown_id
 
     kept = _inputs.read_ids(path)
     strings = index.id_type is str

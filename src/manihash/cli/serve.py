@@ -311,7 +311,7 @@ def attach(attached: "Attachments", index: "HammingIndex", path: str, hasher: "H
 
     Vectors must also have the codes of their ids.
     """
-    rows = index._fields()
+    rows = index._stored.fields()
     for name in ("vectors", "labels", "images", "texts"):
         if (entries := getattr(attached, name)) is not None:
             _check_entries(name, len(entries), attached.places, _ids_without(name, index), path)
@@ -324,8 +324,8 @@ def _check_order(attached: "Attachments", index: "HammingIndex", path: str, hash
     """Raise if most of some vectors do not have the codes of the ids that they stand for."""
     import numpy as np
 
-    from manihash.search.string_ids import shown_id
-    from manihash.search.vector_order import first_misplaced, some_of
+    from manihash.search.ids import shown_id
+    from manihash.search.rerank import first_misplaced, some_of
 
     ids = _ids_without("vectors", index)
     ids = ids[some_of(len(ids))]
@@ -341,13 +341,13 @@ def _check_order(attached: "Attachments", index: "HammingIndex", path: str, hash
 
 def _ids_without(name: str, index: "HammingIndex") -> "Ids":
     """Return the ids of an index whose field of this name is not beside its file."""
-    rows, ids = index._fields(), index.ids
+    rows, ids = index._stored.fields(), index.ids
     return ids[[not rows.knows(identity, name) for identity in ids.tolist()]] if len(rows) else ids
 
 
 def _check_entries(name: str, n: int, places: "dict[int | str, int] | None", found: "Ids", path: str) -> None:
     """Raise unless each of the ids of an index has one of n entries of a file."""
-    from manihash.search.string_ids import are_strings, shown_id
+    from manihash.search.ids import are_strings, shown_id
 
     if places is not None:
         if n != len(places):

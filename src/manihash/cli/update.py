@@ -155,7 +155,7 @@ def _replace_in_index(
     import numpy as np
 
     from manihash.maintenance.stored_codes import check_origin, update_index
-    from manihash.search.string_ids import shown_id
+    from manihash.search.ids import shown_id
 
     accepted = {None, before.lineage_["id"], after.lineage_["id"], *before.lineage_["compatible"]}
     if index.made_by not in accepted:

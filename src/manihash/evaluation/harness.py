@@ -29,7 +29,7 @@ from manihash.types import Codes, Floats, Ids, Ints, Mask
 
 if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
-    from manihash.search.faiss_peers import FaissQuantizer
+    from manihash.search.faiss_baselines import FaissQuantizer
 
 _log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from manihash.types import Codes, Floats
 
 if TYPE_CHECKING:
     from manihash.hashers.bridged import BridgedHasher
-    from manihash.search.model_index import Index
+    from manihash.search.index import Index
 
 _log = logging.getLogger(__name__)
 

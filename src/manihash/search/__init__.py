@@ -5,25 +5,30 @@ from typing import TYPE_CHECKING, Any
 
 from manihash.errors import DamagedIndexError
 from manihash.search.byte_vectors import ByteVectors
-from manihash.search.duplicates import Duplicates, dedup
-from manihash.search.faiss_peers import FaissIndex, FaissQuantizer
+from manihash.search.duplicates import (
+    Duplicates,
+    KnownRows,
+    RadiusStep,
+    VerifiedDuplicates,
+    dedup,
+    known_rows,
+    prepare_tables,
+    verified_duplicates,
+)
+from manihash.search.faiss_baselines import FaissIndex, FaissQuantizer
 from manihash.search.faiss_vectors import faiss_vectors
-from manihash.search.index import HammingIndex
-from manihash.search.known import KnownRows, known_rows, prepare_tables
-from manihash.search.radius_curve import RadiusStep
-from manihash.search.rescore import Rescore
+from manihash.search.index import HammingIndex, Index
+from manihash.search.rerank import Rescore
 from manihash.search.routes import QueryPlan
 from manihash.search.stats import IndexStats
 from manihash.search.tables import asymmetric_distances
-from manihash.search.verified import VerifiedDuplicates, verified_duplicates
 
 if TYPE_CHECKING:
     from manihash.search.lsh_tables import LSHTables
-    from manihash.search.model_index import Index
     from manihash.search.tensor_index import TensorIndex
 
 # These need estimators, which take a second to load, or torch.
-_LATER = {"Index": "model_index", "LSHTables": "lsh_tables", "TensorIndex": "tensor_index"}
+_LATER = {"LSHTables": "lsh_tables", "TensorIndex": "tensor_index"}
 
 __all__ = [
     "ByteVectors",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from manihash.codes import words
 from manihash.errors import DamagedIndexError
-from manihash.search.string_ids import StringIds, are_strings
+from manihash.search.ids import StringIds, are_strings
 from manihash.types import Codes, Ids, Ints, Mask
 
 Ranks = NDArray[np.uint32]

@@ -9,10 +9,9 @@ from manihash.codes import check_codes
 from manihash.errors import KnownIdError, UnknownIdError
 from manihash.files.atomic import identity_of
 from manihash.search.buckets import MAX_ROWS
-from manihash.search.ids import check_ids, next_id_after, next_ids
+from manihash.search.ids import MAX_BYTES, check_ids, next_id_after, next_ids, shown_id
 from manihash.search.index import HammingIndex
 from manihash.search.journal import ADD, MOST_BYTES, REMOVE, Change, Journal, journal_of, read_journal
-from manihash.search.string_ids import MAX_BYTES, shown_id
 from manihash.types import Ids
 
 _log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ class DurableIndex:
         self.journal = Journal(journal_of(path))
         try:
             self.index, self._file = self._load(), identity_of(self.path)
-            self.attached = self.index._fields()
+            self.attached = self.index._stored.fields()
             self._resume()
         except BaseException:
             self.journal.close()
@@ -52,7 +51,7 @@ class DurableIndex:
 
     def _resume(self) -> None:
         """Continue the journal of the index file; start a new one if its changes are in the file."""
-        checksum = "" if self.index._file is None else self.index._file.sha256
+        checksum = self.index._stored.sha256
         content = read_journal(self.journal.path, self.index.n_bits)
         if content is None or not content.since(checksum):
             self.journal.start(checksum, self.index.id_type)
@@ -119,7 +118,7 @@ class DurableIndex:
             for change in changes:
                 self.attached.apply(change)  # first: a search that finds a row finds its vector
                 self.index._apply(change)
-            self.index._removed.clear()  # they are in the journal
+            self.index._stored.removed.clear()  # they are in the journal
         except BaseException:
             self.journal.failed = True
             raise
@@ -168,7 +167,7 @@ class DurableIndex:
         self.index._write(self.path, self.journal)
         self.index, self._file = self._load(), identity_of(self.path)
         self.attached.forget()
-        self.index._attached = self.attached  # the same as in the file, which is not read again
+        self.index._stored.attached = self.attached  # the same as in the file, which is not read again
 
     def close(self) -> None:
         """Close the journal; call ``compact`` before, so that the index file has all changes."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from manihash.search.buckets import Buckets
 from manihash.search.scanners import Matches
-from manihash.types import Codes, Ints, Mask
+from manihash.types import Ints, Mask
 
 _LAST = np.iinfo(np.int64).max
 _RANK_BITS = 32
@@ -25,7 +25,6 @@ _REQUESTED = 2**22
 _SORTED = 2**17
 # Up to this k, the rows of a single query are collected one code at a time: few codes hold them.
 _FEW = 64
-_FIRST = np.zeros(1, np.int64)
 
 
 class Queries(Protocol):
@@ -33,52 +32,40 @@ class Queries(Protocol):
 
     def __len__(self) -> int: ...
 
-    def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
+    def nearest(self, which: Ints, buckets: Buckets, m: int) -> tuple[Ints, Ints]:
         """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
+        raise NotImplementedError
 
 
-class SomeQueries:
-    """Some of the queries of another object."""
-
-    def __init__(self, queries: Queries, which: Ints) -> None:
-        self._queries, self._which = queries, which
-
-    def __len__(self) -> int:
-        return len(self._which)
-
-    def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
-        """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
-        return self._queries.nearest(self._which[which], codes, m)
-
-
-def nearest_rows(queries: Queries, buckets: Buckets, k: int) -> tuple[Ints, Ints]:
-    """Levels and ranks (q, k) of the k rows nearest to each query; k is at most the number of rows.
+def nearest_rows(queries: Queries, which: Ints, buckets: Buckets, k: int) -> tuple[Ints, Ints]:
+    """Levels and ranks (len(which), k) of the k rows nearest to some queries; there are at least k rows.
 
     The k nearest codes always contain the answer, because codes are ordered by their lowest rank. If codes
     repeat, fewer are enough in most cases, so fewer are requested first.
     """
-    q, u = len(queries), len(buckets.codes)
+    u = len(buckets.codes)
     most = min(k, u)
     few = min(most, 4 + -(-2 * k * u // len(buckets)))
-    if q == 1 and k <= _FEW:
-        return _nearest_rows_of_one(queries, buckets, k, (few, most))
-    keys = _nearest_rows_of_many(queries, buckets, k, (few, most))
+    if len(which) == 1 and k <= _FEW:
+        return _nearest_rows_of_one(queries, which, buckets, k, (few, most))
+    keys = _nearest_rows_of_many(queries, which, buckets, k, (few, most))
     rank = keys & _RANK
     buckets.check_ranks(rank)
     return keys >> _RANK_BITS, rank
 
 
-def _nearest_rows_of_many(queries: Queries, buckets: Buckets, k: int, requests: tuple[int, int]) -> Ints:
-    """Keys (q, k) of the rows nearest to each query."""
-    q, (few, most) = len(queries), requests
-    keys = np.empty((q, k), np.int64)
+def _nearest_rows_of_many(
+    queries: Queries, which: Ints, buckets: Buckets, k: int, requests: tuple[int, int]
+) -> Ints:
+    """Keys (len(which), k) of the rows nearest to some queries."""
+    few, most = requests
+    keys = np.empty((len(which), k), np.int64)
     block = max(1, min(4096, _REQUESTED // (4 * k)))
-    for i in range(0, q, block):
-        which = np.arange(i, min(i + block, q))
-        keys[which], complete = _k_smallest(*queries.nearest(which, buckets.codes, few), buckets, k)
+    for i in range(0, len(which), block):
+        some, out = which[i : i + block], keys[i : i + block]
+        out[:], complete = _k_smallest(*queries.nearest(some, buckets, few), buckets, k)
         if few < most and not complete.all():
-            again = which[~complete]
-            keys[again], _ = _k_smallest(*queries.nearest(again, buckets.codes, most), buckets, k)
+            out[~complete], _ = _k_smallest(*queries.nearest(some[~complete], buckets, most), buckets, k)
     return keys
 
 
@@ -94,11 +81,11 @@ def _k_smallest(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[
 
 
 def _nearest_rows_of_one(
-    queries: Queries, buckets: Buckets, k: int, requests: tuple[int, int]
+    queries: Queries, which: Ints, buckets: Buckets, k: int, requests: tuple[int, int]
 ) -> tuple[Ints, Ints]:
-    """As ``nearest_rows`` for the only query, for small k, with few operations on arrays."""
+    """As ``nearest_rows`` for one query, for small k, with few operations on arrays."""
     for m in requests:
-        level, position = queries.nearest(_FIRST, buckets.codes, m)
+        level, position = queries.nearest(which, buckets, m)
         start, end = buckets.spans(position[0])
         # Sorted, because codes are ordered by their lowest rank.
         firsts = level[0] << _RANK_BITS | buckets.rows[start]
@@ -139,11 +126,24 @@ def _k_smallest_block(level: Ints, position: Ints, buckets: Buckets, k: int) -> 
     return table[:, :k], table[:, k - 1] <= (level[:, -1] << _RANK_BITS | lowest)
 
 
-def rows_of_matches(matches: Matches, buckets: Buckets) -> tuple[Ints, Ints, Ints]:
+def rows_of_matches(
+    matches: Matches, buckets: Buckets, distances: NDArray[Any] | None = None
+) -> tuple[Ints, NDArray[Any], Ints]:
     """Query, distance and rank of every row of the matching codes, sorted in this order.
 
-    The rows of one code are sorted already. Only rows of several codes at one distance need sorting.
+    ``distances`` (matches,) are those to sort by; by default the Hamming distances of the matches.
     """
+    if distances is None:
+        return _by_hamming(matches, buckets)
+    lims, _, position = matches
+    which, rank = buckets.expand(position)
+    query, distance = np.repeat(np.arange(len(lims) - 1), np.diff(lims))[which], distances[which]
+    order = np.lexsort((rank, distance, query))
+    return query[order], distance[order], rank[order]
+
+
+def _by_hamming(matches: Matches, buckets: Buckets) -> tuple[Ints, NDArray[np.int32], Ints]:
+    """As ``rows_of_matches``. Only rows of several codes at one distance need sorting."""
     lims, distance, position = matches
     keys = distance << _RANK_BITS | position
     if len(lims) > 2:
@@ -159,15 +159,4 @@ def rows_of_matches(matches: Matches, buckets: Buckets) -> tuple[Ints, Ints, Int
     if several.any():
         mixed = several[which]
         rank[mixed] = np.sort(level[mixed] << _RANK_BITS | rank[mixed]) & _RANK
-    return level >> LEVEL_BITS, level & (2**LEVEL_BITS - 1), rank
-
-
-def ordered_rows(
-    matches: Matches, distance: NDArray[Any], buckets: Buckets
-) -> tuple[Ints, NDArray[Any], Ints]:
-    """Query, distance and rank of every row of the matching codes, sorted by given distances (matches,)."""
-    lims, _, position = matches
-    which, rank = buckets.expand(position)
-    query, distance = np.repeat(np.arange(len(lims) - 1), np.diff(lims))[which], distance[which]
-    order = np.lexsort((rank, distance, query))
-    return query[order], distance[order], rank[order]
+    return level >> LEVEL_BITS, (level & (2**LEVEL_BITS - 1)).astype(np.int32), rank

@@ -12,7 +12,8 @@ Opening a file reads the header and the offsets; ``verify`` reads every byte.
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from manihash.errors import DamagedIndexError
 from manihash.files.atomic import atomic_write
 from manihash.files.kinds import INDEX, other_kind
 from manihash.search.buckets import MAX_ROWS, Buckets, DenseOffsets, aligned_bytes
-from manihash.search.string_ids import StringIds
+from manihash.search.ids import StringIds
 
 FORMAT = "manihash-index"
 # 4 if there are codebooks or a model, 3 if ids are strings, 2 if codes have two parts, otherwise 1: earlier
@@ -42,18 +43,24 @@ _CHUNK = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class IndexFile:
+class IndexContent:
+    """What an index file holds."""
+
+    buckets: Buckets
+    n_bits: int
+    next_id: int
+    made_by: str | None
+    layout: CodeLayout
+    model: bytes | None  # the model file of the hasher
+
+
+@dataclass(frozen=True, eq=False)
+class IndexFile(IndexContent):
     """An open index file."""
 
     path: Path
-    n_bits: int
-    next_id: int
     sha256: str
-    made_by: str | None
-    layout: CodeLayout
     body: NDArray[np.uint8]
-    buckets: Buckets
-    model: bytes | None
 
     def verify(self) -> None:
         """Read every byte; raise ``DamagedIndexError`` if one was changed."""
@@ -78,20 +85,13 @@ def _are_ascending(ids: Any) -> bool:
     return ids is None or bool((ids[1:] > ids[:-1]).all())
 
 
-def write(
-    path: str | os.PathLike[str],
-    buckets: Buckets,
-    n_bits: int,
-    next_id: int,
-    made_by: str | None = None,
-    layout: CodeLayout | None = None,
-    model: bytes | None = None,
-    announce: Callable[[str], None] | None = None,
-) -> str:
-    """Write buckets as an index file, atomically; return its checksum.
+@contextmanager
+def written(path: str | os.PathLike[str], content: IndexContent) -> Iterator[str]:
+    """Write an index file, atomically.
 
-    ``announce`` is called with the checksum when the new file is complete, before it replaces the old one.
+    The block gets the checksum of the new file when it is complete, and ends before it replaces the old one.
     """
+    buckets, layout, model = content.buckets, content.layout, content.model
     offsets = buckets.offsets.dense()
     strings = buckets.ids if isinstance(buckets.ids, StringIds) else None
     given = {
@@ -99,7 +99,7 @@ def write(
         "string_offsets": None if strings is None else strings.offsets,
         "offsets": offsets,
         "rows": buckets.rows,
-        "codebooks": None if layout is None else layout.codebooks,
+        "codebooks": layout.codebooks,
         "codes": buckets.codes,
         "strings": None if strings is None else strings.text,
         "model": None if model is None else np.frombuffer(model, np.uint8),
@@ -112,13 +112,13 @@ def write(
     metadata = {
         "format": FORMAT,
         "version": str(_version(arrays, layout)),
-        "n_bits": str(n_bits),
-        "next_id": str(next_id),
+        "n_bits": str(content.n_bits),
+        "next_id": str(content.next_id),
         "sha256": _checksum(list(arrays.values())),
     }
-    if made_by is not None:
-        metadata["made_by"] = made_by
-    metadata |= {} if layout is None else layout.to_metadata()
+    if content.made_by is not None:
+        metadata["made_by"] = content.made_by
+    metadata |= layout.to_metadata()
     header: dict[str, Any] = {"__metadata__": metadata}
     header |= _descriptions({name: array.shape for name, array in arrays.items()})
     metadata["header_sha256"] = _seal(header)
@@ -128,16 +128,14 @@ def write(
         file.write(len(text).to_bytes(8, "little") + text)
         for array in arrays.values():
             file.write(array.data)
-        if announce is not None:
-            announce(metadata["sha256"])
-    return metadata["sha256"]
+        yield metadata["sha256"]
 
 
-def _version(arrays: dict[str, Any], layout: CodeLayout | None) -> int:
+def _version(arrays: dict[str, Any], layout: CodeLayout) -> int:
     """The lowest version of the format that has all of this."""
     if "codebooks" in arrays or "model" in arrays:
         return VERSION
-    return 3 if "strings" in arrays else 1 if layout is None or layout.is_hamming else 2
+    return 3 if "strings" in arrays else 1 if layout.is_hamming else 2
 
 
 def read(path: str | os.PathLike[str], *, mmap: bool) -> IndexFile:
@@ -195,7 +193,7 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     made_by = metadata.get("made_by")
     layout = CodeLayout.from_metadata(n_bits, metadata, arrays.get("codebooks"))
     model = arrays["model"].tobytes() if "model" in arrays else None
-    return IndexFile(path, n_bits, next_id, metadata["sha256"], made_by, layout, body, buckets, model)
+    return IndexFile(buckets, n_bits, next_id, made_by, layout, model, path, metadata["sha256"], body)
 
 
 def _string_ids(arrays: dict[str, NDArray[Any]]) -> StringIds:

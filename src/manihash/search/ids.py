@@ -1,22 +1,145 @@
-"""Checks of ids, and filters that restrict a query to some rows."""
+"""Ids of rows: distinct integers, or distinct strings such as file names.
 
-import logging
-from collections.abc import Iterable, Sequence
+Arrays of string ids have the type object, so that one long string does not make all others long. Strings are
+ordered by their code points, which is the order of their bytes in UTF-8.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import check_unmasked
-from manihash.search.segments import Segment
-from manihash.search.string_ids import are_strings, check_strings, shown_id, string_array
+from manihash.errors import DamagedIndexError
 from manihash.types import Ids, Ints, Mask
 
-_log = logging.getLogger(__name__)
-
-Filter = ArrayLike | Iterable[int] | Iterable[str] | None
-
 LARGEST_ID = 2**63 - 1
+MAX_BYTES = 1024  # of an id in UTF-8: object stores and databases have this limit for keys
+_SHOWN = 40  # characters of an id in a message
+# With more strings to locate than this share of the table, a dictionary of the whole table is faster.
+_MANY = 1 / 16
+
+
+def are_strings(ids: Ids) -> bool:
+    """Whether checked ids are strings; otherwise they are integers."""
+    return ids.dtype == object
+
+
+def shown_id(identity: Any) -> str:
+    """An id as messages show it: strings in quotes, long ones cut."""
+    if not isinstance(identity, str):
+        return str(identity)
+    return repr(identity if len(identity) <= _SHOWN else identity[:_SHOWN] + "…")
+
+
+def string_array(strings: Iterable[str]) -> Ids:
+    """Strings as an array of objects (n,)."""
+    values = list(strings)
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def check_texts(values: list[str]) -> None:
+    """Raise unless each string can be an id: not empty, not too long, valid Unicode without NUL."""
+    for i, value in enumerate(values):
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"id {i}, {shown_id(value)}, is not valid Unicode, as the name of a file that is not UTF-8: "
+                "rename it, or use its row number as id"
+            ) from None
+        if not size or "\0" in value:
+            fault = "contains a NUL character" if size else "is an empty string"
+            raise ValueError(f"id {i} {fault}: give every row an id of at least one character, without NUL")
+        if size > MAX_BYTES:
+            raise ValueError(
+                f"id {i}, {shown_id(value)}, has {size:,} bytes in UTF-8, "
+                f"more than {MAX_BYTES:,}: use shorter ids"
+            )
+
+
+def check_strings(values: list[str]) -> None:
+    """Raise unless the strings can be the ids of rows: each can be an id, and they are distinct."""
+    check_texts(values)
+    if len(set(values)) < len(values):
+        value, count = Counter(values).most_common(1)[0]
+        raise ValueError(
+            f"ids must be distinct, but {shown_id(value)} occurs {count} times: give each code its own id"
+        )
+
+
+class StringIds:
+    """Ascending distinct strings; string i is text[offsets[i] : offsets[i + 1]] in UTF-8."""
+
+    def __init__(self, text: NDArray[np.uint8], offsets: NDArray[Any]) -> None:
+        self.text = text  # bytes of all strings
+        self.offsets = offsets  # (n + 1,)
+        self._bytes = memoryview(np.ascontiguousarray(text).data)
+
+    @classmethod
+    def of(cls, ids: Ids) -> "StringIds":
+        """The table of ascending strings (n,)."""
+        encoded = [value.encode() for value in ids.tolist()]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum(list(map(len, encoded)), out=offsets[1:])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, rank: int) -> bytes:
+        return bytes(self._bytes[self.offsets[rank] : self.offsets[rank + 1]])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, in memory or in a mapped file."""
+        return int(self.text.nbytes + self.offsets.nbytes)
+
+    def take(self, rank: Ints) -> Ids:
+        """Strings of ranks of any shape, as an array of objects."""
+        flat = rank.reshape(-1)
+        starts, stops = self.offsets[flat].tolist(), self.offsets[flat + 1].tolist()
+        try:
+            found = [str(self._bytes[a:b], "utf-8") for a, b in zip(starts, stops, strict=True)]
+        except UnicodeDecodeError as error:
+            raise DamagedIndexError(
+                f"the index has an id that is not valid UTF-8 ({error}): its file is damaged, build the "
+                "index again"
+            ) from error
+        return string_array(found).reshape(rank.shape)
+
+    def ranks_of(self, ids: Ids) -> tuple[Ints, Mask]:
+        """Ranks of strings (m,), and whether each exists; the rank of an unknown one is arbitrary."""
+        wanted = [value.encode() for value in ids.tolist()]
+        if len(wanted) > _MANY * len(self):
+            known = {self[i]: i for i in range(len(self))}
+            ranks = np.array([known.get(value, -1) for value in wanted], np.int64)
+            return np.maximum(ranks, 0), ranks >= 0
+        places = [bisect_left(self, value) for value in wanted]
+        present = [i < len(self) and self[i] == value for i, value in zip(places, wanted, strict=True)]
+        return np.minimum(places, len(self) - 1).astype(np.int64), np.array(present, np.bool_)
+
+    def check_offsets(self) -> None:
+        """Raise ``ValueError`` unless the strings are in the text, one after another, of allowed lengths."""
+        lengths = np.diff(self.offsets)
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.text):
+            raise ValueError("its ids have other sizes than their text")
+        if len(lengths) and not 1 <= lengths.min() <= lengths.max() <= MAX_BYTES:
+            raise ValueError("its ids overlap, are empty or are too long")
+
+    def are_ascending(self) -> bool:
+        """Whether all strings are valid, distinct and ascending."""
+        try:
+            check_strings(self.take(np.arange(len(self))).tolist())
+        except ValueError:
+            return False
+        return all(a < b for a, b in pairwise(self[i] for i in range(len(self))))
 
 
 def check_ids(ids: ArrayLike, n: int | None = None, *, id_type: type | None = None) -> Ids:
@@ -25,7 +148,7 @@ def check_ids(ids: ArrayLike, n: int | None = None, *, id_type: type | None = No
     Raise unless they are distinct integers or distinct strings: n of them if n is given, and of the type
     ``id_type``, int or str, if it is given.
     """
-    array = _as_array(ids)
+    array = as_id_array(ids)
     if not array.size:
         array = array.reshape(-1).astype(object if id_type is str else np.int64)
     strings = array.dtype == object
@@ -90,7 +213,7 @@ def next_ids(next_id: int, n: int) -> Ids:
     return np.arange(next_id, next_id + n)
 
 
-def _as_array(ids: Any) -> NDArray[Any]:
+def as_id_array(ids: Any) -> NDArray[Any]:
     """Ids as an array, strings as objects; raise for a mixture of types, which numpy turns into strings."""
     check_unmasked(ids, "ids")
     first = ids[0] if isinstance(ids, list | tuple) and ids else None
@@ -109,66 +232,4 @@ def _as_array(ids: Any) -> NDArray[Any]:
     names = " and ".join(sorted(kind.__name__ for kind in kinds))
     raise ValueError(
         f"ids must be all integers or all strings, got {names}: convert them, for example with map(str, ids)"
-    )
-
-
-def filter_masks(segments: Sequence[Segment], filter: Filter) -> list[Mask | None]:
-    """For each segment the mask (size,) of the ranks that the filter selects; None selects all."""
-    if filter is None:
-        return [None] * len(segments)
-    selected = _selected(filter, strings=segments[0].buckets.has_string_ids)
-    if selected.dtype == np.bool_:
-        n = sum(map(len, segments))
-        if selected.shape != (n,):
-            raise ValueError(
-                f"got a boolean filter of shape {selected.shape} for an index of {n} rows: "
-                "pass one boolean per row, in ascending order of id, or the ids to select"
-            )
-        if len(segments) == 1 and segments[0].live is None:
-            return [selected]
-        selected = all_ids(segments)[selected]
-    masks: list[Mask | None] = []
-    known = np.zeros(len(selected), np.bool_)
-    for segment in segments:
-        rank, present = segment.locate(selected)
-        mask = np.zeros(segment.buckets.size, np.bool_)
-        mask[rank[present]] = True
-        known |= present
-        masks.append(mask)
-    if not known.all():
-        _log.warning("%d of %d ids of the filter are not in the index", int((~known).sum()), len(known))
-    return masks
-
-
-def selected_rows(segments: Sequence[Segment], masks: Sequence[Mask | None]) -> int:
-    """Number of rows that the masks of ``filter_masks`` select."""
-    return sum(
-        len(segment) if mask is None else int(np.count_nonzero(mask))
-        for segment, mask in zip(segments, masks, strict=True)
-    )
-
-
-def all_ids(segments: Sequence[Segment]) -> Ids:
-    """Ids of all rows of the segments, ascending."""
-    if len(segments) == 1:
-        return segments[0].ids()
-    return np.sort(np.concatenate([segment.ids() for segment in segments]))
-
-
-def _selected(filter: Any, *, strings: bool) -> NDArray[Any]:
-    """The filter as an array of booleans or of ids, which must be of the type of the ids of the index."""
-    given = _as_array(list(filter) if isinstance(filter, set | frozenset | range) else filter)
-    if given.dtype == np.bool_:
-        return given
-    if given.ndim == 1 and not given.size:
-        return np.empty(0, object if strings else np.int64)
-    if given.ndim == 1 and (given.dtype == object if strings else given.dtype.kind in "iu"):
-        if given.dtype == np.uint64:  # larger ids would become negative in int64, and no row has them
-            given = given[given <= LARGEST_ID]
-        return given if strings else given.astype(np.int64)
-    kind = "strings" if given.dtype == object else given.dtype
-    expected = "strings" if strings else "integers"
-    raise ValueError(
-        f"filter must be a set of ids or one boolean per row, got an array of shape {given.shape} and type "
-        f"{kind}: the ids are {expected}"
     )

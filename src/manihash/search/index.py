@@ -1,31 +1,55 @@
-"""Exact search among packed codes by Hamming distance, fast for codes that repeat."""
+"""Exact search among packed codes, fast for codes that repeat; with the hasher that made them, or without.
+
+The rows of an index are one snapshot, which does not change: a change makes the next snapshot and replaces
+the old one in a single assignment. A query takes the snapshot once and is therefore not disturbed by changes.
+"""
 
 import logging
-from typing import Any
+import os
+import tempfile
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from math import isqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import positive_int
 from manihash.code_layout import CodeLayout
-from manihash.codes import check_codes
+from manihash.codes import check_codes, n_bytes
+from manihash.compute.threads import ForkSafeLock
 from manihash.display import html, text
+from manihash.errors import DamagedIndexError
 from manihash.files.lineage import model_id
-from manihash.search.buckets import build
-from manihash.search.ids import Filter, check_ids, filter_masks, selected_rows
-from manihash.search.inspected import InspectedRows
-from manihash.search.parts import look_up_by, ranked_queries
-from manihash.search.rescore import Rescore, one_reranking
-from manihash.search.segments import count_of, nearest_of, within_of
-from manihash.search.shortlist import whole_buckets
-from manihash.types import Ids, Ints
+from manihash.files.model import load as load_model
+from manihash.search.buckets import Buckets, aligned, build
+from manihash.search.files import IndexContent, IndexFile
+from manihash.search.ids import check_ids, next_id_after, next_ids, shown_id
+from manihash.search.journal import REMOVE, UPDATE, Change, Journal, locked_journal, merged
+from manihash.search.ranking import Ranking
+from manihash.search.rerank import Rescore, as_array, first_misplaced, one_reranking, some_of
+from manihash.search.routes import QueryPlan
+from manihash.search.scanners import default_scanner
+from manihash.search.segments import ChangeLog, Filter, LogEntry, Segment, Selection, Snapshot, rows_after
+from manihash.search.stats import IndexStats, stats
+from manihash.search.storage import StoredIndex
+from manihash.types import Codes, Floats, Ids, Ints, Mask
+
+if TYPE_CHECKING:
+    from manihash.hashers._hasher import Hasher
 
 _log = logging.getLogger(__name__)
 
 _MAX_BITS = 2**16 - 1
+# The log may hold this many times the square root of the number of rows: the first query after a change takes
+# time in proportion to the log, and a merge in proportion to the number of rows.
+_RECENT = 16
 
 
-class HammingIndex(InspectedRows):
+class HammingIndex:
     """Search packed codes exactly by Hamming distance, or by the weighted distance of their two parts.
 
     The index stores each distinct code once, with the list of its rows, so that codes that repeat make it
@@ -100,8 +124,22 @@ class HammingIndex(InspectedRows):
             given = check_ids(ids, len(database))
             order = np.argsort(given)
             given, database = given[order], database[order]
-        super().__init__(build(database, given), int(n_bits), layout=layout)
-        self.made_by = model_id(made_by)
+        self._start(build(database, given), int(n_bits), layout, model_id(made_by))
+
+    def _start(
+        self,
+        buckets: Buckets,
+        n_bits: int,
+        layout: CodeLayout | None,
+        made_by: str | None,
+        next_id: int = 0,
+    ) -> None:
+        """Set the rows and what is known about them."""
+        self.n_bits, self.made_by = n_bits, made_by
+        self._snapshot = Snapshot(buckets, n_bits, next_id)
+        self._writing = ForkSafeLock()
+        self._stored = StoredIndex()
+        HammingIndex.set_layout(self, layout)
 
     def __repr__(self) -> str:
         return text(type(self).__name__, self._facts())
@@ -111,15 +149,64 @@ class HammingIndex(InspectedRows):
 
     def _facts(self) -> dict[str, Any]:
         """What the text of the index says."""
-        snapshot = self._snapshot
+        snapshot, file = self._snapshot, self._stored.file
         facts: dict[str, Any] = {"rows": len(snapshot), "n_bits": self.n_bits}
         if not self.layout.is_hamming:
             facts["layout"] = self.layout.described()
         if snapshot.unchanged:
             facts["distinct_codes"] = len(snapshot.base.buckets.codes)
-        if self._file is not None:
-            facts["file"] = str(self._file.path)
+        if file is not None:
+            facts["file"] = str(file.path)
         return facts
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    @property
+    def ids(self) -> Ids:
+        """Ids of all rows, ascending: ndarray of shape (n,), int64 or, if they are strings, object."""
+        return self._snapshot.ids()
+
+    @property
+    def id_type(self) -> type:
+        """The type of all ids: int or str."""
+        return str if self._snapshot.base.buckets.has_string_ids else int
+
+    @property
+    def codes(self) -> Codes:
+        """Codes of all rows in the order of ``ids``: ndarray of shape (n, ceil(n_bits / 8)), uint8."""
+        return self._snapshot.merged().by_row()[0][:, : n_bytes(self.n_bits)]
+
+    @property
+    def distinct_codes(self) -> int:
+        """Number of distinct codes."""
+        snapshot = self._snapshot
+        buckets = snapshot.merged() if snapshot.n_recent else snapshot.base.live_buckets()
+        return len(buckets.codes)
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next row gets if none is given; 0 if ids are strings, which must be given."""
+        return self._snapshot.next_id
+
+    @property
+    def layout(self) -> CodeLayout:
+        """The parts of the codes, and the distance that ranks them."""
+        return self._ranking.layout
+
+    def set_layout(self, layout: CodeLayout | None) -> None:
+        """Set the parts of the codes, which decide how queries rank; the codes do not change.
+
+        Parameters
+        ----------
+        layout : CodeLayout or None
+            The layout, such as ``hasher.layout_`` or ``index.layout.with_weight(0.5)``; None for codes that
+            are one part of signs.
+        """
+        layout = CodeLayout(self.n_bits) if layout is None else layout
+        if layout.n_bits != self.n_bits:
+            raise ValueError(f"the layout is that of codes of {layout.n_bits} bits, expected {self.n_bits}")
+        self._ranking = Ranking(layout, default_scanner())
 
     def search(
         self,
@@ -164,15 +251,14 @@ class HammingIndex(InspectedRows):
         again = one_reranking(rerank, rescore)
         if again is not None:
             again.check(len(asked))
-        ranked = ranked_queries(asked, self._parts, asymmetric)
-        segments = self._snapshot.segments()
-        masks = filter_masks(segments, filter)
-        if k > (n := selected_rows(segments, masks)):
+        ranked = self._ranking.queries(asked, asymmetric)
+        selection = Selection(self._snapshot.segments(), filter)
+        if k > (n := len(selection)):
             rows = "rows of the index" if filter is None else "rows that the filter selects"
             _log.warning("k=%d exceeds the %d %s: all %d are returned", k, n, rows, n)
         if again is not None:
-            return again.best(whole_buckets(segments, masks, ranked, again.length(k)), min(k, n))
-        levels, ids = nearest_of(segments, masks, ranked, k)
+            return again.best(selection.whole_buckets(ranked, again.length(k), self._ranking), min(k, n))
+        levels, ids = selection.nearest(ranked, k)
         return ranked.distances(levels), ids
 
     def within(
@@ -210,10 +296,8 @@ class HammingIndex(InspectedRows):
             Ids of the rows.
         """
         asked, radius = self._checked(queries, "queries"), self._radius(radius)
-        look_up = look_up_by(asked, self._parts, asymmetric)
-        segments = self._snapshot.segments()
-        lims, distance, ids = within_of(segments, filter_masks(segments, filter), asked, radius, look_up)
-        return lims, distance if look_up is not None else distance.astype(np.int32), ids
+        look_up = self._ranking.look_up(asked, asymmetric)
+        return Selection(self._snapshot.segments(), filter).within(look_up, radius)
 
     def count(self, queries: ArrayLike, radius: int = 0, *, filter: Filter = None) -> Ints:
         """Count the rows within a Hamming radius of each query, as ``within`` finds them.
@@ -233,9 +317,8 @@ class HammingIndex(InspectedRows):
             Number of rows per query.
         """
         asked, radius = self._checked(queries, "queries"), self._radius(radius)
-        segments = self._snapshot.segments()
-        look_up = look_up_by(asked, self._parts)
-        return count_of(segments, filter_masks(segments, filter), asked, radius, look_up)
+        look_up = self._ranking.look_up(asked)
+        return Selection(self._snapshot.segments(), filter).count(look_up, radius)
 
     def bucket(self, code: ArrayLike) -> Ids:
         """Return the ids of the rows that have exactly this code, or this first part of a code of two parts.
@@ -254,3 +337,599 @@ class HammingIndex(InspectedRows):
         if len(asked) != 1:
             raise ValueError(f"bucket takes one code, got {len(asked)}: use within(codes, 0) for several")
         return np.sort(self.within(asked, 0)[2])
+
+    def explain(
+        self,
+        *,
+        k: int | None = None,
+        radius: int | None = None,
+        n_queries: int = 1,
+    ) -> QueryPlan:
+        """Show how the next queries would be answered, with the estimated cost of each route.
+
+        Rows added recently, which are few, are not considered.
+
+        Parameters
+        ----------
+        k : int, default=None
+            Explain ``search`` for k rows.
+        radius : int, default=None
+            Explain ``within`` or ``count`` for this radius; pass either ``k`` or ``radius``.
+        n_queries : int, default=1
+            Number of queries in one call.
+
+        Returns
+        -------
+        QueryPlan
+            The chosen route and the estimates of all routes.
+        """
+        if (k is None) == (radius is None):
+            raise ValueError("explain() needs either k or radius, not both")
+        n_queries, base = positive_int(n_queries, "n_queries"), self._snapshot.base
+        if radius is not None:
+            self._ranking.look_up(np.empty((0, n_bytes(self.n_bits)), np.uint8))
+            return self._ranking.of(base.buckets).plan_within(self._radius(radius), n_queries)
+        return self._ranking.of(base.searched_buckets()[0]).plan_nearest(positive_int(k, "k"), n_queries)
+
+    def stats(self) -> IndexStats:
+        """Compute statistics of the codes, with warnings if they have collapsed.
+
+        If codes have two parts, the statistics are those of the first part, which rows are looked up by.
+
+        Returns
+        -------
+        IndexStats
+            Number of rows and distinct codes, bucket sizes, uninformative bits, memory and warnings. The
+            memory is that of the whole index.
+        """
+        snapshot, layout = self._snapshot, self.layout
+        if not len(snapshot):
+            raise ValueError("the index is empty: add codes before calling stats()")
+        segments = [segment.buckets for segment in snapshot.segments()]
+        held = sum(buckets.nbytes for buckets in segments)
+        tables = sum(self._ranking.of(buckets).nbytes for buckets in segments)
+        rows = snapshot.merged()
+        if not layout.has_two_parts:
+            return stats(rows, self.n_bits, held, tables)
+        firsts = build(layout.first(rows.by_row()[0]), None)
+        return stats(firsts, layout.look_up_bits, held, tables, ranked=False)
+
+    def contains(self, ids: ArrayLike) -> Mask:
+        """Return whether each id has a row.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Distinct ids.
+
+        Returns
+        -------
+        ndarray of shape (n,), bool
+            True where the index has a row with this id.
+        """
+        given = check_ids(ids, id_type=self.id_type)
+        found = [segment.locate(given)[1] for segment in self._snapshot.segments()]
+        return np.logical_or.reduce(found)
+
+    def add(self, codes: ArrayLike, ids: ArrayLike | None = None) -> Ids:
+        """Add rows.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+            Packed codes.
+        ids : array-like of shape (n,), default=None
+            Distinct ids that are not in the index, of the type of its other ids. By default the next unused
+            integers; strings must be given.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Ids of the added rows.
+        """
+        new = self._checked(codes, "codes")
+        given = None if ids is None else check_ids(ids, len(new), id_type=self.id_type)
+        if given is None and self.id_type is str:
+            raise ValueError("the ids of this index are strings: pass one id per code")
+        with self._writing:
+            old = self._snapshot
+            if given is None:
+                given = next_ids(old.next_id, len(new))
+            else:
+                self._check_presence(given, expected=False)
+            self._insert(new, given, old.base, next_id_after(given, old.next_id))
+        return given
+
+    def remove(self, ids: ArrayLike) -> None:
+        """Remove rows; if an id is not in the index, nothing is removed.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Distinct ids of rows in the index.
+        """
+        given = check_ids(ids, id_type=self.id_type)
+        with self._writing:
+            self._check_presence(given, expected=True)
+            recent = self._log().rows
+            self._append(self._base_without(given), [(i, None) for i in recent.keys() & given.tolist()])
+            self._stored.removed.update(given.tolist())
+
+    def update(self, codes: ArrayLike, ids: ArrayLike) -> None:
+        """Replace the codes of rows; if an id is not in the index, nothing is changed.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+            New packed codes.
+        ids : array-like of shape (n,)
+            Distinct ids of rows in the index.
+        """
+        new = self._checked(codes, "codes")
+        given = check_ids(ids, len(new), id_type=self.id_type)
+        with self._writing:
+            self._check_presence(given, expected=True)
+            self._insert(new, given, self._base_without(given), self._snapshot.next_id)
+
+    def _insert(self, codes: Codes, ids: Ids, base: Segment, next_id: int) -> None:
+        """Add rows of aligned codes, or replace those in the log; the large segment has none of the ids."""
+        recent = self._log().rows
+        numbers = ids.tolist()
+        if len(recent) + len(numbers) <= _log_limit(base):
+            self._append(base, list(zip(numbers, map(bytes, codes), strict=True)), next_id)
+        else:
+            self._append(base, [(i, None) for i in recent.keys() & numbers], next_id, (codes, ids))
+
+    def _append(
+        self, base: Segment, changes: list[LogEntry], next_id: int = 0, *more: tuple[Codes, Ids]
+    ) -> None:
+        """Replace the snapshot by one with this large segment and these changes.
+
+        If there are more rows, or if few rows of the segment are left, all are merged into a new segment.
+        """
+        old, log = self._snapshot, self._log()
+        if len(log.changes) + len(changes) > 2 * _log_limit(base):  # some rows have changed often
+            log = ChangeLog(list(log.rows.items()), log.rows.copy())
+        log.append(changes)
+        changed = old.after(base, log, max(old.next_id, next_id))
+        if more or (base is not old.base and 2 * len(base) < base.buckets.size):
+            changed = Snapshot(changed.merged(*more), self.n_bits, changed.next_id)
+        self._snapshot = changed
+
+    def _base_without(self, ids: Ids) -> Segment:
+        """The large segment without the rows of these ids; the segment itself if it has none of them."""
+        base = self._snapshot.base
+        rank, present = base.locate(ids)
+        return base.without(rank[present]) if present.any() else base
+
+    def _log(self) -> ChangeLog:
+        """The log of the snapshot, without the entries of a change that was interrupted."""
+        snapshot, log = self._snapshot, self._snapshot.log
+        if len(log.changes) == snapshot.n_changes:
+            return log
+        changes = log.changes[: snapshot.n_changes]
+        return ChangeLog(changes, rows_after(changes))
+
+    def _check_presence(self, ids: Ids, *, expected: bool) -> None:
+        """Raise unless all ids are in the index, or unless none is."""
+        base, recent = self._snapshot.base, self._log().rows
+        in_log = np.fromiter((i in recent for i in ids.tolist()), np.bool_, len(ids))
+        wrong = (base.locate(ids)[1] | in_log) != expected
+        if wrong.any():
+            fault = "is not in the index" if expected else "is already in the index: use update()"
+            more = int(wrong.sum()) - 1
+            others = f" (and {more} others)" if more else ""
+            raise ValueError(f"id {shown_id(ids[wrong][0])}{others} {fault}. Nothing was changed")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a file, atomically.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced when the new one is complete. The changes in the
+            journal of a server that was killed must be in this index, as they are if ``load`` has opened the
+            file since then: the journal is emptied.
+
+        Raises
+        ------
+        BlockingIOError
+            If another process, such as ``manihash serve --writable``, writes to the same index.
+        ValueError
+            If the file to replace has a journal with changes that are not in this index.
+        """
+        with locked_journal(path) as journal:
+            if journal is not None and not journal.empty:
+                self._stored.check_journaled(path, journal, self.n_bits)
+            self._write(path, journal)
+
+    def _write(self, path: str | os.PathLike[str], journal: Journal | None) -> None:
+        """Write the index to a file whose journal this process has locked, and empty the journal."""
+        snapshot, model = self._snapshot, self._model_bytes()
+        content = IndexContent(
+            snapshot.merged(), self.n_bits, snapshot.next_id, self.made_by, self.layout, model
+        )
+        self._stored.write(path, content, journal, self.id_type)
+
+    def _model_bytes(self) -> bytes | None:
+        """The model file to store in the index file; None if the index has no model."""
+        return None if self._stored.file is None else self._stored.file.model
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = True) -> Self:
+        """Open an index file, with the changes in the journal of its server if there are any.
+
+        Header, sizes and offsets are checked; ``verify`` checks every byte. Do not modify a file in place
+        while it is mapped; ``save`` to the same path is safe, because it replaces the file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File that ``save`` wrote.
+        mmap : bool, default=True
+            Map the file into memory, which is immediate for any size, instead of reading it.
+
+        Returns
+        -------
+        HammingIndex
+            The index.
+        """
+        stored, changes = StoredIndex.open(path, mmap=mmap)
+        assert stored.file is not None
+        index = cls.__new__(cls)
+        index._load(stored.file)
+        index._stored = stored
+        for change in merged(changes):
+            index._apply(change)
+        stored.removed.clear()
+        return index
+
+    def _load(self, file: IndexFile) -> None:
+        """Set the rows of a file."""
+        self._start(file.buckets, file.n_bits, file.layout, file.made_by, file.next_id)
+
+    def _apply(self, change: Change) -> None:
+        """Make a change that has ids, and codes and not vectors."""
+        ids, codes = change.ids, change.codes
+        if change.kind == REMOVE:
+            HammingIndex.remove(self, ids)  # type: ignore[arg-type]
+        elif change.kind == UPDATE:
+            HammingIndex.update(self, codes, ids)  # type: ignore[arg-type]
+        else:
+            HammingIndex.add(self, codes, ids)  # type: ignore[arg-type]
+
+    def verify(self) -> None:
+        """Check every byte of the file that was loaded; raise ``DamagedIndexError`` if it is damaged."""
+        if self._stored.file is None:
+            raise ValueError("verify() checks the file of an index: this index was not loaded from a file")
+        self._stored.file.verify()
+
+    def _checked(self, codes: ArrayLike, name: str) -> Codes:
+        """The codes, checked and aligned."""
+        return aligned(check_codes(codes, self.n_bits, name))
+
+    def _radius(self, radius: Any) -> int:
+        return min(positive_int(radius, "radius", least=0), self.n_bits)
+
+
+class Index(HammingIndex):
+    """Rows encoded by a hasher, to be searched with vectors.
+
+    ``hasher.index(X)`` makes it. The index knows the hasher, the parts of its codes and their distance.
+    Queries are vectors, which are not rounded to codes: the distance is that of their real values to the
+    stored codes. Packed codes, as ``encode`` returns them, are possible as well. Answers are exact for this
+    distance, with ties by id.
+
+    Parameters
+    ----------
+    hasher : Hasher
+        A fitted hasher.
+    codes : array-like of shape (n, ceil(n_bits / 8)), uint8
+        Codes that it has made.
+    ids : array-like of shape (n,), default=None
+        Distinct integers or strings, one per row. By default the id of a row is its position.
+
+    Attributes
+    ----------
+    hasher : Hasher
+        The hasher.
+    layout : CodeLayout
+        The parts of the codes, and the distance that ranks them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import manihash as mh
+    >>> X = np.random.default_rng(0).normal(size=(1000, 16))
+    >>> index = mh.recipe("itq", n_bits=16, random_state=0).fit(X).index(X)
+    >>> distances, ids = index.search(X[:5], k=3)
+    >>> ids[:, 0]
+    array([0, 1, 2, 3, 4])
+    >>> distances, ids = index.search(X[:5], k=3, rerank=X)
+    >>> distances[:, 0]
+    array([0., 0., 0., 0., 0.])
+    """
+
+    def __init__(self, hasher: "Hasher", codes: ArrayLike, ids: ArrayLike | None = None) -> None:
+        super().__init__(codes, hasher.n_bits_, ids, layout=hasher.layout_, made_by=hasher)
+        self.hasher = hasher
+        self._given_ids = None if ids is None else np.asarray(ids)
+        self._ordered: Callable[[], Any] = _nothing  # vectors that were found to be in the order of the rows
+
+    def _facts(self) -> dict[str, Any]:
+        return super()._facts() | {"hasher": type(self.hasher).__name__}
+
+    def search(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        filter: Filter = None,
+        asymmetric: ArrayLike | None = None,
+        rerank: Any = None,
+        candidates: int | None = None,
+        symmetric: bool = False,
+        rescore: Rescore | None = None,
+    ) -> tuple[NDArray[Any], Ids]:
+        """Find the k nearest rows of each query, nearest first, ties by id.
+
+        Parameters
+        ----------
+        queries : array-like of shape (q, d), or codes of shape (q, ceil(n_bits / 8)) and dtype uint8
+            Vectors, or packed codes.
+        k : int, default=10
+            Number of rows to return per query.
+        filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
+            Search only these rows: their ids, or one boolean per row in the order of ``ids``.
+        asymmetric : array-like of shape (q, v), default=None
+            Real values of queries that are codes, as in ``HammingIndex.search``.
+        rerank : array-like of shape (n, d), ByteVectors, tuple (vectors, ids), Rescore or None, default=None
+            Vectors of the rows, in memory, memory-mapped or with one byte per value, in the order in which
+            the rows were given. An index that was loaded, or that rows were added to, does not know that
+            order: row i is then the vector of id i, unless the ids are given. Some vectors are encoded to
+            see whether they are in order. A longer list of candidates is then ranked by the Euclidean
+            distance of the vectors.
+        candidates : int, default=None
+            Smallest number of candidates to rank again; 10 times k by default. Rows with the same code are
+            taken together.
+        symmetric : bool, default=False
+            Round the queries to codes first: Hamming distance, if codes are signs.
+        rescore : Rescore, default=None
+            Another name of ``rerank``.
+
+        Returns
+        -------
+        distances : ndarray of shape (q, k)
+            Distances, as those of ``HammingIndex.search``; Euclidean if reranked.
+        ids : ndarray of shape (q, k)
+            Ids of the rows: int64, or strings in an array of objects.
+        """
+        codes, values, vectors = self._encoded(queries, symmetric=symmetric)
+        asymmetric = values if asymmetric is None else asymmetric
+        again = None if rerank is None else self._reranking(rerank, vectors, candidates)
+        if candidates is not None and again is None:
+            raise ValueError("candidates is the number of rows that rerank ranks again: give rerank, too")
+        return super().search(codes, k, filter=filter, asymmetric=asymmetric, rerank=again, rescore=rescore)
+
+    def within(
+        self,
+        queries: Any,
+        radius: int = 2,
+        *,
+        filter: Filter = None,
+        asymmetric: ArrayLike | None = None,
+        symmetric: bool = False,
+    ) -> tuple[Ints, NDArray[Any], Ids]:
+        """Find all rows within a Hamming radius of each query, nearest first, ties by id.
+
+        If codes have two parts, the radius is that of the first part, which is made for look-up, and the rows
+        are in the order of ``search``.
+
+        Parameters
+        ----------
+        queries : array-like of shape (q, d), or codes of shape (q, ceil(n_bits / 8)) and dtype uint8
+            Vectors, or packed codes.
+        radius : int, default=2
+            Largest Hamming distance.
+        filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
+            Search only these rows, as in ``search``.
+        asymmetric : array-like of shape (q, v), default=None
+            Real values of queries that are codes, as in ``HammingIndex.within``.
+        symmetric : bool, default=False
+            Order the rows of codes of two parts by the distance of codes, and not of real values.
+
+        Returns
+        -------
+        lims : ndarray of shape (q + 1,), int64
+            The results of query i are at ``lims[i]`` to ``lims[i + 1]``.
+        distances : ndarray
+            Distances by which the rows are ordered.
+        ids : ndarray
+            Ids of the rows.
+        """
+        codes, values, _ = self._encoded(queries, symmetric=symmetric or not self.layout.has_two_parts)
+        return super().within(
+            codes, radius, filter=filter, asymmetric=values if asymmetric is None else asymmetric
+        )
+
+    def count(self, queries: Any, radius: int = 0, *, filter: Filter = None) -> Ints:
+        """Count the rows within a Hamming radius of each query, as ``within`` finds them.
+
+        Parameters
+        ----------
+        queries : array-like of shape (q, d), or codes of shape (q, ceil(n_bits / 8)) and dtype uint8
+            Vectors, or packed codes.
+        radius : int, default=0
+            Largest distance.
+        filter : set or array-like of ids, or array-like of bool of shape (n,), default=None
+            Count only these rows.
+
+        Returns
+        -------
+        ndarray of shape (q,), int64
+            Number of rows per query.
+        """
+        return super().count(self._encoded(queries, symmetric=True)[0], radius, filter=filter)
+
+    def bucket(self, code: Any) -> Ids:
+        """Return the ids of the rows that have the code of one vector, or the first part of its code.
+
+        Parameters
+        ----------
+        code : array-like of shape (d,), or a code of shape (ceil(n_bits / 8),) and dtype uint8
+            A vector, or a packed code.
+
+        Returns
+        -------
+        ndarray
+            Ids of the rows, ascending.
+        """
+        return super().bucket(self._encoded(np.atleast_2d(np.asarray(code)), symmetric=True)[0])
+
+    def add(self, codes: Any, ids: ArrayLike | None = None) -> Ids:
+        """Add rows.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n, d), or codes of shape (n, ceil(n_bits / 8)) and dtype uint8
+            Vectors, or packed codes.
+        ids : array-like of shape (n,), default=None
+            Distinct ids that are not in the index, of the type of its other ids. By default the next unused
+            integers; strings must be given.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Ids of the added rows.
+        """
+        added = super().add(self._encoded(codes, symmetric=True)[0], ids)
+        self._given_ids, self._ordered = None, _nothing  # the order of later vectors is not known
+        return added
+
+    def update(self, codes: Any, ids: ArrayLike) -> None:
+        """Replace rows; if an id is not in the index, nothing is changed.
+
+        Parameters
+        ----------
+        codes : array-like of shape (n, d), or codes of shape (n, ceil(n_bits / 8)) and dtype uint8
+            Vectors, or packed codes.
+        ids : array-like of shape (n,)
+            Distinct ids of rows in the index.
+        """
+        super().update(self._encoded(codes, symmetric=True)[0], ids)
+
+    def set_layout(self, layout: CodeLayout | None) -> None:
+        """Set the weight of the second part; all else is given by the hasher.
+
+        Parameters
+        ----------
+        layout : CodeLayout
+            The layout of the hasher with any weight: ``index.layout.with_weight(1.0)``.
+        """
+        own = self.hasher.layout_
+        if layout is None or layout.with_weight(own.weight) != own:
+            raise ValueError("the layout is not that of the hasher of this index: change only its weight")
+        super().set_layout(layout)
+
+    def _encoded(self, rows: Any, *, symmetric: bool) -> tuple[Codes, Floats | None, Any]:
+        """The codes of rows, their real values unless ``symmetric``, and the rows if they are vectors."""
+        if self._are_codes(rows):
+            return np.asarray(rows), None, None
+        codes = as_array(self.hasher.encode(rows))
+        return codes, None if symmetric else as_array(self.hasher.embed(rows)), rows
+
+    def _are_codes(self, rows: Any) -> bool:
+        """Whether rows are packed codes: bytes, as many as a code has, and not as many as a vector."""
+        shape: tuple[int, ...] = getattr(rows, "shape", ())
+        are_bytes = getattr(rows, "dtype", None) == np.uint8 and len(shape) == 2
+        return are_bytes and shape[1] == n_bytes(self.n_bits) != self.hasher.n_features_in_
+
+    def _reranking(self, rerank: Any, vectors: Any, candidates: int | None) -> Rescore:
+        """The vectors of queries and rows, and the length of the list to rank again."""
+        if isinstance(rerank, Rescore):
+            return rerank if candidates is None else replace(rerank, shortlist=candidates)
+        if vectors is None:
+            raise ValueError("rerank needs the vectors of the queries, got packed codes: give vectors")
+        if isinstance(rerank, tuple):
+            rows, ids = rerank
+        else:
+            rows, ids = rerank, self._given_ids
+            self._check_order(rows)
+        return Rescore(as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
+
+    def _check_order(self, rows: Any) -> None:
+        """Raise if most of some vectors do not have the codes of the ids that they stand for."""
+        ids = self._given_ids
+        if self._ordered() is rows or (ids is None and self.id_type is str):
+            return
+        given, rows = rows, rows if hasattr(rows, "shape") else np.asarray(rows)
+        places = some_of(min(len(rows), len(self)) if ids is None else len(ids))
+        names = places if ids is None else ids[places]
+        held = self.contains(names) & (places < len(rows))
+        places, names = places[held], names[held]
+        wrong = first_misplaced(self.hasher, rows, places, self.codes[np.searchsorted(self.ids, names)])
+        if wrong is not None:
+            raise ValueError(
+                f"row {places[wrong]} of the vectors to rerank with is not the vector of id "
+                f"{shown_id(names[wrong])}: its code differs. Give the vectors with their ids: "
+                "rerank=(vectors, ids)"
+            )
+        self._ordered = _reference(given)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index with its hasher to one file, atomically.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write; an existing file is replaced when the new one is complete. ``manihash.load`` opens
+            it.
+        """
+        super().save(path)
+
+    def _model_bytes(self) -> bytes | None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.hasher.save(path := Path(folder) / "model.mhash")
+            return path.read_bytes()
+
+    def _load(self, file: IndexFile) -> None:
+        if file.model is None:
+            raise ValueError(
+                f"{file.path} holds codes without their model: open it with HammingIndex.load, or make it "
+                "with its model, by hasher.index(X).save() or manihash build"
+            )
+        super()._load(file)
+        self.hasher, self._given_ids, self._ordered = model_of(file), None, _nothing
+        if self.hasher.n_bits_ != self.n_bits:
+            raise DamagedIndexError(
+                f"{file.path} has codes of {self.n_bits} bits and a model of {self.hasher.n_bits_}: build "
+                "the index again"
+            )
+
+
+def _log_limit(base: Segment) -> int:
+    """Number of rows that the log may hold beside a large segment."""
+    return _RECENT * isqrt(1 + base.buckets.size)
+
+
+def _nothing() -> None:
+    """Stand for vectors that were not checked."""
+
+
+def _reference(rows: Any) -> Callable[[], Any]:
+    """A weak reference to an array; nothing if the object cannot have one."""
+    try:
+        return weakref.ref(rows)
+    except TypeError:
+        return _nothing
+
+
+def model_of(file: IndexFile) -> "Hasher":
+    """The hasher inside an index file that has one."""
+    assert file.model is not None
+    with tempfile.TemporaryDirectory() as folder:
+        (path := Path(folder) / "model.mhash").write_bytes(file.model)
+        try:
+            return load_model(path)
+        except ValueError as error:
+            raise DamagedIndexError(f"the model inside {file.path} is damaged: {error}") from error

@@ -17,10 +17,11 @@ file. A process that is killed before or after the file is put in place therefor
 """
 
 import errno
+import json
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -34,8 +35,7 @@ from manihash.codes import n_bytes
 from manihash.errors import DamagedIndexError
 from manihash.files.atomic import is_stream, sync_folder
 from manihash.files.locks import lock_at_once
-from manihash.search.row_fields import RowFields
-from manihash.search.string_ids import are_strings, string_array
+from manihash.search.ids import are_strings, string_array
 from manihash.types import Codes, Ids, Ints
 
 ADD, UPDATE, REMOVE, COMPACTED = 1, 2, 3, 4
@@ -47,11 +47,80 @@ _FRAME = struct.Struct("<II")  # length and CRC-32 of the content
 _CONTENT = struct.Struct("<BI")  # kind and number of rows
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SCANNED = 2**20  # places that are looked at together, in the search for a record behind a damaged one
-_SIZE = struct.Struct("<I")  # bytes of the fields of a change
+_SIZE = struct.Struct("<I")  # bytes of the fields of a change, and of their JSON header
+_FLOATS = ("<f4", "<f8")  # types of vectors
 MOST_BYTES = 2**31  # of a record
+VECTORS, LABELS, IMAGES, TEXTS = NAMES = ("vectors", "labels", "images", "texts")  # of rows, besides codes
 
 # Returns the n ids at a position of a record, and the position behind them.
 _ReadIds = Callable[[bytes, int, int], tuple[Ids, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class RowFields:
+    """Fields of n rows; None for a field that is not given, and None inside it for a row without a value.
+
+    ``vectors`` are rows (n, d) of float32 or float64, ``labels`` strings and numbers, ``images`` PNG files.
+    """
+
+    vectors: NDArray[Any] | None = None
+    labels: Sequence[str | float | None] | None = None
+    images: Sequence[bytes | None] | None = None
+    texts: Sequence[str | None] | None = None
+
+    def check(self, n: int) -> None:
+        """Raise ``ValueError`` unless each field has one value for each of n rows."""
+        for name, values in self.given().items():
+            if len(values) != n:
+                raise ValueError(f"got {n} rows and {len(values)} {name}: give one for each row, or null")
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are given, by name."""
+        return {name: values for name in NAMES if (values := getattr(self, name)) is not None}
+
+    def to_bytes(self) -> bytes:
+        """The fields as bytes: a JSON header with its length, then the vectors and the images."""
+        header: dict[str, Any] = {}
+        parts = []
+        if self.vectors is not None:
+            dtype = _FLOATS[self.vectors.dtype == np.float64]
+            header[VECTORS] = [dtype, self.vectors.shape[1]]
+            parts.append(np.ascontiguousarray(self.vectors, dtype).tobytes())
+        for name in (LABELS, TEXTS):
+            if (values := getattr(self, name)) is not None:
+                header[name] = list(values)
+        if self.images is not None:
+            header[IMAGES] = [None if image is None else len(image) for image in self.images]
+            parts += [image for image in self.images if image is not None]
+        text = json.dumps(header, allow_nan=False).encode()
+        return b"".join([_SIZE.pack(len(text)), text, *parts])
+
+    @classmethod
+    def of_bytes(cls, content: bytes, n: int) -> "RowFields":
+        """The fields of n rows that ``to_bytes`` has written; raise ``ValueError`` if they are not that."""
+        if len(content) < _SIZE.size:
+            raise ValueError("the fields of rows are incomplete")
+        start = _SIZE.size + _SIZE.unpack_from(content)[0]
+        header = json.loads(content[_SIZE.size : start])
+        vectors = images = None
+        if VECTORS in header:
+            dtype, width = header[VECTORS]
+            if dtype not in _FLOATS:
+                raise ValueError("vectors have an unknown type")
+            flat = (
+                np.frombuffer(content, dtype, n * int(width), start) if n * int(width) else np.empty(0, dtype)
+            )
+            vectors, start = flat.reshape(n, int(width)), start + flat.nbytes
+        if IMAGES in header:
+            images = []
+            for size in header[IMAGES]:
+                images.append(None if size is None else content[start : start + size])
+                start += size or 0
+        if start != len(content):
+            raise ValueError("the fields of rows have another length")
+        found = cls(vectors, header.get(LABELS), images, header.get(TEXTS))
+        found.check(n)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from manihash.checks import extra
 from manihash.codes import hamming
 from manihash.compute.largest import query_block, smallest
-from manihash.search.nibbles import PackedCodes
 from manihash.types import Codes, Floats, Ints
 
 # lims (q + 1,), distances and positions of codes: those of query i are at lims[i] to lims[i + 1].
@@ -31,6 +30,13 @@ _FEW_PAIRS = 2**20
 # One query in many codes: a bound on the k-th distance comes from one code in so many, and FAISS's range
 # search, which is faster than its counting scan, finds the codes within it.
 _MANY_CODES, _ONE_IN = 2**14, 16
+
+
+class PackedCodes(Protocol):
+    """Codes (u, b) as a fast scan reads them."""
+
+    def smallest(self, tables: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], Ints]:
+        """Sums and positions (q, k) of codes with the smallest sums of entries of tables (q, 2 b, 16)."""
 
 
 class Scanner(Protocol):
@@ -83,7 +89,7 @@ def unit_quantizer(faiss: ModuleType, width: int) -> Any:
 
 
 def installed_faiss() -> ModuleType:
-    """The faiss module, for peers; the error names the extra that installs it."""
+    """The faiss module, for baselines; the error names the extra that installs it."""
     return extra("faiss", "faiss")
 
 
@@ -93,26 +99,6 @@ def _breaks_ties_by_position(scanner: Scanner) -> bool:
     distance, position = scanner.nearest(codes[:20], codes, 50)
     expected = NumpyScanner().nearest(codes[:20], codes, 50)
     return bool((distance == expected[0]).all() and (position == expected[1]).all())
-
-
-class HammingQueries:
-    """Query codes (q, b) that rank codes by Hamming distance; levels are distances."""
-
-    def __init__(self, queries: Codes, scanner: Scanner) -> None:
-        self._queries, self._scanner = queries, scanner
-
-    def __len__(self) -> int:
-        return len(self._queries)
-
-    def nearest(self, which: Ints, codes: Codes, m: int) -> tuple[Ints, Ints]:
-        """Levels and positions (len(which), m) of the m codes nearest to some queries, ties by position."""
-        asked = self._queries if len(which) == len(self._queries) else self._queries[which]
-        return self._scanner.nearest(asked, codes, m)
-
-    @staticmethod
-    def distances(level: Ints) -> NDArray[np.int32]:
-        """Distances for levels."""
-        return level.astype(np.int32)
 
 
 class NumpyScanner:

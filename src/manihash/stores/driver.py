@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from manihash.code_layout import CodeLayout
 from manihash.errors import StoreExistsError, StoreNotFoundError
 from manihash.files.locks import locked
-from manihash.search.string_ids import are_strings, shown_id, string_array
+from manihash.search.ids import are_strings, shown_id, string_array
 from manihash.types import Codes, Ids
 
 # Distances are integers, or float32 if the store ranks by a layout.

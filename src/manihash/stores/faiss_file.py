@@ -28,8 +28,7 @@ from manihash.errors import StoreError, StoreNotFoundError
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
 from manihash.search import HammingIndex
-from manihash.search.ids import check_ids, is_in
-from manihash.search.string_ids import StringIds, are_strings
+from manihash.search.ids import StringIds, are_strings, check_ids, is_in
 from manihash.stores.driver import Matches, RowFormat, creating, file_version
 from manihash.stores.faiss_quantizer import (
     ID_MAPS,

@@ -16,7 +16,7 @@ import numpy as np
 from manihash.checks import extra
 from manihash.codes import from_milvus, n_bytes, to_milvus
 from manihash.errors import StoreConnectionError, StoreError, StoreExistsError, StoreNotFoundError
-from manihash.search.string_ids import MAX_BYTES, shown_id
+from manihash.search.ids import MAX_BYTES, shown_id
 from manihash.stores.driver import Matches, id_array, id_condition, nearest_with_ties, sorted_matches
 from manihash.types import Codes, Ids
 

@@ -19,7 +19,7 @@ from manihash.checks import extra
 from manihash.code_layout import CodeLayout
 from manihash.codes import n_bytes, pack, unpack
 from manihash.errors import StoreConnectionError, StoreError, StoreExistsError, StoreNotFoundError
-from manihash.search.string_ids import string_array
+from manihash.search.ids import string_array
 from manihash.stores.driver import Matches, RowFormat, first_line, nearest_with_ties, sorted_matches
 from manihash.types import Codes, Ids
 

@@ -20,7 +20,7 @@ from manihash.codes import n_bytes
 from manihash.errors import StoreError, StoreNotFoundError
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
-from manihash.search.string_ids import string_array
+from manihash.search.ids import string_array
 from manihash.stores.driver import (
     Matches,
     creating,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from manihash.pages import pictures
 from manihash.pages.thumbnails import Thumbnails
-from manihash.search.attached import AttachedRows
-from manihash.search.row_fields import IMAGES, LABELS, NAMES, TEXTS, VECTORS
+from manihash.search.journal import IMAGES, LABELS, NAMES, TEXTS, VECTORS
+from manihash.search.storage import AttachedRows
 from manihash.types import Ints
 
 

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from manihash import __version__
 from manihash.codes import n_bytes
-from manihash.search.row_fields import IMAGES, LABELS, TEXTS
+from manihash.search.journal import IMAGES, LABELS, TEXTS
 from manihash.web.api import bodies, metrics
 from manihash.web.api.batching import Batcher
 from manihash.web.api.bodies import RequestReader

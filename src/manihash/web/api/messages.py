@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
-from manihash.search.string_ids import check_texts, string_array
+from manihash.search.ids import check_texts, string_array
 from manihash.types import Ids
 from manihash.web.application import RequestError
 

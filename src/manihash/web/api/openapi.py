@@ -8,7 +8,7 @@ import msgspec
 from manihash import __version__
 from manihash.codes import n_bytes
 from manihash.pages import page
-from manihash.search.string_ids import MAX_BYTES
+from manihash.search.ids import MAX_BYTES
 from manihash.web.api.bodies import JSON, NPY, RAW
 from manihash.web.api.messages import (
     AddRequest,

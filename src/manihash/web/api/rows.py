@@ -18,8 +18,7 @@ from manihash.errors import KnownIdError, UnknownIdError
 from manihash.pages import pictures
 from manihash.pages.thumbnails import SIDE
 from manihash.search.durable import DurableIndex
-from manihash.search.journal import ADD, REMOVE, UPDATE, Change
-from manihash.search.row_fields import IMAGES, LABELS, TEXTS, VECTORS, RowFields
+from manihash.search.journal import ADD, IMAGES, LABELS, REMOVE, TEXTS, UPDATE, VECTORS, Change, RowFields
 from manihash.types import Ids
 from manihash.web.api import bodies
 from manihash.web.api.batching import Batcher

@@ -13,8 +13,8 @@ from manihash import HammingIndex, Hasher
 from manihash.codes import n_bytes
 from manihash.errors import BadRowsError
 from manihash.search import Rescore
-from manihash.search.row_fields import IMAGES, LABELS, TEXTS
-from manihash.search.string_ids import shown_id
+from manihash.search.ids import shown_id
+from manihash.search.journal import IMAGES, LABELS, TEXTS
 from manihash.types import Codes, Ids, Ints
 from manihash.web.api.attachments import Attachments
 from manihash.web.api.messages import DEFAULT_K, Limits, SearchOptions, id_array, id_of_text

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from manihash.codes import words
 from manihash.hashers._hasher import Hasher
 from manihash.search import HammingIndex
+from manihash.search.duplicates.verified import VerifiedDuplicates, verified_duplicates
 from manihash.search.stats import IndexStats
-from manihash.search.verified import VerifiedDuplicates, verified_duplicates
 from manihash.types import Codes, Floats, Ids, Ints
 from manihash.web.explore.rows import ExploredRows
 

@@ -1,30 +1,49 @@
-"""Vectors, labels, images and texts of the rows of an index, in a file beside it.
+"""The files of an index: the index file, its journal, and a file with the fields of its rows.
 
-The file ``codes.mhx.rows`` has the records of a journal, with changes that have fields and no codes. When a
-journal is written into its index file, the fields of its changes are appended here first, and then a record
-with the checksum of the new index file. So the records up to the last one with the checksum of an index file
-are those of its rows; what follows was interrupted, and is still in the journal. Fields are replaced as a
-whole, so that a change that is read twice does no harm. An index file that is equal to an earlier one,
-because no code has changed, has the same checksum: then the file is written again, so that it has each
-checksum once, and the loss of its last record is noticed.
+The file ``codes.mhx.rows`` holds vectors, labels, images and texts of rows, as records of a journal, with
+changes that have fields and no codes. When a journal is written into its index file, the fields of its
+changes are appended here first, and then a record with the checksum of the new index file. So the records up
+to the last one with the checksum of an index file are those of its rows; what follows was interrupted, and is
+still in the journal. Fields are replaced as a whole, so that a change that is read twice does no harm. An
+index file that is equal to an earlier one, because no code has changed, has the same checksum: then the file
+is written again, so that it has each checksum once, and the loss of its last record is noticed.
 """
 
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from manihash.errors import DamagedIndexError
-from manihash.files.atomic import atomic_write, sync_folder
-from manihash.search.journal import ADD, REMOVE, UPDATE, Change, Records, compacted, content_of, framed
-from manihash.search.row_fields import IMAGES, LABELS, TEXTS, VECTORS, RowFields
-from manihash.search.string_ids import string_array
+from manihash.files.atomic import atomic_write, identity_of, sync_folder
+from manihash.search import files
+from manihash.search.files import IndexContent, IndexFile
+from manihash.search.ids import string_array
+from manihash.search.journal import (
+    ADD,
+    IMAGES,
+    LABELS,
+    REMOVE,
+    TEXTS,
+    UPDATE,
+    VECTORS,
+    Change,
+    Journal,
+    Records,
+    RowFields,
+    compacted,
+    content_of,
+    framed,
+    journal_of,
+    read_journal,
+)
 from manihash.types import Ids
 
+_ATTEMPTS = 5
 _FORMATS = (b"manihash-rows 1\n", b"manihash-rows 2\n")  # ids are integers, or strings
 _OWN = {LABELS, IMAGES, TEXTS}  # fields that a row has since it was added, be they None
 _HEAD = len(_FORMATS[0])
@@ -207,3 +226,102 @@ def append_attached(
     rows.end, rows.n_stored = end, len(written) + (sum(map(len, changes)) if ending else 0)
     rows.checksums = {old, new}
     sync_folder(path.parent)
+
+
+@dataclass(eq=False)
+class StoredIndex:
+    """The files that an index was loaded from, if any, and what it needs to know to replace them."""
+
+    file: IndexFile | None = None
+    changes: list[Change] = field(default_factory=list)  # of the journal that were made, without codes
+    removed: set[Any] = field(default_factory=set)  # ids of rows that were removed, which is in no journal
+    attached: AttachedRows | None = None  # fields of rows, if they were asked for
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, mmap: bool) -> tuple["StoredIndex", list[Change]]:
+        """The files of an index, and the changes of its journal."""
+        damage = None
+        for _ in range(_ATTEMPTS):  # another process may replace the file, and then empty the journal
+            before = identity_of(path)
+            file = files.read(path, mmap=mmap)
+            try:
+                content = read_journal(journal_of(path), file.n_bits)
+            except DamagedIndexError as error:
+                damage = error
+                continue
+            changes = [] if content is None else content.since(file.sha256)
+            if changes is not None and identity_of(path) == before:
+                return cls(file, [replace(change, codes=None) for change in changes]), changes
+        raise ValueError(_foreign_journal(path)) if damage is None else damage
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of the index file; empty if there is none."""
+        return "" if self.file is None else self.file.sha256
+
+    def fields(self) -> AttachedRows:
+        """The fields of the rows beside the index file, with those in its journal, read once."""
+        if self.attached is None:
+            self.attached = AttachedRows()
+            if self.file is not None:
+                self.attached = read_attached(self.file.path, self.file.sha256)
+                for change in self.changes:
+                    self.attached.apply(change)
+                self.attached.forget(at_once=True)
+        return self.attached
+
+    def check_journaled(self, path: str | os.PathLike[str], journal: Journal, n_bits: int) -> None:
+        """Raise if the journal of a file has changes that this index of codes of ``n_bits`` does not have."""
+        try:
+            checksum, n_bits = (old := files.read(path, mmap=True)).sha256, old.n_bits
+        except (DamagedIndexError, FileNotFoundError):
+            checksum = ""
+        content = read_journal(journal.path, n_bits)
+        changes = [] if content is None else content.since(checksum)
+        if changes is None:
+            raise ValueError(_foreign_journal(path))
+        if changes and (self.file is None or (self.sha256, len(self.changes)) != (checksum, len(changes))):
+            raise ValueError(
+                f"{journal.path} has {len(changes):,} changes of {path} that are not in the index to write "
+                f"there: open {path} again, which reads them, or write to another file"
+            )
+
+    def write(
+        self, path: str | os.PathLike[str], content: IndexContent, journal: Journal | None, id_type: type
+    ) -> None:
+        """Write an index file whose journal this process has locked, and empty the journal.
+
+        A crash at any moment leaves the old file with the journal, or the new file.
+        """
+        changed = None if journal is None or journal.empty else journal
+        fields = self._field_changes(path, content.n_bits, changed, id_type)
+        with files.written(path, content) as checksum:
+            if fields is not None:
+                append_attached(path, self.fields(), (self.sha256, checksum), fields, id_type)
+            if changed is not None:
+                changed.append_compacted(checksum)
+        if changed is not None:
+            sync_folder(changed.path.parent)
+            changed.start(checksum, id_type)
+
+    def _field_changes(
+        self, path: str | os.PathLike[str], n_bits: int, journal: Journal | None, id_type: type
+    ) -> list[Change] | None:
+        """The changes of fields to write beside the file that is replaced; None if it has no fields."""
+        if self.file is None or os.path.realpath(self.file.path) != os.path.realpath(path):
+            return None  # another index: fields that are there do not belong to it
+        content = None if journal is None else read_journal(journal.path, n_bits)
+        changes = [] if content is None else content.since(self.sha256) or []
+        if not attached_path(path).exists() and all(change.fields is None for change in changes):
+            return None
+        removed = list(self.removed)
+        ids: Ids = string_array(removed) if id_type is str else np.array(removed, np.int64)
+        return [*changes, Change(REMOVE, ids)] if removed else changes
+
+
+def _foreign_journal(path: str | os.PathLike[str]) -> str:
+    """The message for an index file whose journal belongs to another file."""
+    return (
+        f"{journal_of(path)} holds changes of another index file than {path}: put that file back or, if its "
+        "changes, which were acknowledged, are not needed any more, move the journal away"
+    )

@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import pack
-from manihash.search import HammingIndex, Rescore, row_set
+from manihash.search import HammingIndex, Rescore
+from manihash.search import index as index_module
 from manihash.search.buckets import Buckets
 
 N_BITS = 13
@@ -24,13 +25,13 @@ class ChangingIndex(RuleBasedStateMachine):
 
     @initialize(rows=ROWS, recent=st.sampled_from([0, 1, 16]), shuffled=st.booleans())
     def start(self, rows, recent, shuffled):
-        self.recent, row_set._RECENT = row_set._RECENT, recent
+        self.recent, index_module._RECENT = index_module._RECENT, recent
         ids = np.random.default_rng(len(rows)).permutation(50)[: len(rows)] - 20 if shuffled else None
         self.index = HammingIndex(pack(np.array(rows)), N_BITS, ids)
         self.rows = dict(zip(range(len(rows)) if ids is None else ids.tolist(), rows, strict=True))
 
     def teardown(self):
-        row_set._RECENT = getattr(self, "recent", row_set._RECENT)
+        index_module._RECENT = getattr(self, "recent", index_module._RECENT)
 
     @rule(rows=ROWS)
     def add(self, rows):

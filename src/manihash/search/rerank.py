@@ -3,18 +3,24 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.checks import check_unmasked, finite_block, not_numbers, positive_int
-from manihash.search.ids import check_ids
-from manihash.search.string_ids import are_strings, shown_id
-from manihash.types import Ids, Ints
+from manihash.compute import backend
+from manihash.search.ids import are_strings, check_ids, shown_id
+from manihash.types import Codes, Ids, Ints
+
+if TYPE_CHECKING:
+    from manihash.hashers._hasher import Hasher
 
 # Default length of the shortlist per answer.
 _SHORTLIST = 10
+# Vectors that are encoded to see whether they belong to the rows that they stand for, and the share of the bits
+# in which a code of a vector with rounded values may differ.
+_CHECKED, _DIFFERENT = 32, 0.1
 # Values of original vectors read at once.
 _VALUES = 2**22
 
@@ -197,3 +203,30 @@ def _as_array(rows: Any, name: str) -> Any:
     """Rows as given if they have a shape and a type, as files have; otherwise, such as lists, as an array."""
     check_unmasked(rows, name)
     return rows if hasattr(rows, "shape") and hasattr(rows, "dtype") else np.asarray(rows)
+
+
+def some_of(n: int) -> Ints:
+    """Positions of some of n rows, ascending."""
+    return np.unique(np.linspace(0, max(n - 1, 0), min(n, _CHECKED)).astype(np.int64))
+
+
+def first_misplaced(hasher: "Hasher", vectors: Any, places: Ints, codes: Codes) -> int | None:
+    """The position of the first of some places whose vector does not have the code that is stored.
+
+    None unless most of them are so: rows may have been updated. Also None if the vectors cannot be encoded,
+    as those of an old embedding model by the bridge of a new one.
+    """
+    from manihash.hashers._hasher import Hasher
+
+    bridged = type(hasher)._as_stored is not Hasher._as_stored
+    if bridged or not len(places) or tuple(vectors.shape[1:]) != (hasher.n_features_in_,):
+        return None
+    own = as_array(hasher.encode(np.asarray(vectors[places])))
+    differing = np.unpackbits(codes ^ own, axis=1).sum(axis=1) > _DIFFERENT * hasher.n_bits_
+    return int(differing.argmax()) if differing.mean() > 0.5 else None
+
+
+def as_array(X: Any) -> Any:
+    """An array of numpy, computed if it is one of dask, copied if it is a tensor."""
+    X = X.compute() if hasattr(X, "compute") else X
+    return np.asarray(backend(X).to_numpy(X)) if hasattr(X, "dtype") else np.asarray(X)

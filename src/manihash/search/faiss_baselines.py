@@ -21,13 +21,13 @@ _CENTERS = 256
 # in all of them, which take 3.6 times as long as 128.
 _OPQ_ROWS, _OPQ_ROUNDS, _OPQ_DIMENSIONS = 20_000, 25, 128
 
-PEERS = {"faiss-pq": "pq", "faiss-opq": "opq", "faiss-rabitq": "rabitq"}  # names in tables: methods
-PEER_TITLES = {"faiss-pq": "FAISS PQ", "faiss-opq": "FAISS OPQ", "faiss-rabitq": "FAISS RaBitQ"}
+BASELINES = {"faiss-pq": "pq", "faiss-opq": "opq", "faiss-rabitq": "rabitq"}  # names in tables: methods
+BASELINE_TITLES = {"faiss-pq": "FAISS PQ", "faiss-opq": "FAISS OPQ", "faiss-rabitq": "FAISS RaBitQ"}
 
 
-def installed_peers() -> tuple[str, ...]:
+def installed_baselines() -> tuple[str, ...]:
     """The names of the quantizers; none if FAISS is not installed."""
-    return tuple(PEERS) if find_spec("faiss") else ()
+    return tuple(BASELINES) if find_spec("faiss") else ()
 
 
 class FaissQuantizer:
@@ -79,7 +79,7 @@ class FaissQuantizer:
     def __init__(
         self, method: str = "pq", n_bits: int = 64, *, normalize: bool = False, random_state: Any = None
     ) -> None:
-        if method not in PEERS.values():
+        if method not in BASELINES.values():
             raise ValueError(f"method must be 'pq', 'opq' or 'rabitq', got {method!r}")
         self.method = method
         self.n_bits = checks.positive_int(n_bits, "n_bits")

@@ -23,9 +23,16 @@ from manihash.checks import positive_int
 from manihash.codes import check_codes, n_bytes, words
 from manihash.progress import advance, note
 from manihash.search.buckets import MAX_ROWS
-from manihash.search.near_pairs import Scheme, Table, Words, choose_scheme, hashed, runs, table_pairs
-from manihash.search.union_find import Nodes, UnionFind
-from manihash.search.work_store import FolderStore, MemoryStore, Store, is_work, opened_folder
+from manihash.search.duplicates.near_pairs import (
+    Scheme,
+    Table,
+    Words,
+    choose_scheme,
+    hashed,
+    runs,
+    table_pairs,
+)
+from manihash.search.duplicates.work_store import FolderStore, MemoryStore, Store, is_work, opened_folder
 from manihash.types import Codes, Floats, Ints, Mask
 
 MEMORY = 2**31
@@ -43,7 +50,59 @@ LONG = 10.0  # seconds: an estimate is shown for longer work
 _HELD = 2**21  # pairs that are held before they are merged
 _ROWS = 2**22  # rows whose groups are read at once
 
+_NODES = 2**20  # nodes of a union-find whose roots are looked up at once
+
+Nodes = NDArray[np.uint32]
 Verify = Callable[[Ints, Ints], tuple[Mask, Floats]]
+
+
+class UnionFind:
+    """Groups of n nodes, four bytes each, whose edges arrive in large blocks. A root is the lowest node.
+
+    ``parent`` (n,) may be given: the state of an earlier run, or a file mapped into memory.
+    """
+
+    def __init__(self, n: int, parent: Nodes | None = None) -> None:
+        self.parent: Nodes = np.arange(n, dtype=np.uint32) if parent is None else parent
+
+    def join(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Merge the groups of the nodes a[i] and b[i] for each i."""
+        for start in range(0, len(a), _NODES):
+            self._join(self.roots(a[start : start + _NODES]), self.roots(b[start : start + _NODES]))
+
+    def _join(self, a: Nodes, b: Nodes) -> None:
+        """Merge the groups of the roots a[i] and b[i]: each root gets the lowest root beside it as parent."""
+        parent = self.parent
+        while len(a := a[differ := a != b]):
+            b = b[differ]
+            low, high = np.minimum(a, b), np.maximum(a, b)
+            np.minimum.at(parent, high, low)
+            # Roots that became the parent of each other form chains: each round halves their length.
+            up = parent[high]
+            while not np.array_equal(next_up := parent[up], up):
+                parent[high] = next_up
+                up = parent[high]
+            a, b = self.roots(low), up
+
+    def roots(self, nodes: NDArray[Any]) -> Nodes:
+        """The root of each node."""
+        root = self.parent[nodes]
+        while not np.array_equal(up := self.parent[root], root):
+            root = up
+        self.parent[nodes] = root
+        return root
+
+    def labels(self) -> Nodes:
+        """The lowest node of the group of each node: (n,)."""
+        for start in range(0, len(self.parent), _NODES):
+            self.roots(np.arange(start, min(start + _NODES, len(self.parent))))
+        return self.parent
+
+    def stars(self) -> tuple[Ints, Nodes]:
+        """The nodes that are not the lowest of their group, and the lowest node of each."""
+        label = self.labels()
+        rest = np.flatnonzero(label != np.arange(len(label), dtype=np.uint32))
+        return rest, label[rest]
 
 
 @dataclass(frozen=True)

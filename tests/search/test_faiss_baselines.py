@@ -7,15 +7,15 @@ import pytest
 
 from manihash.evaluation import NeighborTruth, evaluate_ranking
 from manihash.search import FaissQuantizer
-from manihash.search.faiss_peers import PEERS
+from manihash.search.faiss_baselines import BASELINES
 
 faiss = pytest.importorskip("faiss")
-METHODS = sorted(PEERS.values())
+METHODS = sorted(BASELINES.values())
 
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch):
-    monkeypatch.setattr("manihash.search.faiss_peers._OPQ_ROUNDS", 3)
+    monkeypatch.setattr("manihash.search.faiss_baselines._OPQ_ROUNDS", 3)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from manihash import HammingIndex
 from manihash.code_layout import CodeLayout
 from manihash.codes import pack
 from manihash.search import scanners, tables
-from manihash.search.nibbles import RoundedTables
+from manihash.search.tables import RoundedTables
 
 pytest.importorskip("faiss")
 RNG = np.random.default_rng(0)
@@ -38,13 +38,13 @@ def searched(layout, codes, values, k, monkeypatch, packed_from):
 @pytest.fixture
 def fast_scans(monkeypatch):
     """The numbers of candidates of all fast scans."""
-    counted, original = [], tables.candidates
+    counted, original = [], tables._candidates
 
     def candidates(packed, rounded, codes, k):
         counted.append(k)
         return original(packed, rounded, codes, k)
 
-    monkeypatch.setattr(tables, "candidates", candidates)
+    monkeypatch.setattr(tables, "_candidates", candidates)
     return counted
 
 

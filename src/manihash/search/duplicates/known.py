@@ -15,7 +15,8 @@ from manihash.files.npy import read_npy, write_npy
 from manihash.progress import advance
 from manihash.search.buckets import aligned
 from manihash.search.index import HammingIndex
-from manihash.search.multi_index import BucketTable
+from manihash.search.ranking import LookUp
+from manihash.search.routes import BucketTable
 from manihash.search.segments import Segment
 from manihash.types import Codes, Ids, Ints, Mask
 
@@ -96,16 +97,17 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
     >>> known_rows(index, pack([[0, 1, 0, 0]]), radius=1).ids
     array([7])
     """
-    asked = check_codes(_as_codes(index, codes), index.n_bits)
-    radius = min(positive_int(radius, "radius", least=0), index.n_bits)
+    asked = aligned(check_codes(_as_codes(index, codes), index.n_bits))
+    radius = min(positive_int(radius, "radius", least=0), index.layout.look_up_bits)
     strings = index.id_type is str
     n = len(asked)
     ids: Ids = np.full(n, "", object) if strings else np.full(n, -1, np.int64)
     distances, counts = np.full(n, index.n_bits + 1), np.zeros(n, np.int64)
+    look_up = index._ranking.look_up(asked)
     for segment in index._snapshot.segments():
         for start in range(0, n, _BLOCK):
             some = slice(start, min(start + _BLOCK, n))
-            lims, distance, found, count = _nearest(segment, aligned(asked[some]), radius)
+            lims, distance, found, count = _nearest(segment, look_up, some, radius)
             row = np.flatnonzero(np.diff(lims)) + start
             first = lims[:-1][np.diff(lims) > 0]
             counts[some] += count
@@ -132,22 +134,25 @@ def _as_codes(index: HammingIndex, rows: ArrayLike) -> Codes:
     return given
 
 
-def _nearest(segment: Segment, codes: Codes, radius: int) -> tuple[Ints, Ints, Ids, Ints]:
-    """The matches of codes (q, b), the nearest first, as lims, distances and ids; and rows for each code.
+def _nearest(segment: Segment, look_up: LookUp, some: slice, radius: int) -> tuple[Ints, Ints, Ids, Ints]:
+    """The matches of some queries, the nearest first, as lims, distances and ids; and rows for each query.
 
-    Of the rows of one distinct code only that of the lowest id is returned, unless rows were removed.
+    Of the rows of one distinct code only the live one of the lowest id is returned.
     """
-    if segment.live is not None:
-        lims, distance, ids = segment.within(codes, radius, None)
-        return lims, distance.astype(np.int64), ids, np.diff(lims)
-    buckets = segment.buckets
-    lims, distance, position = segment.codes_within(codes, radius)
-    query = np.repeat(np.arange(len(codes)), np.diff(lims))
-    count = np.bincount(query, buckets.counts(position), len(codes)).astype(np.int64)
-    rank = buckets.lowest_ranks(position).astype(np.int64)
-    buckets.check_ranks(rank)
+    buckets, q = segment.buckets, some.stop - some.start
+    lims, distance, position = look_up.codes(some, buckets, radius)
+    query = np.repeat(np.arange(q), np.diff(lims))
+    if segment.live is None:
+        rank, count = buckets.lowest_ranks(position).astype(np.int64), buckets.counts(position)
+        buckets.check_ranks(rank)
+    else:
+        which, rank = buckets.expand(position)
+        which, rank = which[segment.live[rank]], rank[segment.live[rank]]
+        query, distance, count = query[which], distance[which], np.ones(len(which), np.int64)
+        lims = np.searchsorted(query, np.arange(q + 1))
     order = np.lexsort((rank, distance, query))
-    return lims, distance[order], buckets.ids_of(rank[order]), count
+    counts = np.bincount(query, count, q).astype(np.int64)
+    return lims, distance[order], buckets.ids_of(rank[order]), counts
 
 
 def prepare_tables(index: HammingIndex, radius: int) -> Path | None:
@@ -180,20 +185,22 @@ def prepare_tables(index: HammingIndex, radius: int) -> Path | None:
     >>> prepare_tables(index, radius=1) is None
     True
     """
-    base, file = index._snapshot.base, index._file
-    radius = min(positive_int(radius, "radius", least=0), index.n_bits)
-    wanted = base.finder.tables_for(radius) if len(base.buckets.codes) > _FEW else []
-    if not wanted:
+    buckets, file = index._snapshot.base.buckets, index._stored.file
+    radius = min(positive_int(radius, "radius", least=0), index.layout.look_up_bits)
+    index._ranking.look_up(np.empty((0, buckets.codes.shape[1]), np.uint8))  # raises without signs
+    finder = index._ranking.of(buckets).finder if len(buckets.codes) > _FEW else None
+    wanted = [] if finder is None else finder.tables_for(radius)
+    if finder is None or not wanted:
         return None
-    if file is None or base.buckets is not file.buckets:
-        base.finder.build(radius)
+    if file is None or buckets is not file.buckets:
+        finder.build(radius)
         return None
     folder = file.path.with_name(f"{file.path.name}.tables")
     if _made_for(folder) == file.sha256:
         for table in wanted:
-            if (found := _read_table(folder, table, len(base.buckets.codes))) is not None:
-                base.finder.use(table, found)
-    missing = base.finder.build(radius)
+            if (found := _read_table(folder, table, len(finder.codes))) is not None:
+                finder.use(table, found)
+    missing = finder.build(radius)
     try:
         _write_tables(folder, file.sha256, missing)
     except OSError as error:
