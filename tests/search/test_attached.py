@@ -132,7 +132,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("first", [False, True])  # with or without a file beside the index
-@pytest.mark.parametrize("step", ["write", "append_compacted", "replace", "start", "fsync"])
+@pytest.mark.parametrize("step", ["written", "append_compacted", "replace", "start", "fsync"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_during_compaction_loses_no_field(path, monkeypatch, step, after, first):
     with_changes = DurableIndex(path)
@@ -141,7 +141,7 @@ def test_a_crash_during_compaction_loses_no_field(path, monkeypatch, step, after
         with_changes.compact()
     with_changes.commit([add([10, 11]), remove([1, 10]), update([2], fields=RowFields(texts=["t"]))])
     expected = state(with_changes.index)
-    owner = {"write": files, "replace": os, "fsync": os}.get(step, Journal)
+    owner = {"written": files, "replace": os, "fsync": os}.get(step, Journal)
     original = getattr(owner, step)
 
     def killed(*args, **kwargs):

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from manihash.search.row_set import RowSet
 
 from manihash import HammingIndex
 from manihash.code_layout import CodeLayout
@@ -117,7 +116,7 @@ class Killed(BaseException):
 
 def killed_at(step, after, patch):
     """Let a step of a write raise ``Killed`` before or after its work."""
-    owner = {"write": files, "replace": os}.get(step, Journal)
+    owner = {"written": files, "replace": os}.get(step, Journal)
     original = getattr(owner, step)
 
     def killed(*args, **kwargs):
@@ -128,7 +127,7 @@ def killed_at(step, after, patch):
     patch.setattr(owner, step, killed)
 
 
-@pytest.mark.parametrize("step", ["write", "append_compacted", "replace", "start"])
+@pytest.mark.parametrize("step", ["written", "append_compacted", "replace", "start"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_during_compaction_loses_nothing(path, monkeypatch, step, after):
     with_changes = DurableIndex(path)
@@ -294,7 +293,7 @@ def test_nothing_is_acknowledged_after_a_change_that_could_not_be_made(path, mon
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(RowSet, "add", fails)
+        patch.setattr(HammingIndex, "add", fails)
         with pytest.raises(MemoryError):
             with_changes.commit([add(1)])
     with pytest.raises(OSError, match="restart the server"):
@@ -346,7 +345,7 @@ def test_save_refuses_while_another_process_writes(path):
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("step", ["write", "append_compacted", "replace", "start"])
+@pytest.mark.parametrize("step", ["written", "append_compacted", "replace", "start"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_during_save_loses_nothing(path, monkeypatch, step, after):
     _, states = journaled(path, [add(3)], [remove([1]), update([2])])

@@ -7,7 +7,8 @@ from similar_codes import similar_codes
 from manihash import HammingIndex, known_rows
 from manihash.codes import hamming
 from manihash.hashers import ITQ
-from manihash.search import known, prepare_tables
+from manihash.search import prepare_tables
+from manihash.search.duplicates import known
 
 RNG = np.random.default_rng(0)
 

@@ -261,6 +261,30 @@ def test_a_store_answers_like_python_or_says_what_it_cannot_do(built, digits, ad
     )
 
 
+def test_duplicates_count_the_same_bits_within_a_radius_as_a_look_up(built, digits, monkeypatch):
+    X, Q = digits
+    monkeypatch.chdir(built)
+    index = mh.load("items.mhx")
+    lims, _, ids = index.within(X, 2, symmetric=True)
+    found = json.loads(run("dedup", "items.mhx", "--radius", "2", "--json", "--quiet").stdout)
+    first = np.arange(len(X))  # the lowest id that a chain of steps within the radius leads to
+    for _ in range(len(X)):
+        reached = np.array([first[ids[a:b]].min() for a, b in pairwise(lims)])
+        if (reached == first).all():
+            break
+        first = reached
+    groups = [np.flatnonzero(first == i).tolist() for i in np.unique(first)]
+    assert found["groups"] == [group for group in groups if len(group) > 1]
+    assert found["bits"] == index.layout.look_up_bits
+
+    known = mh.known_rows(index, Q, 2)
+    np.testing.assert_array_equal(known.counts, index.count(Q, 2))
+    document = json.loads(
+        run("dedup", "queries.npy", "--against", "items.mhx", "--radius", "2", "--json", "--quiet").stdout
+    )
+    assert [each["count"] for each in document["duplicates"]] == known.counts[known.known].tolist()
+
+
 @pytest.mark.parametrize("name", ["itq", "imh-hybrid"])
 def test_vectors_in_another_order_than_the_rows_are_refused(name, hashers, digits, tmp_path):
     X, Q = digits

@@ -5,7 +5,7 @@ import pytest
 
 from manihash import code_tables
 from manihash.codes import hamming, pack, unpack
-from manihash.search import HammingIndex, Rescore, asymmetric_distances, rescore, segments, tables
+from manihash.search import HammingIndex, Rescore, asymmetric_distances, rerank, segments, tables
 from manihash.stores import create_store
 from manihash.stores.rescoring import search_rescored
 
@@ -105,7 +105,7 @@ def shortlist(distance, codes, kept, size):
 @pytest.mark.parametrize("n_bits", [2, 4, 10])
 @pytest.mark.parametrize("changed", [False, True])
 def test_rescoring_ranks_whole_buckets_with_ties_by_id(monkeypatch, n_bits, changed, filter):
-    monkeypatch.setattr(rescore, "_VALUES", 20)
+    monkeypatch.setattr(rerank, "_VALUES", 20)
     monkeypatch.setattr(segments, "_REQUESTED", 100)
     X = RNG.integers(0, 3, (200, 4)).astype(float)
     Q = RNG.integers(0, 3, (15, 4)).astype(float)

@@ -61,7 +61,7 @@ def run(
         "against": against,
         "rows": len(rows),
         "rows_of_index": len(index),
-        "bits": index.n_bits,
+        "bits": index.layout.look_up_bits,
         "radius": radius,
         "known": int(found.known.sum()),
         "seconds": round(seconds, 6),

@@ -165,7 +165,8 @@ def dedup(
     apart, exactly. A chain of such steps is one group, so its ends may be
     further apart, and similar codes do not mean similar vectors: verify the rows
     before you delete any. The codes may come from any source, such as perceptual
-    hashes of images.
+    hashes of images. Of an index of codes of two parts, a given radius counts
+    the bits of the first part, as everywhere.
 
     Codes are memory-mapped and compared in parts that fit into --memory, so the
     file may be larger than the memory: 100 million codes of 64 bits need 3 GB of
@@ -204,7 +205,8 @@ def dedup(
     options: dict[str, Any] = {"memory": memory, "restart": restart}
     with progress_shown(quiet) as bar:
         bar.start("finding duplicates")
-        rows, n_bits, row_ids = _read(codes, bits, None if vectors is not None and is_index(codes) else ids)
+        named = None if vectors is not None and is_index(codes) else ids
+        rows, n_bits, row_ids = _read(codes, bits, named, by_radius=vectors is None or radius is not None)
         options["work"] = _work_folder(work, out, len(rows), n_bits, memory, dask)
         X = None if vectors is None else _vectors(vectors, codes, row_ids, ids)
         if vectors is not None:
@@ -376,8 +378,13 @@ def _show(result: dict[str, Any], found: "Duplicates", out: Path | None) -> None
         print_result(_table(found, out))
 
 
-def _read(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]", int, "NDArray[Any] | None"]:
-    """Return codes, code length and ids (None: row numbers) of an index file or a file of codes."""
+def _read(
+    codes: str, bits: int | None, ids: str | None, *, by_radius: bool
+) -> tuple["NDArray[Any]", int, "NDArray[Any] | None"]:
+    """Return codes, code length and ids (None: row numbers) of an index file or a file of codes.
+
+    Of an index of codes of two parts, ``by_radius`` asks for the first part, which a radius counts.
+    """
     if is_index(codes):
         if ids is not None:
             raise typer.BadParameter(
@@ -385,7 +392,11 @@ def _read(codes: str, bits: int | None, ids: str | None) -> tuple["NDArray[Any]"
                 "it names"
             )
         index = open_index(codes, bits)
-        return index.codes, index.n_bits, index.ids
+        layout = index.layout
+        if not by_radius or not layout.has_two_parts:
+            return index.codes, index.n_bits, index.ids
+        print_message("note", f"the radius counts the {layout.look_up_bits} bits of the first part", "yellow")
+        return layout.first(index.codes), layout.look_up_bits, index.ids
     rows = _inputs.read_codes(codes)
     return rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids)
 

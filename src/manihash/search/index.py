@@ -29,14 +29,14 @@ from manihash.search.buckets import Buckets, aligned, build
 from manihash.search.files import IndexContent, IndexFile
 from manihash.search.ids import check_ids, next_id_after, next_ids, shown_id
 from manihash.search.journal import REMOVE, UPDATE, Change, Journal, locked_journal, merged
-from manihash.search.ranking import Ranking
+from manihash.search.ranking import RankedQueries, Ranking
 from manihash.search.rerank import Rescore, as_array, first_misplaced, one_reranking, some_of
 from manihash.search.routes import QueryPlan
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import ChangeLog, Filter, LogEntry, Segment, Selection, Snapshot, rows_after
 from manihash.search.stats import IndexStats, stats
 from manihash.search.storage import StoredIndex
-from manihash.types import Codes, Floats, Ids, Ints, Mask
+from manihash.types import Codes, Ids, Ints, Mask
 
 if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
@@ -248,10 +248,15 @@ class HammingIndex:
             Ids of the rows: int64, or strings in an array of objects.
         """
         k, asked = positive_int(k, "k"), self._checked(queries, "queries")
-        again = one_reranking(rerank, rescore)
-        if again is not None:
-            again.check(len(asked))
         ranked = self._ranking.queries(asked, asymmetric)
+        return self._nearest(ranked, k, filter, one_reranking(rerank, rescore))
+
+    def _nearest(
+        self, ranked: RankedQueries, k: int, filter: Filter, again: Rescore | None
+    ) -> tuple[NDArray[Any], Ids]:
+        """Distances and ids (q, k) of the nearest rows, ranked again if that is given."""
+        if again is not None:
+            again.check(len(ranked))
         selection = Selection(self._snapshot.segments(), filter)
         if k > (n := len(selection)):
             rows = "rows of the index" if filter is None else "rows that the filter selects"
@@ -704,11 +709,16 @@ class Index(HammingIndex):
         ids : ndarray of shape (q, k)
             Ids of the rows: int64, or strings in an array of objects.
         """
-        codes, values, vectors = self._encoded(queries, symmetric=symmetric)
-        asymmetric = values if asymmetric is None else asymmetric
-        again = None if rerank is None else self._reranking(rerank, vectors, candidates)
+        k, are_codes = positive_int(k, "k"), self._are_codes(queries)
+        again = (
+            None if rerank is None else self._reranking(rerank, None if are_codes else queries, candidates)
+        )
         if candidates is not None and again is None:
             raise ValueError("candidates is the number of rows that rerank ranks again: give rerank, too")
+        if not are_codes and not symmetric and asymmetric is None:  # codes of the queries are not needed
+            ranked = self._ranking.queries(None, as_array(self.hasher.embed(queries)))
+            return self._nearest(ranked, k, filter, one_reranking(again, rescore))
+        codes = self._as_codes(queries)
         return super().search(codes, k, filter=filter, asymmetric=asymmetric, rerank=again, rescore=rescore)
 
     def within(
@@ -747,10 +757,14 @@ class Index(HammingIndex):
         ids : ndarray
             Ids of the rows.
         """
-        codes, values, _ = self._encoded(queries, symmetric=symmetric or not self.layout.has_two_parts)
-        return super().within(
-            codes, radius, filter=filter, asymmetric=values if asymmetric is None else asymmetric
-        )
+        if (
+            asymmetric is None
+            and not symmetric
+            and self.layout.has_two_parts
+            and not self._are_codes(queries)
+        ):
+            asymmetric = as_array(self.hasher.embed(queries))
+        return super().within(self._as_codes(queries), radius, filter=filter, asymmetric=asymmetric)
 
     def count(self, queries: Any, radius: int = 0, *, filter: Filter = None) -> Ints:
         """Count the rows within a Hamming radius of each query, as ``within`` finds them.
@@ -769,7 +783,7 @@ class Index(HammingIndex):
         ndarray of shape (q,), int64
             Number of rows per query.
         """
-        return super().count(self._encoded(queries, symmetric=True)[0], radius, filter=filter)
+        return super().count(self._as_codes(queries), radius, filter=filter)
 
     def bucket(self, code: Any) -> Ids:
         """Return the ids of the rows that have the code of one vector, or the first part of its code.
@@ -784,7 +798,7 @@ class Index(HammingIndex):
         ndarray
             Ids of the rows, ascending.
         """
-        return super().bucket(self._encoded(np.atleast_2d(np.asarray(code)), symmetric=True)[0])
+        return super().bucket(self._as_codes(np.atleast_2d(np.asarray(code))))
 
     def add(self, codes: Any, ids: ArrayLike | None = None) -> Ids:
         """Add rows.
@@ -802,7 +816,7 @@ class Index(HammingIndex):
         ndarray of shape (n,)
             Ids of the added rows.
         """
-        added = super().add(self._encoded(codes, symmetric=True)[0], ids)
+        added = super().add(self._as_codes(codes), ids)
         self._given_ids, self._ordered = None, _nothing  # the order of later vectors is not known
         return added
 
@@ -816,7 +830,7 @@ class Index(HammingIndex):
         ids : array-like of shape (n,)
             Distinct ids of rows in the index.
         """
-        super().update(self._encoded(codes, symmetric=True)[0], ids)
+        super().update(self._as_codes(codes), ids)
 
     def set_layout(self, layout: CodeLayout | None) -> None:
         """Set the weight of the second part; all else is given by the hasher.
@@ -831,12 +845,9 @@ class Index(HammingIndex):
             raise ValueError("the layout is not that of the hasher of this index: change only its weight")
         super().set_layout(layout)
 
-    def _encoded(self, rows: Any, *, symmetric: bool) -> tuple[Codes, Floats | None, Any]:
-        """The codes of rows, their real values unless ``symmetric``, and the rows if they are vectors."""
-        if self._are_codes(rows):
-            return np.asarray(rows), None, None
-        codes = as_array(self.hasher.encode(rows))
-        return codes, None if symmetric else as_array(self.hasher.embed(rows)), rows
+    def _as_codes(self, rows: Any) -> Codes:
+        """The codes of rows, which may be vectors."""
+        return np.asarray(rows) if self._are_codes(rows) else as_array(self.hasher.encode(rows))
 
     def _are_codes(self, rows: Any) -> bool:
         """Whether rows are packed codes: bytes, as many as a code has, and not as many as a vector."""

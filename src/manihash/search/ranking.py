@@ -42,10 +42,11 @@ class Ranking:
             found = self._ranked.setdefault(buckets, RankedCodes(buckets.codes, self.layout, self.scanner))
         return found
 
-    def queries(self, codes: Codes, values: ArrayLike | None) -> "RankedQueries":
+    def queries(self, codes: Codes | None, values: ArrayLike | None) -> "RankedQueries":
         """Queries (q, b), or their real values, with the distance that ``HammingIndex.search`` ranks by."""
         tables = self.tables(codes, values)
-        if tables is not None:
+        if tables is not None or codes is None:
+            assert tables is not None
             return TableQueries(self, tables)
         return (HammingQueries if self.layout.is_hamming else WeightedQueries)(self, codes)
 
@@ -64,13 +65,14 @@ class Ranking:
             )
         return LookUp(self, codes, values)
 
-    def tables(self, queries: Codes, values: ArrayLike | None) -> NDArray[np.float32] | None:
+    def tables(self, queries: Codes | None, values: ArrayLike | None) -> NDArray[np.float32] | None:
         """The tables that rank codes for queries, or for their real values; None if codes rank by bits."""
         layout = self.layout
         if values is None:
+            assert queries is not None
             return layout.tables(layout.values_of(queries)) if layout.has_fields else None
         tables = layout.tables(values)
-        if len(tables) != len(queries):
+        if queries is not None and len(tables) != len(queries):
             raise ValueError(
                 f"got {len(queries)} queries, but asymmetric has {len(tables)} rows: pass one row per query"
             )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # Default length of the shortlist per answer.
 _SHORTLIST = 10
-# Vectors that are encoded to see whether they belong to the rows that they stand for, and the share of the bits
-# in which a code of a vector with rounded values may differ.
+# Vectors that are encoded to see whether they belong to the rows that they stand for, and the share of the
+# bits in which a code of a vector with rounded values may differ.
 _CHECKED, _DIFFERENT = 32, 0.1
 # Values of original vectors read at once.
 _VALUES = 2**22

@@ -14,7 +14,7 @@ from manihash.files.atomic import atomic_write
 from manihash.files.npy import read_npy, write_npy
 from manihash.progress import advance
 from manihash.search.buckets import aligned
-from manihash.search.index import HammingIndex
+from manihash.search.index import HammingIndex, Index
 from manihash.search.ranking import LookUp
 from manihash.search.routes import BucketTable
 from manihash.search.segments import Segment
@@ -78,8 +78,8 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
         Packed codes of the new rows; or their vectors if the index knows its hasher, as that of
         ``hasher.index`` does.
     radius : int, default=0
-        Largest Hamming distance of duplicates. 0 finds equal codes only; codes of vectors that are similar
-        but not equal differ in a few bits.
+        Largest Hamming distance of duplicates; of the first part, if codes have two parts. 0 finds equal
+        codes only; codes of vectors that are similar but not equal differ in a few bits.
 
     Returns
     -------
@@ -122,10 +122,9 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
 def _as_codes(index: HammingIndex, rows: ArrayLike) -> Codes:
     """The codes of rows, which may be vectors if the index knows its hasher."""
     check_unmasked(rows)
-    given, encoded = np.asarray(rows), getattr(index, "_encoded", None)
-    if encoded is not None:  # an Index, which this module does not import: models are not needed here
-        codes: Codes = encoded(given, symmetric=True)[0]
-        return codes
+    given = np.asarray(rows)
+    if isinstance(index, Index):
+        return index._as_codes(given)
     if given.dtype != np.uint8:
         raise ValueError(
             f"got rows of {given.dtype}, expected packed codes (uint8): encode vectors with the hasher that "
