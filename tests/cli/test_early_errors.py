@@ -69,7 +69,7 @@ def test_queries_with_test_gets_a_hint():
 def test_info_describes_an_index_file():
     np.save("codes.npy", np.arange(20, dtype=np.uint8)[:, None])
     run("index", "codes.npy", "-o", "codes.mhx")
-    assert "index file, codes for manihash search" in run("info", "codes.mhx").stdout
+    assert "index file, codes without a model" in run("info", "codes.mhx").stdout
     assert json.loads(run("info", "codes.mhx", "--json").stdout)["rows"] == 20
 
 
