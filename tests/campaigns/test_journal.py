@@ -13,6 +13,7 @@ from manihash import HammingIndex
 from manihash.search import DamagedIndexError
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, journal_of
+from manihash.search.row_fields import NAMES, RowFields
 
 CASES = int(os.environ.get("MANIHASH_CASES", "400"))
 FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
@@ -20,8 +21,29 @@ HEAD = 84  # bytes of the first two lines
 
 
 def state(index):
-    """The code of each id."""
-    return dict(zip(index.ids.tolist(), map(bytes, index.codes), strict=True))
+    """The code and the fields of each id."""
+    attached, found = index._fields(), {}
+    for identity, code in zip(index.ids.tolist(), map(bytes, index.codes), strict=True):
+        known = {name: attached.value(identity, name) for name in NAMES if attached.knows(identity, name)}
+        found[identity] = code, {name: np.asarray(value).tolist() for name, value in known.items()}
+    return found
+
+
+def random_fields(rng, n):
+    """Vectors, labels, images and texts of n rows, some of them missing; None for no fields."""
+    if rng.random() < 0.5:
+        return None
+
+    def some(*values):
+        return None if rng.random() < 0.4 else [values[i] for i in rng.integers(len(values), size=n)]
+
+    vectors = rng.normal(size=(n, 3)).astype(rng.choice([np.float32, np.float64]))
+    return RowFields(
+        None if rng.random() < 0.4 else vectors,
+        some("a", "é\u2028", 3, -1.5, None),
+        some(b"\x89PNG", bytes(9), None),
+        some("", "text\n", None),
+    )
 
 
 def random_index(rng, path):
@@ -52,10 +74,12 @@ def random_change(rng, rows, codes, ids):
     kind = int(rng.choice([ADD, UPDATE, REMOVE])) if rows else ADD
     n = int(rng.integers(1, 4))
     if kind == ADD:
-        return Change(ADD, ids(n), codes(n))
+        return Change(ADD, ids(n), codes(n), random_fields(rng, n))
     known = rng.permutation(np.array(sorted(rows), object))[:n]
     known = known if isinstance(known[0], str) else known.astype(np.int64)
-    return Change(kind, known, None if kind == REMOVE else codes(len(known)))
+    if kind == REMOVE:
+        return Change(REMOVE, known)
+    return Change(UPDATE, known, codes(len(known)), random_fields(rng, len(known)))
 
 
 def write_journal(rng, path):

@@ -116,6 +116,9 @@ def test_cut_and_changed_files_are_refused(tmp_path):
     whole = (tmp_path / "v.mhv").read_bytes()
     changed = [whole[:size] for size in (0, 5, 40, 200, len(whole) - 1)]
     changed += [whole + b"0", whole.replace(b'"I8"', b'"U8"'), whole.replace(b"[9, 12]", b"[-9,12]")]
+    first = len(whole) - 9 * 12 - 8 * 12  # of the centers, which the scales follow
+    for place, number in ((first, np.nan), (first + 12 * 4, np.inf), (first + 12 * 4, -1)):
+        changed.append(whole[:place] + np.float32(number).tobytes() + whole[place + 4 :])
     for content in changed:
         (tmp_path / "cut.mhv").write_bytes(content)
         with pytest.raises(DataFileError, match="write it again"):

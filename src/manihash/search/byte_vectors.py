@@ -165,6 +165,8 @@ class ByteVectors:
                 if size != start + 8 * d + n * d:
                     raise ValueError(f"got {size:,} bytes, expected {start + 8 * d + n * d:,}")
                 centers, scales = np.fromfile(file, "<f4", 2 * d).reshape(2, d)
+                if not (np.isfinite(centers).all() and np.isfinite(scales).all() and (scales >= 0).all()):
+                    raise ValueError("its centers and scales are not finite numbers")
                 values: Any = np.memmap(path, np.int8, "r", start + 8 * d, (n, d)) if n * d else None
                 return cls(np.empty((n, d), np.int8) if values is None else values, centers, scales)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
