@@ -95,3 +95,13 @@ def test_tensors_give_the_same_reports_and_nearly_the_same_codes(name, kind):
     assert (
         np.bitwise_count(np.frombuffer(codes, np.uint8) ^ np.frombuffer(found_codes, np.uint8)).mean() < 0.08
     )
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("kind", ["torch", "on device", "dask"])
+def test_a_refit_with_new_clusters_takes_rows_of_any_kind(kind):
+    """A refit without an update before it adds base points for the clusters that it does not know."""
+    models = [HASHERS["imh"]().fit(OLD) for _ in range(2)]
+    models[0].refit(BOTH)
+    models[1].refit(KINDS[kind](BOTH))
+    assert (models[0].transform(BOTH) != models[1].transform(BOTH)).mean() < 0.08

@@ -313,3 +313,14 @@ def test_vectors_with_one_byte_per_value_are_accepted_in_order(hashers, digits):
     index = hashers["imh-hybrid"].index(X)
     assert index.search(Q[:4], 3, rerank=ByteVectors.of(X))[1].shape == (4, 3)
     assert index.search(Q[:4], 3, rerank=X.tolist())[1].shape == (4, 3)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("name", ["itq", "pq"])
+def test_tensors_are_ranked_again_as_arrays_are(name, hashers, digits):
+    torch = pytest.importorskip("torch")
+    X, Q = digits
+    index = hashers[name].index(X)
+    found = index.search(torch.as_tensor(Q), 5, rerank=torch.as_tensor(X))
+    for own, expected in zip(found, index.search(Q, 5, rerank=X), strict=True):
+        np.testing.assert_array_equal(own, expected)

@@ -17,6 +17,7 @@ from manihash.maintenance.refit import aligned, as_array, check_start, some_rows
 from manihash.maintenance.update import Update, check_embedding, extended
 from manihash.progress import note
 from manihash.rows import Rows
+from manihash.rows.torch import uses_torch, without_torch
 from manihash.types import Floats
 
 # A rotation has r² numbers: this many rows are enough to learn it.
@@ -159,7 +160,7 @@ class IMH(OnBaseGraph, Hasher):
         """
         new = copy(self)
         if checks.passes(self._check_update) and self.drift(X).drifted:
-            new._update(X, None, None, 1.0)
+            new._update(without_torch(X) if uses_torch(X) else X, None, None, 1.0)
         return new
 
     def _most_bits(self, n: int, d: int) -> int | None:

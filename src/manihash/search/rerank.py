@@ -200,8 +200,12 @@ def one_reranking(rerank: Rescore | None, rescore: Rescore | None) -> Rescore | 
 
 
 def _as_array(rows: Any, name: str) -> Any:
-    """Rows as given if they have a shape and a type, as files have; otherwise, such as lists, as an array."""
+    """Rows as given if they have a shape and a type, as files have; otherwise, such as lists, as an array.
+
+    Tensors become arrays.
+    """
     check_unmasked(rows, name)
+    rows = backend(rows).to_numpy(rows)
     return rows if hasattr(rows, "shape") and hasattr(rows, "dtype") else np.asarray(rows)
 
 
