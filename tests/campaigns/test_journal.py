@@ -12,8 +12,7 @@ import numpy as np
 from manihash import HammingIndex
 from manihash.search import DamagedIndexError
 from manihash.search.durable import DurableIndex
-from manihash.search.journal import ADD, REMOVE, UPDATE, Change, journal_of
-from manihash.search.row_fields import NAMES, RowFields
+from manihash.search.journal import ADD, NAMES, REMOVE, UPDATE, Change, RowFields, journal_of
 
 CASES = int(os.environ.get("MANIHASH_CASES", "400"))
 FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
