@@ -15,7 +15,7 @@ from manihash.code_layout import CodeLayout
 from manihash.compute.numpy import k_nearest
 from manihash.datasets import CATALOG, Dataset, load_dataset
 from manihash.evaluation import NeighborTruth, RankingQuality
-from manihash.evaluation.harness import evaluate_codes, evaluate_scan, measure, measure_peer, relevant_answers
+from manihash.evaluation.harness import evaluate_codes, evaluate_scan, measure, relevant_answers
 from manihash.evaluation.truth import LabelTruth, nearest_euclidean
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.recipes import recipe
@@ -168,27 +168,23 @@ def scan(setup: Setup) -> Scan:
 def score(setup: Setup, method: str, n_bits: int) -> Score:
     """Quality of a recipe or of a quantizer of FAISS, or the reason why it cannot be fitted."""
     try:
-        return _peer_score(setup, method, n_bits) if method in BASELINES else _score(setup, method, n_bits)
+        return _score(setup, method, n_bits)
     except (ValueError, ImportError) as error:
         return Score(method, n_bits, reason=str(error))
 
 
 def _score(setup: Setup, method: str, n_bits: int) -> Score:
-    data = setup.data
-    metric = partial(evaluate_codes, radius=RADIUS, neighbors=setup.neighbors)
-    hasher = _hasher(setup, method, n_bits)
-    found = measure(hasher, data.X_train, data.X_test, setup.truth, metric=metric)
+    data, neighbors = setup.data, setup.neighbors
+    quantizer = (
+        FaissQuantizer(BASELINES[method], n_bits, random_state=setup.seed)
+        if method in BASELINES
+        else _hasher(setup, method, n_bits)
+    )
+    metric = partial(evaluate_codes, radius=RADIUS)
+    found = measure(quantizer, data.X_train, data.X_test, setup.truth, metric=metric, neighbors=neighbors)
     quality, seconds = found.result, found.fit_seconds + found.encode_seconds
-    first = quality.precision_at_10, quality.recall_at_10
-    f1 = quality.f1 if hasher.layout_.look_up_bits else None  # a product quantizer has no radius
-    return Score(method, n_bits, quality.map, f1, *first, seconds)
-
-
-def _peer_score(setup: Setup, method: str, n_bits: int) -> Score:
-    data, peer = setup.data, FaissQuantizer(BASELINES[method], n_bits, random_state=setup.seed)
-    found = measure_peer(peer, data.X_train, data.X_test, setup.truth, neighbors=setup.neighbors)
-    quality, seconds = found.result, found.fit_seconds + found.encode_seconds
-    return Score(method, n_bits, quality.map, None, quality.precision_at_10, quality.recall_at_10, seconds)
+    f1 = getattr(quality, "f1", None)  # a product quantizer has no radius
+    return Score(method, n_bits, quality.map, f1, quality.precision_at_10, quality.recall_at_10, seconds)
 
 
 def finish(setup: Setup, lengths: Sequence[int], scanned: Scan, scores: Sequence[Score]) -> Demo:

@@ -1,6 +1,5 @@
 """Retrieval with a method's codes: ranking, look-up, curves; and the scan of the vectors."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from manihash.evaluation.harness import (
     evaluate_ranking,
     evaluate_scan,
     measure,
-    measure_peer,
 )
 from manihash.evaluation.metrics import f1, precision_at_recall
 from manihash.evaluation.truth import LabelTruth, Truth
@@ -36,7 +34,7 @@ def retrieval(trial: Trial, cache: TrialCache) -> Outcome:
     With a Euclidean truth (a million rows) nothing is ranked: MAP is the tie-aware one alone.
     """
     if trial.method in BASELINES:
-        return _peer_retrieval(trial, cache)
+        return _baseline_retrieval(trial, cache)
     data, truth = cache.dataset(trial), cache.truth(trial)
     metric = _ranked if isinstance(truth, LabelTruth) else _looked_up
     found = measure(
@@ -45,7 +43,8 @@ def retrieval(trial: Trial, cache: TrialCache) -> Outcome:
         data.X_test,
         truth,
         y=data.y_train,
-        metric=partial(metric, neighbors=cache.neighbors(trial)),
+        metric=metric,
+        neighbors=cache.neighbors(trial),
     )
     seconds = {
         "fit": found.fit_seconds,
@@ -55,12 +54,12 @@ def retrieval(trial: Trial, cache: TrialCache) -> Outcome:
     return Outcome(found.result, seconds)
 
 
-def _peer_retrieval(trial: Trial, cache: TrialCache) -> Outcome:
+def _baseline_retrieval(trial: Trial, cache: TrialCache) -> Outcome:
     """Metrics of a quantizer of FAISS, which has no look-up within a radius."""
     data = cache.dataset(trial)
-    peer = FaissQuantizer(BASELINES[trial.method], trial.bits, random_state=trial.seed)
+    baseline = FaissQuantizer(BASELINES[trial.method], trial.bits, random_state=trial.seed)
     truth, neighbors = cache.truth(trial), cache.neighbors(trial)
-    found = measure_peer(peer, data.X_train, data.X_test, truth, neighbors=neighbors)
+    found = measure(baseline, data.X_train, data.X_test, truth, metric=evaluate_codes, neighbors=neighbors)
     quality = found.result
     assert quality.recall_at_10 is not None
     figures = {

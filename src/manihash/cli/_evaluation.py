@@ -113,43 +113,28 @@ def ranking_measures(found: "RankingQuality") -> dict[str, float]:
 def measures(
     hasher: "Hasher | FaissQuantizer", data: "Dataset", truth: "Truth", neighbors: "Truth", radius: int
 ) -> dict[str, float]:
-    """Return quality and times of a hasher or a peer, by the names of the table's columns."""
-    from manihash.codes import n_bytes
+    """Return quality and times of a hasher or a baseline, by the names of the table's columns."""
     from manihash.evaluation.harness import evaluate_codes, measure
-    from manihash.search import FaissQuantizer
 
-    if isinstance(hasher, FaissQuantizer):
-        return _measures_of_peer(hasher, data, truth, neighbors)
-    metric = partial(evaluate_codes, radius=radius, neighbors=neighbors)
-    found = measure(hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric)
-    plain = {} if found.result.plain is None else _code_measures(found.result.plain)
+    metric = partial(evaluate_codes, radius=radius)
+    found = measure(
+        hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric, neighbors=neighbors
+    )
+    plain = getattr(found.result, "plain", None)
     return {
         **_code_measures(found.result),
-        **{f"{PLAIN}{name}": value for name, value in plain.items()},
+        **{f"{PLAIN}{name}": value for name, value in (_code_measures(plain) if plain else {}).items()},
         "fit_seconds": found.fit_seconds,
         "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),
-        "bytes_per_row": n_bytes(hasher.n_bits_),
+        "bytes_per_row": found.bytes_per_row,
     }
 
 
-def _code_measures(found: "Evaluation") -> dict[str, float]:
+def _code_measures(found: "Evaluation | RankingQuality") -> dict[str, float]:
+    """Return what was measured; a baseline has no look-up within a radius."""
     assert found.recall_at_10 is not None
     names = ("map", "map_ties", "precision", "recall", "f1", "precision_at_10", "recall_at_10")
-    return {name: value for name in names if (value := getattr(found, name)) is not None}
-
-
-def _measures_of_peer(
-    peer: "FaissQuantizer", data: "Dataset", truth: "Truth", neighbors: "Truth"
-) -> dict[str, float]:
-    """Return quality and times of a quantizer of FAISS; it has no look-up within a radius."""
-    from manihash.evaluation.harness import measure_peer
-
-    found = measure_peer(peer, data.X_train, data.X_test, truth, neighbors=neighbors)
-    return ranking_measures(found.result) | {
-        "fit_seconds": found.fit_seconds,
-        "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),
-        "bytes_per_row": peer.bytes_per_row_,
-    }
+    return {name: value for name in names if (value := getattr(found, name, None)) is not None}
 
 
 def summary(seeds: Sequence[dict[str, float]]) -> tuple[dict[str, float], dict[str, float] | None]:

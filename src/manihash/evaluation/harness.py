@@ -1,8 +1,8 @@
 """The evaluation harness: codes, rankings and hashers measured on a database, queries and a ground truth.
 
 ``evaluate`` measures a fitted hasher, ``evaluate_codes`` and ``evaluate_lookup`` codes, ``evaluate_ranking``
-and ``evaluate_scan`` any ranking, ``measure`` a hasher and ``measure_peer`` a quantizer of FAISS, with their
-times. Queries are visited in blocks: no array of all queries by all rows is held.
+and ``evaluate_scan`` any ranking, ``measure`` a hasher or a baseline of FAISS, with its times. Queries are
+visited in blocks: no array of all queries by all rows is held.
 """
 
 import logging
@@ -22,7 +22,7 @@ from manihash.codes import check_codes, hamming
 from manihash.compute.largest import query_block
 from manihash.evaluation import metrics
 from manihash.evaluation.first_answers import FirstAnswers
-from manihash.evaluation.results import Curves, Evaluation, LookUp, Measurement, R, RankingQuality
+from manihash.evaluation.results import Curves, Evaluation, LookUp, Measurement, RankingQuality
 from manihash.evaluation.truth import EuclideanScan, Truth
 from manihash.progress import advance
 from manihash.types import Codes, Floats, Ids, Ints, Mask
@@ -354,53 +354,48 @@ def evaluate_scan(
 
 
 def measure(
-    hasher: "Hasher",
+    quantizer: "Hasher | FaissQuantizer",
     X: ArrayLike,
     Q: ArrayLike,
     truth: Truth,
     *,
     y: ArrayLike | None = None,
     fit: bool = True,
-    metric: Callable[..., R],
-) -> Measurement[R]:
-    """Fit a hasher (unless ``fit`` is False), encode rows and queries, and compute a metric of the codes.
+    metric: Callable[..., Any],
+    neighbors: Truth | None = None,
+) -> Measurement[Any]:
+    """Fit a quantizer (unless ``fit`` is False), encode rows and queries, and compute a metric.
 
     ``X`` (n, d), with labels ``y`` (n,) or none, is the training set and the database; ``Q`` (q, d) are the
-    queries. ``metric`` is called with query codes, codes, truth and number of bits: ``evaluate_codes``,
-    ``evaluate_lookup``, or one of them with some arguments bound. It gets the layout of the codes and, if
-    codes have fields, the real values of the queries, too.
+    queries. ``metric`` is called with query codes, codes, truth, number of bits and ``neighbors``:
+    ``evaluate_codes``, ``evaluate_lookup``, or one of them with some arguments bound. It gets the layout of
+    the codes and, if codes have fields, the real values of the queries, too. A baseline of FAISS, whose codes
+    have no layout, is measured by ``evaluate_ranking`` instead: it ranks by its own estimates.
     """
     times = [perf_counter()]
     if fit:
-        hasher.fit(X, y)
+        quantizer.fit(X, y)
     times.append(perf_counter())
-    codes = hasher.encode(X)
+    codes = quantizer.encode(X)
     times.append(perf_counter())
-    query_codes, layout = hasher.encode(Q), hasher.layout_
-    values = hasher.embed(Q) if layout.has_fields else None
+    layout = getattr(quantizer, "layout_", None)
+    if layout is None:
+        index, queries = quantizer.index(codes), np.asarray(Q)
+        times.append(times[-1])
+        result: Any = evaluate_ranking(
+            lambda start, stop: index.distances(queries[start:stop]),  # type: ignore[union-attr]
+            truth,
+            neighbors=neighbors,
+        )
+    else:
+        query_codes = quantizer.encode(Q)
+        values = quantizer.embed(Q) if layout.has_fields else None  # type: ignore[union-attr]
+        times.append(perf_counter())
+        result = metric(
+            query_codes, codes, truth, layout.n_bits, neighbors=neighbors, layout=layout, values=values
+        )
     times.append(perf_counter())
-    result = metric(query_codes, codes, truth, hasher.n_bits_, layout=layout, values=values)
-    times.append(perf_counter())
-    return Measurement(result, *(after - before for before, after in pairwise(times)))
-
-
-def measure_peer(
-    peer: "FaissQuantizer", X: ArrayLike, Q: ArrayLike, truth: Truth, *, neighbors: Truth | None = None
-) -> Measurement[RankingQuality]:
-    """As ``measure``, for a quantizer of FAISS, which ranks by estimated distance and has no look-up."""
-    queries, times = np.asarray(Q), [perf_counter()]
-    peer.fit(X)
-    times.append(perf_counter())
-    codes = peer.encode(X)
-    times.append(perf_counter())
-    index = peer.index(codes)
-
-    def distances(start: int, stop: int) -> Floats:
-        return index.distances(queries[start:stop])
-
-    found = evaluate_ranking(distances, truth, neighbors=neighbors)
-    end = perf_counter()
-    return Measurement(found, times[1] - times[0], times[2] - times[1], 0.0, end - times[2])
+    return Measurement(result, codes.shape[1], *(after - before for before, after in pairwise(times)))
 
 
 def relevant_answers(ids: Ids, truth: Truth) -> Mask:

@@ -217,9 +217,10 @@ class RankingQuality:
 
 @dataclass(frozen=True)
 class Measurement(Generic[R]):
-    """The result of an evaluation of a hasher, and the seconds that each step took."""
+    """The result of an evaluation, the size of a code, and the seconds that each step took."""
 
     result: R
+    bytes_per_row: int
     fit_seconds: float
     encode_seconds: float  # of the database
     encode_queries_seconds: float

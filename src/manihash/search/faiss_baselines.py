@@ -92,13 +92,15 @@ class FaissQuantizer:
                 "pip install -U 'manihash[faiss]'"
             )
 
-    def fit(self, X: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the quantizer from rows.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
             Training rows; for PQ and OPQ at least 256.
+        y : object, default=None
+            Ignored, as by hashers that use no labels.
 
         Returns
         -------
