@@ -21,7 +21,7 @@ HEAD = 84  # bytes of the first two lines
 
 def state(index):
     """The code and the fields of each id."""
-    attached, found = index._fields(), {}
+    attached, found = index._stored.fields(), {}
     for identity, code in zip(index.ids.tolist(), map(bytes, index.codes), strict=True):
         known = {name: attached.value(identity, name) for name in NAMES if attached.knows(identity, name)}
         found[identity] = code, {name: np.asarray(value).tolist() for name, value in known.items()}
