@@ -71,11 +71,7 @@ def measured(n_bytes: int) -> dict[str, Any]:
         "product, ms": round(1e3 * product, 3),
         "scan, ns per row and query": round(1e9 * scan / QUERIES, 3),
     }
-    return (
-        about
-        | units
-        | {"products of 8,000 rows": len(X), "encode, products": encode, "search, scans": search}
-    )
+    return about | units | {"encoded rows": len(X), "encode, products": encode, "search, scans": search}
 
 
 def model_of(method: str, n_bytes: int, X: Any) -> Any:

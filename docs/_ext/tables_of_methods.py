@@ -157,7 +157,7 @@ def costs(read: Read) -> list[str]:
         scan = found["scan, ns per row and query"] * 1e-9
         columns = found["columns"]
         each = scan * (found["search, scans"][kind] if kind else 1)
-        product = found["product, ms"] * 1e-3 / found["products of 8,000 rows"]
+        product = found["product, ms"] * 1e-3 / found["encoded rows"]
         encode = found["encode, products"].get(WORD if kind == "words" else "itq")
         cells = []
         for n in COUNTS.values():
