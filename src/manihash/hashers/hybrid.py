@@ -41,7 +41,7 @@ _SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numb
 # Numbers of groups and the weights of the second part for them, of signs and of a product quantizer: see
 # docs/methods/hybrid.md for the datasets that they were chosen on.
 _SIGNS = (2.9, 5.75, 10.0, 20.0), (1.0, 0.25, 0.25, 0.5)
-_FIELDS = (2.0, 2.8, 4.1, 10.0, 20.0), (4.0, 2.0, 0.125, 0.125, 1.0)
+_FIELDS = (2.0, 2.8, 5.3, 10.0, 20.0), (4.0, 2.0, 0.125, 0.125, 1.0)
 _NO_CORRELATION = 1e-3  # redundancy less 1 below which bits count as independent
 _QUERIES = 250  # rows that are compared with the others for the scale of the parts
 
@@ -54,7 +54,7 @@ def checked_weight(weight: Any) -> float | str:
 def weight_by_groups(bits: Floats, *, fields: bool) -> float:
     """The weight of the second part, given bits of the first part (s, r) and whether the second has fields.
 
-    It is least for a few clear groups, 4 to 10: the first part is best at these. Without groups, the distance
+    It is least for a few clear groups, 5 to 10: the first part is best at these. Without groups, the distance
     of the first part repeats a few coarse splits, and the second has more weight. The same holds for 20
     groups or more: the distance of two groups says little about what their rows have in common. In between,
     the logarithm of the weight lies on straight lines over that of the number of groups. Before signs it is a
@@ -161,7 +161,7 @@ class Hybrid(Hasher):
         Hasher of the other bits, or a ``ProductQuantizer``. None for ``ITQ(n_bits=32, normalize=True)``.
     weight : float or "auto", default=0.5
         Weight of the second part in the distance, at least 0. It does not change the codes. ``"auto"`` takes
-        1/4 (1/8 for a product quantizer) if the bits of the first part tell about 4 to 10 groups of the
+        1/4 (1/8 for a product quantizer) if the bits of the first part tell about 5 to 10 groups of the
         training rows apart, 1/2 (1) for 20 groups or more, and 1 (4) for rows without groups. No labels are
         used.
     n_bits : int or None, default=None
