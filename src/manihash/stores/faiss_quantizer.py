@@ -20,7 +20,7 @@ _UNUSED, _L2 = 2**20, 1
 _SHAPE = struct.Struct("<QQQ")  # dimensions, fields, bits of a field
 _TAIL = struct.Struct("<i?i")  # kind of search, whether signs are encoded, radius of polysemous codes
 _LENGTH = struct.Struct("<Q")
-_LAYOUT = struct.Struct("<8sqddqqq")  # "layout", first_bits, weight, scale, shape of the codebooks
+_LAYOUT = struct.Struct("<8sqddqqq")  # "layout", look_up_bits, weight, scale, shape of the codebooks
 _LAYOUT_NAME = b"layout\0\0"
 _ROWS_PER_WRITE = 2**16
 
@@ -76,11 +76,11 @@ def read_layout(file: BinaryIO, size: int, n_bits: int) -> CodeLayout:
     raw = file.read(_LAYOUT.size)
     if len(raw) < _LAYOUT.size or not raw.startswith(_LAYOUT_NAME):
         raise ValueError("it does not hold the layout of the codes")
-    _, first_bits, weight, scale, f, c, w = _LAYOUT.unpack(raw)
+    _, look_up_bits, weight, scale, f, c, w = _LAYOUT.unpack(raw)
     if min(f, c, w) < 1 or max(f, c, w) > size or 4 * f * c * w > size - file.tell():
         raise ValueError(f"codebooks of shape {(f, c, w)} in a file of {size:,} bytes")
     codebooks = np.frombuffer(file.read(4 * f * c * w), "<f4").astype(np.float32).reshape(f, c, w)
-    return CodeLayout(n_bits, first_bits, weight, codebooks, scale)
+    return CodeLayout(n_bits, look_up_bits, weight, codebooks, scale)
 
 
 def _skip(file: BinaryIO, size: int, length: int, item: int) -> int:
