@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
 from manihash import LabelTruth, evaluate, recipe
-from manihash.evaluation.harness import measure_peer
+from manihash.evaluation.harness import measure
 from manihash.search import FaissQuantizer
 
 X, y = load_digits(return_X_y=True)
@@ -33,9 +33,11 @@ for name in ["pq", "opq", "itq", "imh-tsne", "imh-hybrid"]:
 # RaBitQ stores two numbers of four bytes per row beside its bits, and they count.
 
 for n_bits in [16, 32, 64]:
-    peer = FaissQuantizer("rabitq", n_bits=n_bits, normalize=True, random_state=0)
-    result = measure_peer(peer, X, Q, truth).result
-    found.setdefault("RaBitQ (FAISS)", []).append((peer.bytes_per_row_, result.map, result.precision_at_10))
+    baseline = FaissQuantizer("rabitq", n_bits=n_bits, normalize=True, random_state=0)
+    result = measure(baseline, X, Q, truth).result
+    found.setdefault("RaBitQ (FAISS)", []).append(
+        (baseline.bytes_per_row_, result.map, result.precision_at_10)
+    )
 
 # %%
 # Left: the whole ranking by class. Right: the first ten answers.

@@ -18,7 +18,7 @@ from manihash import (
 )
 from manihash.errors import BadRowsError
 from manihash.hashers import ITQ, LSH
-from manihash.search import Rescore
+from manihash.search import Rerank
 
 X = np.random.default_rng(0).normal(size=(300, 6))
 CODES = np.zeros((300, 1), np.uint8)
@@ -56,7 +56,7 @@ CALLS = {
     "duplicates": lambda rows: verified_duplicates(CODES, 4, rows, cosine=0.9, radius=0),
     "known rows": lambda rows: known_rows(ITQ(4, random_state=0).fit(X).index(X), rows, 1),
     "bits": lambda rows: pack(rows > 0),
-    "rescore": lambda rows: HammingIndex(CODES, 4).search(CODES[:1], 3, rescore=Rescore(X[:1], rows)),
+    "rerank": lambda rows: HammingIndex(CODES, 4).search(CODES[:1], 3, rerank=Rerank(X[:1], rows)),
 }
 
 

@@ -83,7 +83,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
     from manihash.search.faiss_baselines import installed_baselines
     from reproduction.demo import measure
 
-    peers = installed_baselines()
+    baselines = installed_baselines()
     with progress_shown(quiet) as bar:
         bar.start("reading images")
         setup = measure.load(data, seed)
@@ -93,7 +93,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
         _show_head(setup, lengths, scan)
     scores: list[Score] = []
     notes: list[str] = []
-    for method in (*measure.METHODS, *peers):
+    for method in (*measure.METHODS, *baselines):
         with progress_shown(quiet, notes) as bar:
             line = []
             for n_bits in lengths:
@@ -104,7 +104,7 @@ def _measured(data: str, lengths: tuple[int, ...], seed: int, *, table: bool, qu
         scores += line
     if table:
         _show_first_answers(lengths, scan, scores)
-    if not peers:
+    if not baselines:
         notes.append("without the quantizers of FAISS, which is not installed: pip install 'manihash[faiss]'")
     print_notes(notes)
     with progress_shown(quiet, notes) as bar:

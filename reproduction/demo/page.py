@@ -55,7 +55,7 @@ def demo_page(demo: Demo, made: date) -> str:
         notes=notes,
         curves=_curves(demo),
         absent=[m for m in _methods(demo) if _has_no_score(demo, m)],
-        peers=[m for m in _methods(demo) if m not in RECIPES],
+        baselines=[m for m in _methods(demo) if m not in RECIPES],
         n_base=len(demo.base),
         shared_base=len(demo.setup.base),
         shown_method=demo.shown.method,

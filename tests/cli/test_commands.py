@@ -197,16 +197,16 @@ def test_evaluate_accepts_vectors_with_and_without_labels(source: list[str]) -> 
     assert 0 < document["rows"][0]["map"] <= 1
 
 
-@pytest.mark.parametrize("peer", ["faiss-pq", "faiss-rabitq"])
-def test_evaluate_compares_with_quantizers_of_faiss(peer) -> None:
+@pytest.mark.parametrize("baseline", ["faiss-pq", "faiss-rabitq"])
+def test_evaluate_compares_with_quantizers_of_faiss(baseline) -> None:
     pytest.importorskip("faiss")
-    options = ["evaluate", "--data=digits", f"--recipe=itq,{peer}", "--bits=32"]
+    options = ["evaluate", "--data=digits", f"--recipe=itq,{baseline}", "--bits=32"]
     ours, theirs = (document := json.loads(run(*options, "--json").stdout))["rows"]
     assert theirs.keys() == ours.keys()
     assert all(0 < theirs[name] < 1 for name in ("map", "precision_at_10", "recall_at_10"))
     assert all(theirs[name] is None for name in ("map_ties", "precision", "recall", "f1"))
-    assert (ours["bytes_per_row"], theirs["bytes_per_row"]) == (4, 12 if peer == "faiss-rabitq" else 4)
-    assert ("stores 12 bytes per row" in document["protocol"]) == (peer == "faiss-rabitq")
+    assert (ours["bytes_per_row"], theirs["bytes_per_row"]) == (4, 12 if baseline == "faiss-rabitq" else 4)
+    assert ("stores 12 bytes per row" in document["protocol"]) == (baseline == "faiss-rabitq")
     assert document["l2_scan"]["precision_at_10"] > 0.9
     assert document["l2_scan"]["recall_at_10"] == 1
 

@@ -15,7 +15,7 @@ from manihash import HammingIndex, load
 from manihash.codes import hamming, pack, unpack
 from manihash.files.lineage import new_lineage
 from manihash.hashers import LSH
-from manihash.search import Rescore
+from manihash.search import Rerank
 
 BITS = 12
 pytestmark = pytest.mark.usefixtures("indexed_folder")
@@ -190,7 +190,7 @@ def test_shortlist_sets_how_many_rows_are_reranked() -> None:
     index, X, Q = HammingIndex.load("codes.mhx"), np.load("X.npy"), np.load("Q.npy")
     queries = load("model.mhash").encode(Q)
     for size in (3, 50):
-        expected = index.search(queries, 3, rescore=Rescore(Q, X, shortlist=size))[1]
+        expected = index.search(queries, 3, rerank=Rerank(Q, X, shortlist=size))[1]
         assert [ids for ids, _ in found(*rerank, str(size))] == expected.tolist()
 
 

@@ -78,7 +78,7 @@ def test_vectors_in_another_order_than_the_rows_are_refused_unless_rows_were_upd
         body = {"vectors": X[::-1].tolist(), "ids": list(range(50))}
         assert httpx.put(f"{server.url}/v1/rows", json=body).status_code == 200
     with serving(*args, "vectors.npy") as server:  # the vectors of all rows are beside the index now
-        body = {"vectors": X[:3].tolist(), "k": 1, "rescore": True}
+        body = {"vectors": X[:3].tolist(), "k": 1, "rerank": True}
         assert httpx.post(f"{server.url}/v1/search", json=body).json()["ids"] == [[49], [48], [47]]
 
 

@@ -8,7 +8,7 @@ from command import invoke, run, stderr_line
 
 import manihash as mh
 from manihash.errors import DataFileError
-from manihash.search import ByteVectors, Rescore
+from manihash.search import ByteVectors, Rerank
 
 RNG = np.random.default_rng(0)
 X = (RNG.normal(size=(600, 12)) * np.logspace(-3, 3, 12) + np.arange(12)).astype(np.float32)
@@ -56,13 +56,13 @@ def test_both_names_of_the_option_give_the_same_answers(index):
     Q = X[:4]
     bare = mh.HammingIndex(index.hasher.encode(X), 12)
     codes = index.hasher.encode(Q)
-    again = Rescore(Q, X, 50)
+    again = Rerank(Q, X, 50)
     expected = bare.search(codes, 3, rescore=again)
     for found in (bare.search(codes, 3, rerank=again), index.search(Q, 3, rerank=again, symmetric=True)):
         np.testing.assert_array_equal(found[1], expected[1])
     with pytest.raises(ValueError, match="two names of one option"):
         bare.search(codes, 3, rerank=again, rescore=again)
-    with pytest.raises(ValueError, match=r"rerank must be Rescore\(queries, vectors\)"):
+    with pytest.raises(ValueError, match=r"rerank must be Rerank\(queries, vectors\)"):
         bare.search(codes, 3, rerank=X)
     with pytest.raises(ValueError, match="give rerank, too"):
         index.search(Q, 3, candidates=50)

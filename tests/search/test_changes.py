@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import pack
-from manihash.search import HammingIndex, Rescore
+from manihash.search import HammingIndex, Rerank
 from manihash.search import index as index_module
 from manihash.search.buckets import Buckets
 
@@ -227,7 +227,7 @@ def test_removed_rows_are_in_no_ranking(seed, look_up_bits):
         index.remove(gone)
         fresh = HammingIndex(codes[kept], 20, np.flatnonzero(kept), layout=CodeLayout(20, look_up_bits, 0.5))
         queries, values = codes[[*gone[:2], 7]], rng.normal(size=(len(gone[:2]) + 1, 20))
-        for options in ({}, {"asymmetric": values}, {"rescore": Rescore(X[: len(queries)], X, 15)}):
+        for options in ({}, {"asymmetric": values}, {"rerank": Rerank(X[: len(queries)], X, 15)}):
             for k in (1, 4, 70, 290):
                 for found, expected in zip(
                     index.search(queries, k, **options), fresh.search(queries, k, **options), strict=True

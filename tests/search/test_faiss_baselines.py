@@ -1,4 +1,4 @@
-"""Quantizers of FAISS as peers: their distances are those of FAISS, their size is as stated."""
+"""Quantizers of FAISS as baselines: their distances are those of FAISS, their size is as stated."""
 
 import sys
 

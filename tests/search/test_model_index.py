@@ -146,10 +146,10 @@ QUESTIONS = {
     "nearest by code": (["-k", "5", "--symmetric"], {"k": 5, "symmetric": True}),
     "within a radius": (["--radius", "2"], {"radius": 2}),
     "within a radius, by code": (["--radius", "2", "--symmetric"], {"radius": 2, "symmetric": True}),
-    "reranked": (["-k", "5", "--rerank", "vectors.npy"], {"k": 5, "rescore": True}),
+    "reranked": (["-k", "5", "--rerank", "vectors.npy"], {"k": 5, "rerank": True}),
     "reranked by code": (
         ["-k", "5", "--rerank", "vectors.npy", "--symmetric"],
-        {"k": 5, "rescore": True, "symmetric": True},
+        {"k": 5, "rerank": True, "symmetric": True},
     ),
 }
 
@@ -161,7 +161,7 @@ def answers_of(index, Q, X, question):
     if "radius" in options:
         lims, distances, ids = index.within(Q, options["radius"], symmetric=symmetric)
     else:
-        rerank = X if "rescore" in options else None
+        rerank = X if "rerank" in options else None
         distances, ids = index.search(Q, options["k"], symmetric=symmetric, rerank=rerank)
         lims = np.arange(len(Q) + 1) * ids.shape[1]
         distances, ids = distances.ravel(), ids.ravel()
@@ -197,7 +197,7 @@ def test_python_and_command_answer_the_same_questions_alike(built, digits, quest
     found, ranked_by = answers_of_command(*QUESTIONS[question][0])
     index = mh.load("items.mhx")
     assert found == answers_of(index, Q, X, question)
-    if "rescore" in QUESTIONS[question][1]:
+    if "rerank" in QUESTIONS[question][1]:
         assert ranked_by == "euclidean"
     elif "symmetric" in QUESTIONS[question][1]:
         kind = "code" if index.layout.has_fields else "weighted hamming"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from manihash.code_layout import CodeLayout
 from manihash.codes import hamming, pack, unpack
-from manihash.search import HammingIndex, Rescore, asymmetric_distances, ranking, scanners, tables
+from manihash.search import HammingIndex, Rerank, asymmetric_distances, ranking, scanners, tables
 from manihash.search.buckets import build
 
 WEIGHTS = [0, 0.25, 0.5, 0.75, 1, 2, 3, 0.1, 1 / 3, 0.7, 3.7, 1e-9, 1e9]
@@ -350,7 +350,7 @@ def test_a_shortlist_by_weighted_distance_is_ranked_by_the_vectors(weight):
     bits = np.unique(random_bits(400, 24, seed=5), axis=0)  # one row per bucket
     X, Q = RNG.normal(size=(len(bits), 6)), RNG.normal(size=(8, 6))
     index = HammingIndex(pack(bits), 24, layout=CodeLayout(24, 8, weight))
-    found = index.search(pack(bits[:8]), k=4, rescore=Rescore(Q, X, shortlist=30))
+    found = index.search(pack(bits[:8]), k=4, rerank=Rerank(Q, X, shortlist=30))
     first, second = part_distances(bits[:8], bits, 8)
     for i, row in enumerate(first + weight * second):
         short = np.argsort(row, kind="stable")[:30]

@@ -5,9 +5,9 @@ import pytest
 
 from manihash import code_tables
 from manihash.codes import hamming, pack, unpack
-from manihash.search import HammingIndex, Rescore, asymmetric_distances, rerank, segments, tables
+from manihash.search import HammingIndex, Rerank, asymmetric_distances, rerank, segments, tables
 from manihash.stores import create_store
-from manihash.stores.rescoring import search_rescored
+from manihash.stores.reranking import search_reranked
 
 RNG = np.random.default_rng(0)
 
@@ -86,7 +86,7 @@ def test_a_shortlist_of_all_rows_gives_the_euclidean_ranking(tmp_path):
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     index = HammingIndex(pack(X > 0), 6)
-    dist, ids = index.search(pack(Q > 0), 12, rescore=Rescore(Q, mapped, shortlist=300))
+    dist, ids = index.search(pack(Q > 0), 12, rerank=Rerank(Q, mapped, shortlist=300))
     every = np.linalg.norm(Q[:, None] - mapped[None].astype(np.float64), axis=2)
     np.testing.assert_array_equal(ids, np.argsort(every, axis=1, kind="stable")[:, :12])
     np.testing.assert_allclose(dist, np.sort(every, axis=1)[:, :12])
@@ -114,7 +114,7 @@ def test_rescoring_ranks_whole_buckets_with_ties_by_id(monkeypatch, n_bits, chan
     if changed:  # the rows of one code are then in two segments
         index.remove(range(0, 40, 2))
         index.add(codes[0:40:2], range(0, 40, 2))
-    _, ids = index.search(queries, 3, rescore=Rescore(Q, X), filter=filter)
+    _, ids = index.search(queries, 3, rerank=Rerank(Q, X), filter=filter)
     for found, distance, q in zip(ids.tolist(), hamming(queries, codes), Q, strict=True):
         among = shortlist(distance, codes, filter or range(200), 30)
         assert found == sorted(among, key=lambda i: (((X[i] - q) ** 2).sum(), i))[:3]
@@ -123,22 +123,22 @@ def test_rescoring_ranks_whole_buckets_with_ties_by_id(monkeypatch, n_bits, chan
 def test_rescoring_finds_the_nearest_row_of_a_collapsed_code():
     X = RNG.standard_normal((3000, 5))
     index = HammingIndex(np.zeros((3000, 1), np.uint8), 8)
-    _, ids = index.search(np.zeros((20, 1), np.uint8), 1, rescore=Rescore(X[-20:], X))
+    _, ids = index.search(np.zeros((20, 1), np.uint8), 1, rerank=Rerank(X[-20:], X))
     assert ids.ravel().tolist() == list(range(2980, 3000))
 
 
-def test_a_store_is_rescored_like_an_index(tmp_path):
+def test_a_store_is_reranked_like_an_index(tmp_path):
     pytest.importorskip("faiss")
     X, Q = RNG.standard_normal((300, 6)), RNG.standard_normal((20, 6))
     codes, queries = pack(X[:, :5] > 0), pack(Q[:, :5] > 0)
     with create_store(str(tmp_path / "codes.faiss"), 5) as store:
         for options in ({}, {"shortlist": 1}, {"shortlist": 77}, {"shortlist": 1000}):
-            assert search_rescored(store, queries, 3, Rescore(Q, X, **options))[1].shape == (20, 0)
+            assert search_reranked(store, queries, 3, Rerank(Q, X, **options))[1].shape == (20, 0)
         store.add(codes, np.arange(300))
         for options in ({}, {"shortlist": 1}, {"shortlist": 77}, {"shortlist": 1000}):
-            chosen = Rescore(Q, X, **options)
-            expected = HammingIndex(codes, 5).search(queries, 3, rescore=chosen)
-            for a, b in zip(search_rescored(store, queries, 3, chosen), expected, strict=True):
+            chosen = Rerank(Q, X, **options)
+            expected = HammingIndex(codes, 5).search(queries, 3, rerank=chosen)
+            for a, b in zip(search_reranked(store, queries, 3, chosen), expected, strict=True):
                 np.testing.assert_array_equal(a, b)
 
 
@@ -148,11 +148,11 @@ def test_a_store_is_rescored_like_an_index(tmp_path):
         ({"asymmetric": np.zeros((2, 9))}, r"real numbers of shape \(q, 8\)"),
         ({"asymmetric": np.zeros((3, 8))}, "got 2 queries, but asymmetric has 3 rows"),
         ({"asymmetric": np.full((2, 8), np.nan)}, "the embedding of the queries contains NaN"),
-        ({"rescore": Rescore(np.zeros((3, 4)), np.zeros((9, 4)))}, "got 2 queries, Rescore.queries of shape"),
-        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((9, 5)))}, "the same number of columns in both"),
-        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((5, 4)))}, "Rescore.vectors has 5 rows"),
-        ({"rescore": Rescore(np.zeros((2, 4)), np.full((9, 4), np.nan))}, "rescore with contains NaN"),
-        ({"rescore": Rescore(np.zeros((2, 4)), np.zeros((9, 4)), shortlist=0)}, "shortlist must be a whole"),
+        ({"rerank": Rerank(np.zeros((3, 4)), np.zeros((9, 4)))}, "got 2 queries, Rerank.queries of shape"),
+        ({"rerank": Rerank(np.zeros((2, 4)), np.zeros((9, 5)))}, "the same number of columns in both"),
+        ({"rerank": Rerank(np.zeros((2, 4)), np.zeros((5, 4)))}, "Rerank.vectors has 5 rows"),
+        ({"rerank": Rerank(np.zeros((2, 4)), np.full((9, 4), np.nan))}, "re-rank by contains NaN"),
+        ({"rerank": Rerank(np.zeros((2, 4)), np.zeros((9, 4)), shortlist=0)}, "shortlist must be a whole"),
     ],
 )
 def test_invalid_rankings_are_refused(options, message):
@@ -164,7 +164,7 @@ def test_invalid_rankings_are_refused(options, message):
 def test_rescoring_with_an_empty_filter_returns_nothing():
     codes = np.arange(6, dtype=np.uint8)[:, None]
     X = np.arange(12.0).reshape(6, 2)
-    distance, ids = HammingIndex(codes, 8).search(codes[:2], 3, filter=[], rescore=Rescore(X[:2], X))
+    distance, ids = HammingIndex(codes, 8).search(codes[:2], 3, filter=[], rerank=Rerank(X[:2], X))
     assert distance.shape == ids.shape == (2, 0)
 
 
@@ -178,9 +178,9 @@ def test_ids_of_a_filter_that_exceed_int64_match_no_row():
 def test_lists_are_accepted_and_other_shapes_refused():
     index = HammingIndex(np.zeros((3, 1), np.uint8), 2)
     query = np.zeros((1, 1), np.uint8)
-    rescore = Rescore([[0.2, 0.2]], [[0.9, 0.9], [0.1, 0.2], [-0.5, 0.5]])
-    assert index.search(query, 1, rescore=rescore)[1].tolist() == [[1]]
+    rerank = Rerank([[0.2, 0.2]], [[0.9, 0.9], [0.1, 0.2], [-0.5, 0.5]])
+    assert index.search(query, 1, rerank=rerank)[1].tolist() == [[1]]
     with pytest.raises(ValueError, match="the same number of columns in both"):
-        index.search(query, 1, rescore=Rescore([0.2, 0.2], [[1, 2]]))
+        index.search(query, 1, rerank=Rerank([0.2, 0.2], [[1, 2]]))
     with pytest.raises(ValueError, match="give real numbers"):
-        index.search(query, 1, rescore=Rescore([["a", "b"]], [[1, 2]] * 3))
+        index.search(query, 1, rerank=Rerank([["a", "b"]], [[1, 2]] * 3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manihash import HammingIndex, dedup, pack, verified_duplicates
-from manihash.search import DamagedIndexError, Rescore
+from manihash.search import DamagedIndexError, Rerank
 from manihash.search.durable import DurableIndex
 from manihash.search.ids import StringIds, check_ids, string_array
 from manihash.search.journal import ADD, REMOVE, UPDATE, Change, journal_of
@@ -92,7 +92,7 @@ def test_answers_are_those_of_integer_ids(change, tmp_path):
     ]
 
 
-def test_vectors_rescore_by_their_ids():
+def test_vectors_rerank_by_their_ids():
     integers, strings, codes = twin(60)
     X = np.random.default_rng(0).normal(size=(180, 3))
     queries, Q = codes[:4], X[:4]
@@ -102,16 +102,16 @@ def test_vectors_rescore_by_their_ids():
             integers.add(codes[:5], [500, 501, 502, 503, 504])
             strings.add(codes[:5], [name(i) for i in range(500, 505)])
             X, order = np.concatenate([X, np.ones((400, 3))]), np.random.default_rng(1).permutation(580)
-        expected = integers.search(queries, 5, rescore=Rescore(Q, X))
+        expected = integers.search(queries, 5, rerank=Rerank(Q, X))
         names = [name(i) for i in order.tolist()]
         for index, ids in ((integers, order), (strings, names)):
-            found = index.search(queries, 5, rescore=Rescore(Q, X[order], ids=ids))
+            found = index.search(queries, 5, rerank=Rerank(Q, X[order], ids=ids))
             np.testing.assert_allclose(found[0], expected[0])
         assert_same(expected[1], found[1])
     with pytest.raises(ValueError, match="pass the ids of the vectors"):
-        strings.search(queries, 5, rescore=Rescore(Q, X))
-    with pytest.raises(ValueError, match=r"Rescore.ids (has no such id|does not have)"):
-        strings.search(queries, 5, rescore=Rescore(Q, X[:3], ids=["x", "y", "z"]))
+        strings.search(queries, 5, rerank=Rerank(Q, X))
+    with pytest.raises(ValueError, match=r"Rerank.ids (has no such id|does not have)"):
+        strings.search(queries, 5, rerank=Rerank(Q, X[:3], ids=["x", "y", "z"]))
 
 
 def test_duplicates_are_those_of_integer_ids():

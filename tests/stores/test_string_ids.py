@@ -5,9 +5,9 @@ import pytest
 from store_databases import DATABASES, new_address, repeated_codes
 
 from manihash.codes import hamming
-from manihash.search import Rescore
+from manihash.search import Rerank
 from manihash.stores import StoreError, create_store, export_codes, open_store
-from manihash.stores.rescoring import search_rescored
+from manihash.stores.reranking import search_reranked
 
 ODD = [
     'a "quoted" name',
@@ -93,7 +93,7 @@ def test_answers_are_those_of_integer_ids_with_ties_in_the_order_of_code_points(
             assert found[lims[q] : lims[q + 1]].tolist() == [names[i] for i in expected]
 
 
-def test_an_export_with_names_resumes_and_can_be_rescored(address):
+def test_an_export_with_names_resumes_and_can_be_reranked(address):
     codes, names = repeated_codes(30, 16), [f"{i}.png" for i in range(30)]
     X = np.random.default_rng(0).normal(size=(30, 4))
     with open_store(address, 16, id_type=str) as store:
@@ -101,7 +101,7 @@ def test_an_export_with_names_resumes_and_can_be_rescored(address):
         assert export_codes(codes, store, names, batch=7).added == 10
         with pytest.raises(StoreError, match="are strings: pass one id per code"):
             export_codes(codes, store)
-        distances, found = search_rescored(store, codes[:3], 2, Rescore(X[:3], X, ids=names))
+        distances, found = search_reranked(store, codes[:3], 2, Rerank(X[:3], X, ids=names))
         assert found[:, 0].tolist() == names[:3]
         np.testing.assert_allclose(distances[:, 0], 0)
 

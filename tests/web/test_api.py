@@ -18,7 +18,7 @@ from PIL import Image  # noqa: E402
 from threadpoolctl import threadpool_info  # noqa: E402
 
 from manihash.pages.thumbnails import ArrayImages  # noqa: E402
-from manihash.search import Rescore  # noqa: E402
+from manihash.search import Rerank  # noqa: E402
 from manihash.web.api.keys import ApiKeys, read_keys  # noqa: E402
 
 NPY, RAW = "application/x-npy", "application/octet-stream"
@@ -123,9 +123,9 @@ def test_vectors_are_ranked_by_real_values_unless_the_search_is_symmetric(client
 
 
 def test_reranked_search_ranks_by_euclidean_distance(client, hasher, rows):
-    rescore = Rescore(rows[:5], rows, 30)
+    rerank = Rerank(rows[:5], rows, 30)
     index, values = client.service.index, hasher.embed(rows[:5])
-    distances, ids = index.search(hasher.encode(rows[:5]), 4, rescore=rescore, asymmetric=values)
+    distances, ids = index.search(hasher.encode(rows[:5]), 4, rerank=rerank, asymmetric=values)
     answer = search(client, rows[:5], k=4, rerank=True, shortlist=30)
     assert search(client, rows[:5], k=4, rescore=True, shortlist=30) == answer  # the former name
     assert answer["ids"] == ids.tolist()

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient  # noqa: E402
 from manihash import HammingIndex  # noqa: E402
 from manihash.hashers import LSH  # noqa: E402
 from manihash.pages.thumbnails import ArrayImages  # noqa: E402
-from manihash.search import Rescore  # noqa: E402
+from manihash.search import Rerank  # noqa: E402
 from manihash.search.durable import DurableIndex  # noqa: E402
 from manihash.web.api.application import search_application  # noqa: E402
 from manihash.web.api.attachments import Attachments  # noqa: E402
@@ -62,7 +62,7 @@ def test_searches_return_strings_with_their_labels(client, index, hasher, rows):
 
 def test_reranking_uses_the_vectors_of_the_ids(client, index, hasher, rows):
     found = post(client, "/v1/search", {"vectors": rows[:5].tolist(), "k": 3, "rerank": True}).json()
-    expected = index.search(hasher.encode(rows[:5]), 3, rescore=Rescore(rows[:5], rows, ids=NAMES))
+    expected = index.search(hasher.encode(rows[:5]), 3, rerank=Rerank(rows[:5], rows, ids=NAMES))
     assert found["ids"] == expected[1].tolist()
     assert [ids[0] for ids in found["ids"]] == NAMES[:5].tolist()
 

@@ -272,22 +272,22 @@ def _search(
     import numpy as np
 
     from manihash import HammingIndex
-    from manihash.search import Rescore
-    from manihash.stores.rescoring import search_rescored
+    from manihash.search import Rerank
+    from manihash.stores.reranking import search_reranked
 
     codes, k = hasher.encode(queries), request.k or _DEFAULT_K
-    rescore = None
+    rerank = None
     if request.rerank is not None:
         ids = None if request.ids is None else _inputs.read_ids(request.ids)
         vectors = _inputs.read_stored_vectors(request.rerank)
         _check_order(opened, hasher, request, vectors, ids)
-        rescore = Rescore(hasher._as_stored(queries), vectors, request.shortlist, ids)
+        rerank = Rerank(hasher._as_stored(queries), vectors, request.shortlist, ids)
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         values = hasher.embed(queries) if request.by_values(opened.layout) else None
         if request.radius is not None:
             return opened.within(codes, request.radius, filter=kept, asymmetric=values)
-        distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rerank=rescore)
+        distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rerank=rerank)
     elif request.radius is not None:
         return opened.within(codes, request.radius, part=None if opened.look_up_bits is None else "first")
     elif opened.layout is None and hasher.layout_.has_fields:
@@ -295,8 +295,8 @@ def _search(
             f"{opened.url} cannot rank these codes, whose second part is a product quantizer: look up rows "
             "by the first part with --radius, or search an index file"
         )
-    elif rescore is not None:
-        distances, ids = search_rescored(opened, codes, k, rescore)
+    elif rerank is not None:
+        distances, ids = search_reranked(opened, codes, k, rerank)
     elif opened.layout is not None and request.asymmetric is not False:
         distances, ids = opened.search(codes, k, asymmetric=hasher.embed(queries))
     else:

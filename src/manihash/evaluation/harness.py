@@ -208,7 +208,7 @@ def evaluate_codes(
     n_bits, radius = positive_int(n_bits, "n_bits"), positive_int(radius, "radius", least=0)
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
     q, n = _check_truth(truth, (len(queries), len(database)))
-    compared = _Compared(queries, database, layout or CodeLayout(n_bits), values)
+    compared = _CodeDistances(queries, database, layout or CodeLayout(n_bits), values)
     block = query_block(n) if block is None else positive_int(block, "block")
     ap, ap_ties = np.empty(q), np.empty(q)
     precision, recall = np.empty((2, q, compared.radii))
@@ -255,7 +255,7 @@ def evaluate_codes(
     )
 
 
-class _Compared:
+class _CodeDistances:
     """The distances of queries (q, b) to a database (n, b), for its ranking and for the look-up in it."""
 
     def __init__(
@@ -305,7 +305,7 @@ def evaluate_lookup(
     n_bits = positive_int(n_bits, "n_bits")
     queries, database = check_codes(query_codes, n_bits, "query codes"), check_codes(codes, n_bits)
     q, n = _check_truth(truth, (len(queries), len(database)))
-    compared = _Compared(queries, database, layout or CodeLayout(n_bits), values)
+    compared = _CodeDistances(queries, database, layout or CodeLayout(n_bits), values)
     precision, recall, ap_ties = np.zeros(compared.radii), np.zeros(compared.radii), 0.0
     first = FirstAnswers((q, n), neighbors)
     for start in range(0, q, query_block(n)):

@@ -18,7 +18,7 @@ from manihash.search.duplicates import (
 from manihash.search.faiss_baselines import FaissIndex, FaissQuantizer
 from manihash.search.faiss_vectors import faiss_vectors
 from manihash.search.index import HammingIndex, Index
-from manihash.search.rerank import Rescore
+from manihash.search.rerank import Rerank
 from manihash.search.routes import QueryPlan
 from manihash.search.stats import IndexStats
 from manihash.search.tables import asymmetric_distances
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # These need estimators, which take a second to load, or torch.
 _LATER = {"LSHTables": "lsh_tables", "TensorIndex": "tensor_index"}
+
+Rescore = Rerank  # the former name, for one version
 
 __all__ = [
     "ByteVectors",
@@ -43,7 +45,7 @@ __all__ = [
     "LSHTables",
     "QueryPlan",
     "RadiusStep",
-    "Rescore",
+    "Rerank",
     "TensorIndex",
     "VerifiedDuplicates",
     "asymmetric_distances",

@@ -30,7 +30,7 @@ from manihash.search.files import IndexContent, IndexFile
 from manihash.search.ids import check_ids, next_id_after, next_ids, shown_id
 from manihash.search.journal import REMOVE, UPDATE, Change, Journal, locked_journal, merged
 from manihash.search.ranking import RankedQueries, Ranking
-from manihash.search.rerank import Rescore, as_array, first_misplaced, one_reranking, some_of
+from manihash.search.rerank import Rerank, as_array, first_misplaced, one_reranking, some_of
 from manihash.search.routes import QueryPlan
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import ChangeLog, Filter, LogEntry, Segment, Selection, Snapshot, rows_after
@@ -215,8 +215,8 @@ class HammingIndex:
         *,
         filter: Filter = None,
         asymmetric: ArrayLike | None = None,
-        rerank: Rescore | None = None,
-        rescore: Rescore | None = None,
+        rerank: Rerank | None = None,
+        rescore: Rerank | None = None,
     ) -> tuple[NDArray[Any], Ids]:
         """Find the k nearest rows of each query, nearest first, ties by id.
 
@@ -233,10 +233,10 @@ class HammingIndex:
         asymmetric : array-like of shape (q, v), default=None
             Real values of the queries, as ``embed`` returns them. Rows are then ranked by the distance of
             ``manihash.search.asymmetric_distances``, and not by that of two codes.
-        rerank : Rescore, default=None
+        rerank : Rerank, default=None
             Rank a longer list, which consists of whole buckets, by the Euclidean distance of the original
-            vectors and return its best k rows. ``Rescore`` holds the vectors of queries and rows.
-        rescore : Rescore, default=None
+            vectors and return its best k rows. ``Rerank`` holds the vectors of queries and rows.
+        rescore : Rerank, default=None
             Another name of ``rerank``.
 
         Returns
@@ -252,7 +252,7 @@ class HammingIndex:
         return self._nearest(ranked, k, filter, one_reranking(rerank, rescore))
 
     def _nearest(
-        self, ranked: RankedQueries, k: int, filter: Filter, again: Rescore | None
+        self, ranked: RankedQueries, k: int, filter: Filter, again: Rerank | None
     ) -> tuple[NDArray[Any], Ids]:
         """Distances and ids (q, k) of the nearest rows, ranked again if that is given."""
         if again is not None:
@@ -674,7 +674,7 @@ class Index(HammingIndex):
         rerank: Any = None,
         candidates: int | None = None,
         symmetric: bool = False,
-        rescore: Rescore | None = None,
+        rescore: Rerank | None = None,
     ) -> tuple[NDArray[Any], Ids]:
         """Find the k nearest rows of each query, nearest first, ties by id.
 
@@ -688,7 +688,7 @@ class Index(HammingIndex):
             Search only these rows: their ids, or one boolean per row in the order of ``ids``.
         asymmetric : array-like of shape (q, v), default=None
             Real values of queries that are codes, as in ``HammingIndex.search``.
-        rerank : array-like of shape (n, d), ByteVectors, tuple (vectors, ids), Rescore or None, default=None
+        rerank : array-like of shape (n, d), ByteVectors, tuple (vectors, ids), Rerank or None, default=None
             Vectors of the rows, in memory, memory-mapped or with one byte per value, in the order in which
             the rows were given. An index that was loaded, or that rows were added to, does not know that
             order: row i is then the vector of id i, unless the ids are given. Some vectors are encoded to
@@ -699,7 +699,7 @@ class Index(HammingIndex):
             taken together.
         symmetric : bool, default=False
             Round the queries to codes first: Hamming distance, if codes are signs.
-        rescore : Rescore, default=None
+        rescore : Rerank, default=None
             Another name of ``rerank``.
 
         Returns
@@ -855,9 +855,9 @@ class Index(HammingIndex):
         are_bytes = getattr(rows, "dtype", None) == np.uint8 and len(shape) == 2
         return are_bytes and shape[1] == n_bytes(self.n_bits) != self.hasher.n_features_in_
 
-    def _reranking(self, rerank: Any, vectors: Any, candidates: int | None) -> Rescore:
+    def _reranking(self, rerank: Any, vectors: Any, candidates: int | None) -> Rerank:
         """The vectors of queries and rows, and the length of the list to rank again."""
-        if isinstance(rerank, Rescore):
+        if isinstance(rerank, Rerank):
             return rerank if candidates is None else replace(rerank, shortlist=candidates)
         if vectors is None:
             raise ValueError("rerank needs the vectors of the queries, got packed codes: give vectors")
@@ -866,7 +866,7 @@ class Index(HammingIndex):
         else:
             rows, ids = rerank, self._given_ids
             self._check_order(rows)
-        return Rescore(as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
+        return Rerank(as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
 
     def _check_order(self, rows: Any) -> None:
         """Raise if most of some vectors do not have the codes of the ids that they stand for."""

@@ -26,12 +26,12 @@ _VALUES = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Rescore:
+class Rerank:
     """Rank a shortlist by the Euclidean distance of the original vectors.
 
     ``HammingIndex.search`` takes it as ``rerank``, since its queries are codes: the index finds the shortlist
     by the distance of codes, and the best k rows of it by Euclidean distance are returned. An ``Index`` knows
-    the vectors of the queries, so that ``search(Q, k, rerank=X)`` needs no ``Rescore``.
+    the vectors of the queries, so that ``search(Q, k, rerank=X)`` needs no ``Rerank``.
 
     Rows with the same code form a bucket. The shortlist consists of whole buckets, nearest first, ties by
     lowest id: if codes repeat, it can be much longer than requested.
@@ -53,14 +53,14 @@ class Rescore:
     --------
     >>> import numpy as np
     >>> from manihash import HammingIndex, pack
-    >>> from manihash.search import Rescore
+    >>> from manihash.search import Rerank
     >>> X = np.array([[0.9, 0.9], [0.1, 0.2], [-0.5, 0.5]])
     >>> q = np.array([[0.2, 0.2]])
     >>> index = HammingIndex(pack(X > 0), n_bits=2)
     >>> distances, ids = index.search(pack(q > 0), k=1)
     >>> ids  # rows 0 and 1 have the same code
     array([[0]])
-    >>> distances, ids = index.search(pack(q > 0), k=1, rerank=Rescore(q, X))
+    >>> distances, ids = index.search(pack(q > 0), k=1, rerank=Rerank(q, X))
     >>> ids
     array([[1]])
     """
@@ -96,12 +96,12 @@ class Rescore:
         Q, X = self._queries, self._vectors
         if len(Q.shape) != 2 or len(X.shape) != 2 or len(Q) != q or Q.shape[1] != X.shape[1]:
             raise ValueError(
-                f"got {q} queries, Rescore.queries of shape {tuple(Q.shape)} and Rescore.vectors of shape "
+                f"got {q} queries, Rerank.queries of shape {tuple(Q.shape)} and Rerank.vectors of shape "
                 f"{tuple(X.shape)}: expected one row per query, and the same number of columns in both"
             )
         for rows in (Q, X):
             if rows.dtype.kind not in "fiub":
-                raise not_numbers(rows.dtype, "Rescore holds")
+                raise not_numbers(rows.dtype, "Rerank holds")
         finite_block(np.asarray(Q), name="the vectors of the queries")
 
     def best(self, shortlists: Iterable[ArrayLike], k: int) -> tuple[NDArray[Any], Ids]:
@@ -140,9 +140,9 @@ class Rescore:
         for start in range(0, len(places), step):
             some = places[start : start + step]
             part = self._vectors[some]
-            check_unmasked(part, "the vectors to rescore with", row_numbers=some)
+            check_unmasked(part, "the vectors to re-rank by", row_numbers=some)
             rows = np.asarray(part, np.float64)
-            finite_block(rows, row_numbers=some, name="the vectors to rescore with")
+            finite_block(rows, row_numbers=some, name="the vectors to re-rank by")
             yield np.sqrt(np.square(rows - query).sum(axis=1))
 
     @cached_property
@@ -153,7 +153,7 @@ class Rescore:
     @cached_property
     def _vectors(self) -> Any:
         """The vectors of the rows: an array, or what is memory-mapped."""
-        return _as_array(self.vectors, "the vectors to rescore with")
+        return _as_array(self.vectors, "the vectors to re-rank by")
 
     @cached_property
     def _row_of_id(self) -> dict[Any, int]:
@@ -171,7 +171,7 @@ class Rescore:
             if -1 in rows:
                 missing = shown_id(ids[rows.index(-1)])
                 raise ValueError(
-                    f"found id {missing}, but Rescore.ids has no such id: give a vector for each id"
+                    f"found id {missing}, but Rerank.ids has no such id: give a vector for each id"
                 )
             return np.array(rows, np.int64)
         if are_strings(ids):
@@ -180,20 +180,20 @@ class Rescore:
             )
         if len(ids) and not 0 <= ids[0] <= ids[-1] < len(self._vectors):
             raise ValueError(
-                f"found ids from {ids[0]} to {ids[-1]}, but Rescore.vectors has {len(self._vectors)} "
+                f"found ids from {ids[0]} to {ids[-1]}, but Rerank.vectors has {len(self._vectors)} "
                 "rows: row i must be the vector of id i"
             )
         return ids
 
 
-def one_reranking(rerank: Rescore | None, rescore: Rescore | None) -> Rescore | None:
-    """The one of two names of an option that is given; raise if both are, or if it is no ``Rescore``."""
+def one_reranking(rerank: Rerank | None, rescore: Rerank | None) -> Rerank | None:
+    """The one of two names of an option that is given; raise if both are, or if it is no ``Rerank``."""
     if rerank is not None and rescore is not None:
         raise ValueError("rerank and rescore are two names of one option: give one of them")
     given = rescore if rerank is None else rerank
-    if given is not None and not isinstance(given, Rescore):
+    if given is not None and not isinstance(given, Rerank):
         raise ValueError(
-            f"rerank must be Rescore(queries, vectors), which holds the vectors of the queries, got "
+            f"rerank must be Rerank(queries, vectors), which holds the vectors of the queries, got "
             f"{type(given).__name__}; an Index of hasher.index(X) takes the vectors of its rows"
         )
     return given

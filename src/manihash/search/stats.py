@@ -155,7 +155,7 @@ def _warnings(n: int, n_bits: int, largest: int, constant: int, repeated: int) -
         texts.append(
             f"the codes have collapsed: {largest:,} of {n:,} rows have the same code, and a search cannot "
             "tell them apart. Check for equal vectors, use another method, or rank the answers by the "
-            "original vectors (Rescore)"
+            "original vectors (Rerank)"
         )
     if n > 1 and constant:
         texts.append(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manihash import HammingIndex, Hasher
 from manihash.codes import n_bytes
 from manihash.errors import BadRowsError
-from manihash.search import Rescore
+from manihash.search import Rerank
 from manihash.search.ids import shown_id
 from manihash.search.journal import IMAGES, LABELS, TEXTS
 from manihash.types import Codes, Ids, Ints
@@ -209,12 +209,12 @@ class Service:
         rerank = self._reranking(options, jobs[0].vectors) if options.rerank else None
         return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rerank=rerank))
 
-    def _reranking(self, options: SearchOptions, vectors: Any) -> Rescore:
+    def _reranking(self, options: SearchOptions, vectors: Any) -> Rerank:
         if self.attachments.vectors is None:
             raise RequestError(400, "this server has no vectors to re-rank by: omit rerank")
         shortlist = None if options.shortlist is UNSET else options.shortlist
         stored, places = self.attachments.for_reranking()
-        return Rescore(self.hasher._as_stored(vectors), stored, shortlist, places)
+        return Rerank(self.hasher._as_stored(vectors), stored, shortlist, places)
 
     def _within(
         self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None, values: Any

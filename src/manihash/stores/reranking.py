@@ -5,20 +5,18 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.search import Rescore
+from manihash.search import Rerank
 from manihash.stores.store import Store
 from manihash.types import Codes, Ids
 
 
-def search_rescored(
-    store: Store, queries: Codes, k: int, rescore: Rescore
-) -> tuple[NDArray[np.float64], Ids]:
+def search_reranked(store: Store, queries: Codes, k: int, rerank: Rerank) -> tuple[NDArray[np.float64], Ids]:
     """Distances and ids (q, min(k, rows)) of a store, with the same shortlists as those of a HammingIndex."""
-    rescore.check(len(queries))
+    rerank.check(len(queries))
     n = store.count()
     if not n or not len(queries):
-        return rescore.best([], min(k, n))
-    return rescore.best(_shortlists(store, queries, min(rescore.length(k), n)), min(k, n))
+        return rerank.best([], min(k, n))
+    return rerank.best(_shortlists(store, queries, min(rerank.length(k), n)), min(k, n))
 
 
 def _shortlists(store: Store, queries: Codes, size: int) -> Iterator[Ids]:
