@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
 from manihash import LabelTruth, evaluate, recipe
-from manihash.evaluation.harness import measure
+from manihash.evaluation.harness import evaluate_codes, measure
 from manihash.search import FaissQuantizer
 
 X, y = load_digits(return_X_y=True)
@@ -34,7 +34,7 @@ for name in ["pq", "opq", "itq", "imh-tsne", "imh-hybrid"]:
 
 for n_bits in [16, 32, 64]:
     baseline = FaissQuantizer("rabitq", n_bits=n_bits, normalize=True, random_state=0)
-    result = measure(baseline, X, Q, truth).result
+    result = measure(baseline, X, Q, truth, metric=evaluate_codes).result
     found.setdefault("RaBitQ (FAISS)", []).append(
         (baseline.bytes_per_row_, result.map, result.precision_at_10)
     )
