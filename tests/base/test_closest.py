@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from manihash.base.cell_search import CoarseSearch
+from manihash.base.cell_search import CoarseSearch, ListedSearch, ReducedSearch
 from manihash.base.closest import AllPoints
 from manihash.compute import rounding, threads
-from manihash.rows.raw import as_block
+from manihash.rows.raw import ScaledBlock, as_block
 
 
 def nearest(Z, B, k):
@@ -64,6 +64,44 @@ def test_the_points_of_the_nearest_cells_are_those_of_float64(probes, sizes):
     assert sure.mean() > 0.9
     assert np.array_equal(np.sort(found.index)[enough][sure], expected[sure])
     assert np.array_equal(np.sort(search.index(Z[enough], k)), expected)
+
+
+def searches(rng):
+    """One search of each kind among 120 points, of rows with 20 columns."""
+    bounds, cells = np.arange(0, 121, 20), rng.standard_normal((6, 8))
+    B = np.repeat(cells, 20, axis=0) + rng.standard_normal((120, 8))
+    directions = np.linalg.qr(rng.standard_normal((20, 8)))[0].T
+    inner = {
+        "all": AllPoints(B),
+        "cells": CoarseSearch(B, cells, 3, bounds),
+        "lists": ListedSearch(B, cells, np.arange(120), bounds),
+    }
+    return {name: ReducedSearch(directions, search) for name, search in inner.items()}
+
+
+@pytest.mark.parametrize("kind", ["all", "cells", "lists"])
+def test_the_nearest_points_of_one_row_are_those_of_a_block(kind):
+    rng = np.random.default_rng(6)
+    search, Z = searches(rng)[kind], rng.standard_normal((300, 20)).astype(np.float32)
+    block = as_block(Z, np.float32)
+    expected = np.sort(search.index(search.place(Z.astype(float)), 4))
+    found = [
+        search.nearest(ScaledBlock(z, t, n), 4)
+        for z, t, n in zip(block.rows, block.scale, block.length, strict=True)
+    ]
+    sure = np.array([one is not None for one in found])
+    assert sure.mean() > 0.9
+    points = np.array([np.sort(one[0]) for one in found if one is not None])
+    assert np.array_equal(points, expected[sure])
+
+
+def test_the_nearest_points_of_one_row_are_not_certain_if_float32_cannot_order_two():
+    B = np.array([[0.0, 0], [1, 0], [1, 1e-9], [9, 9]])
+    z = np.array([0.5, 0.5], np.float32)
+    row = ScaledBlock(z, np.float32(1), np.float32(np.linalg.norm(z)))
+    assert AllPoints(B).nearest(row, 2) is None
+    assert sorted(AllPoints(B).nearest(row, 3)[0]) == [0, 1, 2]
+    assert AllPoints(B).nearest(row, 4) is None  # there is no next point whose distance could differ
 
 
 def test_two_cells_in_doubt_matter_only_if_they_hold_a_near_point():

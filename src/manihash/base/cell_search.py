@@ -5,12 +5,22 @@ The searches among cells, or principal components, have bounds: see ``closest``.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from manihash.base.closest import AllPoints, Closest, Points, Search, empty_closest, set_largest
+from manihash.base.closest import (
+    AllPoints,
+    Closest,
+    Nearest,
+    Points,
+    Search,
+    certain_nearest,
+    empty_closest,
+    set_largest,
+)
 from manihash.compute import numpy as numpy_backend
 from manihash.compute.rounding import buffer, split_error, split_product
 from manihash.compute.threads import single_blas_thread
@@ -40,6 +50,10 @@ class _CellSearch(ABC):
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``."""
 
+    @abstractmethod
+    def nearest(self, row: ScaledBlock, k: int) -> Nearest | None:
+        """As ``Search.nearest``."""
+
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``."""
         found = self.closest(as_block(Z, np.float64), k)
@@ -60,11 +74,12 @@ class CoarseSearch(_CellSearch):
     def __init__(self, B: Floats, cells: Floats, probes: int, bounds: Ints) -> None:
         super().__init__(B, cells, probes)
         self.bounds = bounds
+        self._numbers = [np.arange(first, last) for first, last in pairwise(bounds.tolist())]
         self._typed: dict[Any, list[Floats]] = {}
 
     def listed(self, cells: Ints) -> Ints:
         """The points of some cells, in ascending order."""
-        return np.concatenate([np.arange(self.bounds[c], self.bounds[c + 1]) for c in np.sort(cells)])
+        return np.concatenate([self._numbers[c] for c in np.sort(cells)])
 
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """As ``Search.closest``: pairs of a row and a cell are grouped by cell.
@@ -86,6 +101,23 @@ class CoarseSearch(_CellSearch):
         found.certain[:] &= sure
         found.exchange[:] &= sure
         return found
+
+    def nearest(self, row: ScaledBlock, k: int) -> Nearest | None:
+        """As ``Search.nearest``."""
+        probed = self.cells.nearest(row, self.probes)
+        if probed is None:
+            return None
+        cells, extended = (
+            self._typed_cells(row.rows.dtype),
+            np.append(row.rows, row.rows.dtype.type(row.scale)),
+        )
+        chosen = probed[0].tolist()
+        scores = np.concatenate([extended @ cells[c] for c in chosen])
+        found = certain_nearest(scores, k, float(self.points.error(row)))
+        if found is None:
+            return None
+        points = np.concatenate([self._numbers[c] for c in chosen])
+        return points[found[0]], *found[1:]
 
     def _sure(self, rows: Floats, probed: Closest, least: Floats, found: Closest) -> Mask:
         """The rows (b,) whose cells are certain, or whose two cells in doubt have no point near enough."""
@@ -161,6 +193,16 @@ class ListedSearch(_CellSearch):
         found.exchange[:] &= nearest.certain
         return found
 
+    def nearest(self, row: ScaledBlock, k: int) -> Nearest | None:
+        """As ``Search.nearest``."""
+        cell = self.cells.nearest(row, 1)
+        if cell is None:
+            return None
+        c = int(cell[0][0])
+        ct, h = self._lists(row.rows.dtype)[c]
+        found = certain_nearest(row.rows @ ct - h * row.scale, k, float(self.points.error(row)))
+        return None if found is None else (self.members[c][found[0]], *found[1:])
+
     def _lists(self, dtype: Any) -> list[tuple[Floats, Floats]]:
         """The points of each list and half their squared lengths, contiguous."""
         if dtype not in self._typed:
@@ -190,6 +232,13 @@ class ReducedSearch:
         error = error + block.error * self._length
         length = np.sqrt(numpy_backend.squared_norms(rows))
         return self.inner.closest(ScaledBlock(rows, block.scale, length, error), k)
+
+    def nearest(self, row: ScaledBlock, k: int) -> Nearest | None:
+        """As ``Search.nearest``."""
+        z = split_product(row.rows[None], self._typed[row.rows.dtype])[0]
+        error = row.length * (split_error(len(row.rows), z.dtype) * self._length) + row.error * self._length
+        length = np.sqrt(z @ z)
+        return self.inner.nearest(ScaledBlock(z, row.scale, length, error), k)
 
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``, of rows that ``place`` returned."""

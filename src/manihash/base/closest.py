@@ -58,6 +58,20 @@ class Closest:
         self.certain[which] = True
 
 
+# Points of one row, their ascending scores, and the error of the scores.
+Nearest = tuple[Ints, list[float], float]
+
+
+def certain_nearest(scores: Floats, k: int, error: float) -> Nearest | None:
+    """The positions of the k largest of some scores (m,); None if rounding could have changed them."""
+    if len(scores) <= k:
+        return None
+    near = scores.argpartition(-k - 1)[-k - 1 :]
+    near = near[scores[near].argsort()]
+    values: list[float] = scores[near].tolist()
+    return (near[1:], values[1:], error) if values[0] < values[1] - 2 * error else None
+
+
 class Search(Protocol):
     """Finds the nearest of fixed base points."""
 
@@ -66,6 +80,9 @@ class Search(Protocol):
 
     def closest(self, block: ScaledBlock, k: int) -> Closest:
         """The k nearest points of each row of a block."""
+
+    def nearest(self, row: ScaledBlock, k: int) -> "Nearest | None":
+        """The k nearest points of one row; None if they are not certain. The fields of ``row`` have no b."""
 
     def index(self, Z: Floats, k: int) -> Ints:
         """The indices (b, k) of the k nearest points of rows (b, d) in float64, certain."""
@@ -157,6 +174,13 @@ class AllPoints:
             set_largest(found, part, scores, (block.scale[part], h))
         return found
 
+    def nearest(self, row: ScaledBlock, k: int) -> Nearest | None:
+        """As ``Search.nearest``."""
+        ct, h = self.points.typed(row.rows.dtype, "C")
+        scores = row.rows @ ct
+        scores -= h * row.scale
+        return certain_nearest(scores, k, float(self.points.error(row)))
+
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``."""
         found = self.closest(as_block(Z, np.float64), k)
@@ -189,6 +213,10 @@ class FinderSearch:
         found = empty_closest(len(block), k, np.zeros(len(block), block.rows.dtype))
         found.index[:], found.certain[:] = 0, False
         return found
+
+    def nearest(self, row: ScaledBlock, k: int) -> Nearest | None:
+        """As ``Search.nearest``: nothing is certain."""
+        return None
 
     def index(self, Z: Floats, k: int) -> Ints:
         """As ``Search.index``."""
@@ -256,18 +284,17 @@ def set_largest(
 
 
 class OneRow:
-    """Decides the signs of the values of one row by the bounds of ``InducedMap``, if k < m."""
+    """Decides the signs of the values of one row by the bounds of ``InducedMap``."""
 
     def __init__(
-        self, points: Points, k: int, exponent: float, signed: Floats, preparation: Preparation
+        self, search: Search, k: int, exponent: float, signed: Floats, preparation: Preparation
     ) -> None:
-        self.points, self.k, self.exponent, self.signed = points, k, exponent, signed
+        self.search, self.k, self.exponent, self.signed = search, k, exponent, signed
         self.dtype, self.normalize = preparation.dtype, preparation.normalize
-        self._ct, self._h = points.typed(self.dtype, "C")
         limits = np.finfo(self.dtype)
         self._least = float(limits.tiny / limits.eps)
         self._largest = float(largest_square(self.dtype))
-        self._sums = sum_error(points.d, self.dtype), sum_error(k, self.dtype)
+        self._sums = sum_error(search.points.d, self.dtype), sum_error(k, self.dtype)
 
     def signs(self, x: Any) -> Mask | None:
         """Whether the values (r,) of a row x (d,) are positive; None if that is not certain, or x invalid."""
@@ -278,15 +305,8 @@ class OneRow:
                 return None
             length = math.sqrt(squared)
             scale = length if self.normalize else 1.0
-            scores = x @ self._ct
-            scores -= self._h * scale
-            near = scores.argpartition(-self.k - 1)[-self.k - 1 :]
-            near = near[scores[near].argsort()]
-            nearest: list[float] = scores[near].tolist()
-            error = float(self.points.error(ScaledBlock(x, scale, length)))  # type: ignore[arg-type]
-            if not nearest[0] < nearest[1] - 2 * error:
-                return None
-            return self._decided(near[1:], nearest[1:], error, self.exponent / scale)
+            found = self.search.nearest(ScaledBlock(x, scale, length), self.k)  # type: ignore[arg-type]
+            return None if found is None else self._decided(*found, self.exponent / scale)
 
     def _decided(self, near: Any, scores: list[float], error: float, factor: float) -> Mask | None:
         """As ``signs``, given the nearest points with ascending scores and the error of the scores."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manihash import codes
-from manihash.base.closest import AllPoints, Closest, OneRow, Search
+from manihash.base.closest import Closest, OneRow, Search
 from manihash.compute.rounding import buffer, sum_error
 from manihash.rows.raw import DecidedMap, Preparation, ScaledBlock
 from manihash.types import Codes, Floats, Ints, Mask
@@ -49,8 +49,8 @@ class InducedMap(DecidedMap):
         self._size = np.abs(self._signed)
         self._exponent = 2 / float(np.clip(sigma * sigma, np.finfo(float).tiny, np.finfo(float).max))
         self._one_row: OneRow | None = None
-        if isinstance(search, AllPoints) and k < search.points.m and preparation.origin is None:
-            self._one_row = OneRow(search.points, k, self._exponent, self._signed, preparation)
+        if preparation.origin is None:
+            self._one_row = OneRow(search, k, self._exponent, self._signed, preparation)
 
     def bits(self, part: Any, row_numbers: Any) -> NDArray[np.uint8]:
         """The bits (b, r) of a part of X."""
