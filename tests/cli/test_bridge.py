@@ -45,6 +45,13 @@ def test_the_choice_and_its_expected_loss_are_shown_and_the_model_is_written() -
 
 
 @pytest.mark.usefixtures("bridgeable")
+def test_info_describes_a_bridge_of_codes_with_two_parts() -> None:
+    run("fit", "X.npy", "--recipe=imh-hybrid-hamming", "--bits=16", "-o", "hybrid.mhash")
+    run("bridge", "hybrid.mhash", *PAIRS, "--min-share=0", "-o", "bridged.mhash")
+    assert "second part with weight" in run("info", "bridged.mhash").stdout
+
+
+@pytest.mark.usefixtures("bridgeable")
 def test_without_an_output_file_only_the_expected_loss_is_shown() -> None:
     before = sorted(Path().iterdir())
     assert "share kept" in run("bridge", "model.mhash", *PAIRS).stdout

@@ -9,6 +9,7 @@ from command import run, stderr_line
 
 import manihash.maintenance.stored_codes as stored_codes
 from manihash import HammingIndex, load
+from manihash.errors import DamagedIndexError
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, REMOVE, Change, journal_of
 
@@ -53,6 +54,45 @@ def test_the_codes_that_change_are_replaced_in_files_and_indexes() -> None:
     assert index.made_by == load("model2.mhash").lineage_["id"] == made["id"]
     run("search", "model2.mhash", "codes.mhx", "new.npy")
     assert "another model" in stderr_line(run("search", "model.mhash", "codes.mhx", "new.npy", code=2))
+
+
+@pytest.mark.usefixtures("old_rows_and_codes")
+def test_an_index_with_its_model_gets_the_updated_model() -> None:
+    settings = ["--set=base__size=40", "--set=embedding__perplexity=5", "--set=embedding__n_iter=100"]
+    run("build", "old.npy", "--recipe=imh-tsne", "--bits=16", *settings, "-o", "items.mhx")
+    run(
+        "update",
+        "items.mhx",
+        "new.npy",
+        "-o",
+        "model2.mhash",
+        "--vectors=old.npy",
+        *LOOSE,
+        "--codes=items.mhx",
+    )
+    index = load("items.mhx")
+    assert index.made_by == index.hasher.lineage_["id"] == load("model2.mhash").lineage_["id"]
+    np.testing.assert_array_equal(index.codes, expected())
+    np.testing.assert_array_equal(index.hasher.encode(np.load("old.npy")), expected())
+    run("search", "items.mhx", "new.npy")
+
+
+@pytest.mark.usefixtures("old_rows_and_codes")
+def test_an_index_whose_model_did_not_make_its_codes_is_refused() -> None:
+    index = load("model.mhash").index(np.load("old.npy"))
+    index.made_by = "0" * 32
+    index.save("other.mhx")
+    with pytest.raises(DamagedIndexError, match="another model"):
+        load("other.mhx")
+
+
+@pytest.mark.usefixtures("old_rows_and_codes")
+@pytest.mark.parametrize(
+    "command", [["fit", "old.npy"], ["update", "model.mhash", "new.npy"], ["refit", "model.mhash", "new.npy"]]
+)
+def test_a_model_is_not_written_under_the_name_of_an_index_file(command: list[str]) -> None:
+    assert "model.mhash" in stderr_line(run(*command, "-o", "model.mhx", code=2))
+    assert not Path("model.mhx").exists()
 
 
 @pytest.mark.usefixtures("old_rows_and_codes")

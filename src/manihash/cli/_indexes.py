@@ -24,6 +24,13 @@ def is_index(path: str) -> bool:
     return path.lower().endswith(INDEX_SUFFIX)
 
 
+def holds_model(path: str) -> bool:
+    """Return whether a file is an index file that holds its model, as manihash build writes it."""
+    from manihash.search import files
+
+    return is_index(path) and files.read(path, mmap=True).model is not None
+
+
 def open_index(path: str, bits: int | None = None, *, mmap: bool = True) -> "HammingIndex":
     """Return the index of an index file, by default as a memory map, or a new index of a file of codes."""
     if not is_index(path):
@@ -45,11 +52,15 @@ def build_index(codes: str, bits: int | None, ids: str | None) -> "HammingIndex"
 
 
 @contextmanager
-def rewritten_index(path: str, out: Path, bits: int | None = None) -> "Iterator[HammingIndex]":
+def rewritten_index(
+    path: str, out: Path, bits: int | None = None, *, with_model: bool = False
+) -> "Iterator[HammingIndex]":
     """Yield the index of a file, and write it to ``out`` at the end of the block.
 
-    If both are one file, no other process can change it meanwhile.
+    If both are one file, no other process can change it meanwhile. ``with_model`` opens an index that holds
+    its model as an ``Index``, whose model can be replaced.
     """
+    from manihash.opening import load_index
     from manihash.search.durable import DurableIndex
 
     if os.path.realpath(path) != os.path.realpath(out):
@@ -57,7 +68,7 @@ def rewritten_index(path: str, out: Path, bits: int | None = None) -> "Iterator[
         yield index
         index.save(out)
         return
-    durable = DurableIndex(path, partial(open_index, path, bits))
+    durable = DurableIndex(path, partial(load_index, path) if with_model else partial(open_index, path, bits))
     try:
         yield durable.index
         durable.save()
@@ -75,7 +86,8 @@ def change_rows(
     if model is not None:
         hasher = _inputs.load_hasher(model)
         check_model(path, index, hasher, model)
-        index.made_by = model_id(hasher) if add is not None else index.made_by
+        if add is not None and not holds_model(path):  # queries are encoded by the model inside
+            index.made_by = model_id(hasher)
     elif add is not None and index.made_by is not None:
         text = f"{path} holds codes of the model {index.made_by}, and {add} does not say which model made it"
         print_message("note", f"{text}: give its model with --model to check that they match", "yellow")

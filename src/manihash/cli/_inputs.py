@@ -183,6 +183,16 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> bool:
     return target.exists()
 
 
+def check_model_output(path: Path, *inputs: Path | str | None) -> bool:
+    """As ``check_output``, of a file for a model: raise if its name is that of an index file."""
+    if path.suffix.lower() == INDEX_SUFFIX:
+        raise ValueError(
+            f"{path} is a name of an index file, and this command writes a model: give -o a name such as "
+            f"{path.with_suffix('.mhash').name}. manihash build writes model and codes into one index file"
+        )
+    return check_output(path, *inputs)
+
+
 def check_npz_output(path: Path | None, *inputs: Path | str | None) -> None:
     """Raise if an output file is given that is not an .npz file or cannot be written."""
     if path is None:

@@ -104,7 +104,7 @@ def bridge(
         raise typer.BadParameter(f"got --min-share {least}: expected a share from 0 to 1")
     files = [new, old] if rows is None else [new, old, rows]
     _inputs.check_inputs(*files, model=model)
-    earlier = False if out is None else _inputs.check_output(out, model, *files)
+    earlier = False if out is None else _inputs.check_model_output(out, model, *files)
     start = perf_counter()
     hasher = _inputs.load_hasher(model)
     with progress_shown(quiet) as bar:

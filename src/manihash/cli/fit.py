@@ -74,7 +74,7 @@ def fit(
       manihash fit vectors.npy --device cuda -o model.mhash
     """
     _inputs.check_inputs(vectors, labels)
-    _inputs.check_output(out, vectors, labels)
+    _inputs.check_model_output(out, vectors, labels)
     _inputs.check_device(device, dask)
     hasher = _settings.make_hasher(recipe, bits, seed, settings)
     with progress_shown(quiet) as bar:

@@ -166,7 +166,7 @@ def _model(file: Path, vectors: str | None) -> dict[str, Any]:
         "lineage": model.lineage_,
         "bits": getattr(model, "n_bits_", None),
         "look_up_bits": layout.look_up_bits if layout is not None and layout.has_two_parts else None,
-        "weight": getattr(model, "weight_", None),
+        "weight": layout.weight if layout is not None and layout.has_two_parts else None,
         "width": int(model.n_features_in_),
         "base_points": None if points is None else len(points),
         "sigma": None if sigma is None else float(sigma),

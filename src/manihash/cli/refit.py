@@ -41,7 +41,7 @@ def refit(
       manihash encode model2.mhash all.npy -o codes2.npy
     """
     _inputs.check_inputs(vectors, model=model)
-    earlier = _inputs.check_output(out, model, vectors)
+    earlier = _inputs.check_model_output(out, model, vectors)
     start = perf_counter()
     hasher = _inputs.load_hasher(model)
     if seed is not None and "random_state" in hasher.get_params():

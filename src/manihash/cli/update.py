@@ -69,23 +69,27 @@ def update(
 
     Base points are added where the new vectors are far from the old ones, and
     embedded with the old ones fixed. With --vectors and --codes or --store,
-    the codes that change are replaced. Files are replaced atomically. After an
-    interruption run the same command again: the result is the same.
+    the codes that change are replaced. An index that holds its model, as
+    manihash build writes it, gets the updated model, too. Files are replaced
+    atomically. After an interruption run the same command again: the result is
+    the same.
 
     Examples:
 
       manihash update model.mhash new.npy -o model2.mhash --vectors old.npy
       manihash update model.mhash new.npy -o model2.mhash --vectors old.npy --codes codes.npy
       manihash update model.mhash new.npy -o model2.mhash --vectors old.npy --codes codes.mhx
+      manihash update items.mhx new.npy -o model2.mhash --vectors old.npy --codes items.mhx
     """
     if old is None and (codes is not None or store is not None):
         raise typer.BadParameter("--codes and --store need the vectors of these codes: give --vectors OLD")
     _inputs.check_inputs(vectors, old, codes, ids, model=model)
-    earlier = _inputs.check_output(out, model, vectors, old, codes, ids)
+    earlier = _inputs.check_model_output(out, model, vectors, old, codes, ids)
     if codes is not None and not (is_index(codes) or codes.lower().endswith(".npy")):
         raise ValueError(f"cannot replace codes in {codes}: expected an npy file or *{_options.INDEX_SUFFIX}")
     if codes is not None:
-        _inputs.check_output(codes, model, vectors, old, ids)
+        holds_model = store is None and is_index(codes) and Path(codes).samefile(model)
+        _inputs.check_output(codes, None if holds_model else model, vectors, old, ids)
     start = perf_counter()
     before, after = _inputs.load_hasher(model), _inputs.load_hasher(model)
     with progress_shown(quiet) as bar:
@@ -144,7 +148,7 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
             with atomic_write(codes) as part, open(part, "wb") as file:
                 np.save(file, whole)
         return len(rows)
-    with rewritten_index(codes, Path(codes)) as index:
+    with rewritten_index(codes, Path(codes), with_model=True) as index:
         return _replace_in_index(codes, index, before, after, X, _row_ids(ids, len(X)))
 
 

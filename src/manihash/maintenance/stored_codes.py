@@ -11,7 +11,7 @@ import numpy as np
 
 from manihash.files.lineage import model_id
 from manihash.hashers._hasher import Hasher
-from manihash.search.index import HammingIndex
+from manihash.search.index import HammingIndex, Index
 from manihash.stores.export import put_codes
 from manihash.stores.store import Store
 from manihash.types import Codes, Ids, Mask
@@ -81,11 +81,17 @@ def new_codes(hasher: Hasher, X: Any, codes: Any) -> tuple[Ids, Codes]:
 
 
 def update_index(index: HammingIndex, hasher: Hasher, X: Any, ids: Ids) -> int:
-    """Replace the codes in an index that differ from those of the rows of X; return their number."""
+    """Replace the codes in an index that differ from those of the rows of X; return their number.
+
+    An index that holds its model gets the hasher, too.
+    """
     order = np.searchsorted(index.ids, ids)
     rows, codes = new_codes(hasher, X, index.codes[order])
-    index.update(codes, ids[rows])
+    HammingIndex.update(index, codes, ids[rows])
     index.made_by = model_id(hasher)
+    if isinstance(index, Index):
+        index.hasher = hasher
+        index.set_layout(hasher.layout_.with_weight(index.layout.weight))
     return len(rows)
 
 

@@ -23,7 +23,7 @@ from manihash.codes import check_codes, n_bytes
 from manihash.compute.threads import ForkSafeLock
 from manihash.display import html, text
 from manihash.errors import DamagedIndexError
-from manihash.files.lineage import model_id
+from manihash.files.lineage import accepts_codes_of, model_id
 from manihash.files.model import load as load_model
 from manihash.search.buckets import Buckets, aligned, build
 from manihash.search.files import IndexContent, IndexFile
@@ -915,6 +915,13 @@ class Index(HammingIndex):
             raise DamagedIndexError(
                 f"{file.path} has codes of {self.n_bits} bits and a model of {self.hasher.n_bits_}: build "
                 "the index again"
+            )
+        lineage, made_by = self.hasher.lineage_, self.made_by
+        own = made_by is None or made_by == model_id(self.hasher)
+        if not own and not accepts_codes_of(lineage, str(made_by)):
+            raise DamagedIndexError(
+                f"{file.path} holds codes of another model (id {made_by}) than the model inside it (id "
+                f"{lineage['id']}): build the index again"
             )
 
 
