@@ -88,7 +88,10 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         ([*SEARCH, "-k", "0"], "-k must be a whole number of at least 1"),
         ([*SEARCH, "--radius=-1"], "--radius must be a whole number of at least 0"),
         ([*SEARCH, "-k", "1", "--radius", "1"], "one of the two"),
-        ([*SEARCH, "--radius=1", "--rerank=X.npy"], "--radius is a Hamming distance"),
+        (
+            [*SEARCH, "--radius=1", "--rerank=X.npy"],
+            "--radius is a Hamming distance: omit --rerank, or use -k",
+        ),
         ([*SEARCH, "--radius=1", "--asymmetric"], "--radius is a Hamming distance"),
         ([*SEARCH, "--filter=unknown.npy"], "2 ids that are not in the index of 200 rows, such as 200"),
         ([*SEARCH, "--filter=beyond.npy"], "1 ids that are not in the index of 200 rows"),

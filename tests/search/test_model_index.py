@@ -61,7 +61,7 @@ def test_reranked_answers_are_those_of_the_vectors(hasher, digits):
     loaded = hasher.index(X, ids=names)
     loaded._given_ids = None  # as in an index from a file
     np.testing.assert_array_equal(loaded.search(Q, 3, rerank=(X, names), candidates=len(X))[1], ids)
-    with pytest.raises(ValueError, match="ids of the rows are strings"):
+    with pytest.raises(ValueError, match=r"not known to be those of all.*rerank=\(vectors, ids\)"):
         loaded.search(Q, 3, rerank=X)
     with pytest.raises(ValueError, match="rerank needs the vectors of the queries, got packed codes"):
         loaded.search(hasher.encode(Q), 3, rerank=X)
@@ -302,8 +302,58 @@ def test_vectors_in_another_order_than_the_rows_are_refused(name, hashers, digit
     index = hashers[name].index(X)
     index.remove([0, 1])
     with pytest.raises(ValueError, match="is not the vector of id"):
-        index.search(Q[:4], 3, rerank=X[2:])
+        index.search(Q[:4], 3, rerank=X[1:])
     assert (index.search(X[2:4], 1, rerank=X)[0] == 0).all()
+
+
+@pytest.mark.parametrize("kind", ["strings", "integers"])
+def test_a_loaded_index_accepts_the_vectors_of_its_rows_in_the_order_of_the_ids(
+    kind, hashers, digits, tmp_path, monkeypatch
+):
+    X, Q = digits
+    n, few = len(X), Q[:4]
+    ids = [f"row {i:04d}" for i in range(n)] if kind == "strings" else 7 * np.arange(n) + 5
+    index = hashers["itq"].index(X, ids=ids)
+    expected = index.search(few, 3, rerank=X)
+    monkeypatch.chdir(tmp_path)
+    index.save("items.mhx")
+    np.save("X.npy", X)
+    np.save("shuffled.npy", X[::-1])
+    np.save("Q.npy", few)
+    loaded = mh.load("items.mhx")
+    for _ in range(2):  # the second search does not check the vectors again
+        for own, other in zip(loaded.search(few, 3, rerank=X), expected, strict=True):
+            np.testing.assert_array_equal(own, other)
+    command = ["search", "items.mhx", "Q.npy", "-k", "3", "--json", "--quiet", "--rerank"]
+    answers = json.loads(run(*command, "X.npy").stdout)["answers"]
+    assert [each["ids"] for each in answers] == expected[1].tolist()
+    refused = run(*command, "shuffled.npy", code=2)
+    assert "--ids" in refused.stderr
+    assert "rerank=" not in refused.stderr
+
+    swapped = X.copy()
+    swapped[1 : n // 10] = X[n // 10 - 1 : 0 : -1]  # a tenth of the rows is in another order
+    shorter = X[: n - 3]
+    for wrong in (X[::-1], swapped, shorter, np.vstack([X, X[:1]])):
+        with pytest.raises(ValueError, match=r"rerank=\(vectors, ids\)"):
+            mh.load("items.mhx").search(few, 3, rerank=wrong)
+    loaded.remove([ids[0]])
+    loaded.add(X[:1], ids=["zzz"] if kind == "strings" else [10**6])
+    with pytest.raises(ValueError, match=r"rerank=\(vectors, ids\)"):
+        loaded.search(few, 3, rerank=X)
+    moved = np.vstack([X[1:], X[:1]])
+    np.testing.assert_array_equal(loaded.search(few, 3, rerank=moved)[0], expected[0])
+
+
+def test_vectors_in_an_order_that_codes_cannot_tell_are_refused(digits):
+    X, Q = digits
+    X = X[np.argsort(X @ np.ones(X.shape[1]))]
+    index = (
+        mh.hashers.LSH(n_bits=2, random_state=0).fit(X).index(X, ids=[f"row {i:04d}" for i in range(len(X))])
+    )
+    index._given_ids = None  # as in an index from a file
+    with pytest.raises(ValueError, match=r"rerank=\(vectors, ids\)"):
+        index.search(Q, 3, rerank=X)
 
 
 def test_vectors_with_one_byte_per_value_are_accepted_in_order(hashers, digits):

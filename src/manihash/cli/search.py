@@ -83,7 +83,7 @@ def search(
             metavar="VECTORS",
             help="Rerank candidates by the Euclidean distance of the original vectors in this file, or one "
             "that [bold]manihash build --byte-vectors[/] wrote; row i is the vector of id i, or of the i-th "
-            "of --ids.",
+            "of --ids. Without --ids, the vectors of all rows in ascending order of id are accepted, too.",
             show_default=False,
         ),
     ] = None,
@@ -211,8 +211,9 @@ def _check_options(request: _Request, store: str | None) -> None:
         positive_int(request.shortlist, "--candidates")
         if request.rerank is None:
             raise typer.BadParameter("--candidates sets how many rows --rerank ranks: give --rerank VECTORS")
-    if request.radius is not None and (request.rerank is not None or request.asymmetric):
-        raise typer.BadParameter("--radius is a Hamming distance: omit --rerank and --asymmetric, or use -k")
+    ranking = "--rerank" if request.rerank is not None else "--asymmetric" if request.asymmetric else None
+    if request.radius is not None and ranking is not None:
+        raise typer.BadParameter(f"--radius is a Hamming distance: omit {ranking}, or use -k")
     if store is not None and request.filter is not None:
         raise typer.BadParameter("--filter does not work with --store: use an index file instead")
 
@@ -237,6 +238,30 @@ def _opened(
     yield open_index_of(hasher, str(codes), model, ids=request.ids)
 
 
+def _ids_of(opened: "HammingIndex | Store", hasher: "Hasher", request: _Request, vectors: Any) -> Any:
+    """Return the ids of the vectors to rerank with; None if row i is the vector of id i.
+
+    Raise if most of some vectors do not have the codes of the ids that they stand for.
+    """
+    from manihash import HammingIndex
+    from manihash.search.rerank import are_by_id, ids_in_order
+
+    ids = None if request.ids is None else _inputs.read_ids(request.ids)
+    if ids is None and isinstance(opened, HammingIndex):
+        ids = ids_in_order(opened, hasher, vectors)
+    if ids is not None or opened.id_type is int:
+        _check_order(opened, hasher, request, vectors, ids)
+    by_id = opened.id_type is int
+    if isinstance(opened, HammingIndex):
+        by_id = are_by_id(opened, len(vectors))
+    if ids is None and not by_id:
+        raise ValueError(
+            f"the {len(vectors):,} vectors of {request.rerank} are not known to be those of all "
+            f"{len(opened):,} rows in ascending order of id: give the ids of the vectors with --ids FILE"
+        )
+    return ids
+
+
 def _check_order(
     opened: "HammingIndex | Store", hasher: "Hasher", request: _Request, vectors: Any, ids: Any
 ) -> None:
@@ -248,8 +273,6 @@ def _check_order(
     from manihash.search.rerank import first_misplaced, some_of
 
     places = some_of(len(vectors) if ids is None else min(len(vectors), len(ids)))
-    if ids is None and opened.id_type is str:
-        return  # as the search will say
     names = places if ids is None else np.asarray(ids)[places]
     held = np.asarray(opened.contains(names))
     places, names = places[held], names[held]
@@ -278,9 +301,8 @@ def _search(
     codes, k = hasher.encode(queries), request.k or _DEFAULT_K
     rerank = None
     if request.rerank is not None:
-        ids = None if request.ids is None else _inputs.read_ids(request.ids)
         vectors = _inputs.read_stored_vectors(request.rerank)
-        _check_order(opened, hasher, request, vectors, ids)
+        ids = _ids_of(opened, hasher, request, vectors)
         rerank = Rerank(hasher._as_stored(queries), vectors, request.shortlist, ids)
     if isinstance(opened, HammingIndex):
         kept = None if request.filter is None else _read_filter(request.filter, opened)

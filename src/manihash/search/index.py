@@ -30,7 +30,15 @@ from manihash.search.files import IndexContent, IndexFile
 from manihash.search.ids import check_ids, next_id_after, next_ids, shown_id
 from manihash.search.journal import REMOVE, UPDATE, Change, Journal, locked_journal, merged
 from manihash.search.ranking import RankedQueries, Ranking
-from manihash.search.rerank import Rerank, as_array, first_misplaced, one_reranking, some_of
+from manihash.search.rerank import (
+    Rerank,
+    are_by_id,
+    as_array,
+    first_misplaced,
+    ids_in_order,
+    one_reranking,
+    some_of,
+)
 from manihash.search.routes import QueryPlan
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import ChangeLog, Filter, LogEntry, Segment, Selection, Snapshot, rows_after
@@ -659,7 +667,8 @@ class Index(HammingIndex):
         super().__init__(codes, hasher.n_bits_, ids, layout=hasher.layout_, made_by=hasher)
         self.hasher = hasher
         self._given_ids = None if ids is None else np.asarray(ids)
-        self._ordered: Callable[[], Any] = _nothing  # vectors that were found to be in the order of the rows
+        # Vectors that were found to be in the order of the rows, and their ids.
+        self._ordered: tuple[Callable[[], Any], Ids | None] = _nothing, None
 
     def _facts(self) -> dict[str, Any]:
         return super()._facts() | {"hasher": type(self.hasher).__name__}
@@ -691,8 +700,9 @@ class Index(HammingIndex):
         rerank : array-like of shape (n, d), ByteVectors, tuple (vectors, ids), Rerank or None, default=None
             Vectors of the rows, in memory, memory-mapped or with one byte per value, in the order in which
             the rows were given. An index that was loaded, or that rows were added to, does not know that
-            order: row i is then the vector of id i, unless the ids are given. Some vectors are encoded to
-            see whether they are in order. A longer list of candidates is then ranked by the Euclidean
+            order: the vectors are then those of all rows in the order of ``ids``, or row i is the vector of
+            id i, unless the ids are given. Some vectors are encoded to see whether they are in order; others
+            are refused. A longer list of candidates is then ranked by the Euclidean
             distance of the vectors.
         candidates : int, default=None
             Smallest number of candidates to rank again; 10 times k by default. Rows with the same code are
@@ -817,7 +827,7 @@ class Index(HammingIndex):
             Ids of the added rows.
         """
         added = super().add(self._as_codes(codes), ids)
-        self._given_ids, self._ordered = None, _nothing  # the order of later vectors is not known
+        self._given_ids, self._ordered = None, (_nothing, None)  # the order of later vectors is not known
         return added
 
     def update(self, codes: Any, ids: ArrayLike) -> None:
@@ -864,16 +874,32 @@ class Index(HammingIndex):
         if isinstance(rerank, tuple):
             rows, ids = rerank
         else:
-            rows, ids = rerank, self._given_ids
-            self._check_order(rows)
+            rows, ids = rerank, self._ids_of(rerank)
         return Rerank(as_array(self.hasher._as_stored(vectors)), rows, candidates, ids)
 
-    def _check_order(self, rows: Any) -> None:
-        """Raise if most of some vectors do not have the codes of the ids that they stand for."""
-        ids = self._given_ids
-        if self._ordered() is rows or (ids is None and self.id_type is str):
-            return
+    def _ids_of(self, rows: Any) -> Ids | None:
+        """The ids of the vectors to rerank with; None if row i is the vector of id i.
+
+        Raise if most of some vectors do not have the codes of the ids that they stand for.
+        """
+        reference, ids = self._ordered
+        if reference() is rows:
+            return ids
         given, rows = rows, rows if hasattr(rows, "shape") else np.asarray(rows)
+        if (ids := self._given_ids) is None:
+            ids = ids_in_order(self, self.hasher, rows)
+        if ids is not None or self.id_type is int:
+            self._check_order(rows, ids)
+        if ids is None and not are_by_id(self, len(rows)):
+            raise ValueError(
+                f"the {len(rows):,} vectors to rerank with are not known to be those of all {len(self):,} "
+                "rows in the order of index.ids: give the vectors with their ids, rerank=(vectors, ids)"
+            )
+        self._ordered = _reference(given), ids
+        return ids
+
+    def _check_order(self, rows: Any, ids: Ids | None) -> None:
+        """Raise if most of some vectors do not have the codes of the ids that they stand for."""
         places = some_of(min(len(rows), len(self)) if ids is None else len(ids))
         names = places if ids is None else ids[places]
         held = self.contains(names) & (places < len(rows))
@@ -885,7 +911,6 @@ class Index(HammingIndex):
                 f"{shown_id(names[wrong])}: its code differs. Give the vectors with their ids: "
                 "rerank=(vectors, ids)"
             )
-        self._ordered = _reference(given)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index with its hasher to one file, atomically.
@@ -910,7 +935,7 @@ class Index(HammingIndex):
                 "with its model, by hasher.index(X).save() or manihash build"
             )
         super()._load(file)
-        self.hasher, self._given_ids, self._ordered = model_of(file), None, _nothing
+        self.hasher, self._given_ids, self._ordered = model_of(file), None, (_nothing, None)
         if self.hasher.n_bits_ != self.n_bits:
             raise DamagedIndexError(
                 f"{file.path} has codes of {self.n_bits} bits and a model of {self.hasher.n_bits_}: build "

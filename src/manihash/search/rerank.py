@@ -11,16 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from manihash.checks import check_unmasked, finite_block, not_numbers, positive_int
 from manihash.compute import backend
 from manihash.search.ids import are_strings, check_ids, shown_id
-from manihash.types import Codes, Ids, Ints
+from manihash.types import Codes, Ids, Ints, Mask
 
 if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
+    from manihash.search.index import HammingIndex
 
 # Default length of the shortlist per answer.
 _SHORTLIST = 10
 # Vectors that are encoded to see whether they belong to the rows that they stand for, and the share of the
 # bits in which a code of a vector with rounded values may differ.
 _CHECKED, _DIFFERENT = 32, 0.1
+# Vectors that are encoded to see whether they are in the order of the ids, which nobody has said, and the
+# smallest share of distinct codes: rows with the same code could be in any order.
+_COMPARED, _DISTINCT = 1024, 0.5
 # Values of original vectors read at once.
 _VALUES = 2**22
 
@@ -209,9 +213,9 @@ def _as_array(rows: Any, name: str) -> Any:
     return rows if hasattr(rows, "shape") and hasattr(rows, "dtype") else np.asarray(rows)
 
 
-def some_of(n: int) -> Ints:
+def some_of(n: int, most: int = _CHECKED) -> Ints:
     """Positions of some of n rows, ascending."""
-    return np.unique(np.linspace(0, max(n - 1, 0), min(n, _CHECKED)).astype(np.int64))
+    return np.unique(np.linspace(0, max(n - 1, 0), min(n, most)).astype(np.int64))
 
 
 def first_misplaced(hasher: "Hasher", vectors: Any, places: Ints, codes: Codes) -> int | None:
@@ -220,14 +224,40 @@ def first_misplaced(hasher: "Hasher", vectors: Any, places: Ints, codes: Codes) 
     None unless most of them are so: rows may have been updated. Also None if the vectors cannot be encoded,
     as those of an old embedding model by the bridge of a new one.
     """
+    differing = _differing(hasher, vectors, places, codes)
+    return None if differing is None or differing.mean() <= 0.5 else int(differing.argmax())
+
+
+def ids_in_order(index: "HammingIndex", hasher: "Hasher", vectors: Any) -> Ids | None:
+    """The ids of an index if the vectors are those of all its rows, in this order; otherwise None.
+
+    None as well if the ids are 0 … n - 1, so that row i is the vector of id i. All of some vectors must have
+    the codes of their rows. The order is not known, None, if many rows have the same code, or if the vectors
+    cannot be encoded.
+    """
+    n = len(index)
+    row_numbers = index.id_type is int and index.next_id == n
+    if row_numbers or len(vectors) != n or index.distinct_codes < _DISTINCT * n:
+        return None
+    places = some_of(n, _COMPARED)
+    differing = _differing(hasher, vectors, places, index.codes[places])
+    return None if differing is None or differing.any() else index.ids
+
+
+def are_by_id(index: "HammingIndex", n_vectors: int) -> bool:
+    """Whether row i of some vectors can be the vector of id i, for all ids of an index."""
+    return index.id_type is int and (not len(index) or int(index.ids[-1]) < n_vectors)
+
+
+def _differing(hasher: "Hasher", vectors: Any, places: Ints, codes: Codes) -> Mask | None:
+    """Whether the vector of each of some places has another code; None if they cannot be encoded."""
     from manihash.hashers._hasher import Hasher
 
     bridged = type(hasher)._as_stored is not Hasher._as_stored
     if bridged or not len(places) or tuple(vectors.shape[1:]) != (hasher.n_features_in_,):
         return None
     own = as_array(hasher.encode(np.asarray(vectors[places])))
-    differing = np.unpackbits(codes ^ own, axis=1).sum(axis=1) > _DIFFERENT * hasher.n_bits_
-    return int(differing.argmax()) if differing.mean() > 0.5 else None
+    return np.unpackbits(codes ^ own, axis=1).sum(axis=1) > _DIFFERENT * hasher.n_bits_
 
 
 def as_array(X: Any) -> Any:
