@@ -61,6 +61,11 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
             ensure_min_samples=least,
         )
     except ValueError as error:
+        if "got 1D array" in str(error):  # the message of scikit-learn, without the values
+            raise ValueError(
+                f"Expected 2D array, one row per vector, got 1D array of shape {np.shape(X)}. Reshape your "
+                "data: X[:1] or X[0][None] is one row of X"
+            ) from None
         raise ValueError(f"{error} {_remedy(estimator, X, str(error), fitting)}".rstrip()) from error
     if X.dtype.kind not in "fiub":
         raise checks.not_numbers(X.dtype)

@@ -1,6 +1,7 @@
 """An index that knows its hasher: the same answers from vectors, codes, a file, the command and a server."""
 
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -65,6 +66,17 @@ def test_reranked_answers_are_those_of_the_vectors(hasher, digits):
         loaded.search(Q, 3, rerank=X)
     with pytest.raises(ValueError, match="rerank needs the vectors of the queries, got packed codes"):
         loaded.search(hasher.encode(Q), 3, rerank=X)
+
+
+def test_one_vector_as_queries_is_refused_in_one_line(hashers, digits):
+    X, Q = digits
+    index = hashers["itq"].index(X)
+    for ask in (index.search, index.within, index.count):
+        for query, width in ((Q[0], 64), (index.hasher.encode(Q)[0], 4)):
+            message = f"queries must be 2-D, one row per query, got shape ({width},): use Q[:1] or Q[0][None]"
+            with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+                ask(query, 3)
+    np.testing.assert_array_equal(index.bucket(X[0]), index.bucket(index.hasher.encode(X)[0]))
 
 
 def test_one_file_holds_model_and_codes(hasher, digits, tmp_path):
@@ -283,6 +295,21 @@ def test_duplicates_count_the_same_bits_within_a_radius_as_a_look_up(built, digi
         run("dedup", "queries.npy", "--against", "items.mhx", "--radius", "2", "--json", "--quiet").stdout
     )
     assert [each["count"] for each in document["duplicates"]] == known.counts[known.known].tolist()
+
+
+def test_duplicates_by_manifold_bits_get_a_note(built, digits, monkeypatch):
+    monkeypatch.chdir(built)
+    index = mh.load("items.mhx")
+    np.save("query_codes.npy", index.hasher.encode(digits[1]))
+    two_parts = index.layout.has_two_parts  # the first part is that of IMH
+    compared = f"{len(index):,} {'first parts' if two_parts else 'codes'} of {index.layout.look_up_bits} bits"
+    for new in ("queries.npy", "query_codes.npy"):
+        found = run("dedup", new, "--against", "items.mhx", "--radius", "1", "--quiet")
+        assert compared in found.stdout
+        assert ("manifold method (IMH)" in found.stderr) == two_parts
+    np.save("one.npy", digits[1][0])
+    message = stderr_line(run("dedup", "one.npy", "--against", "items.mhx", code=2))
+    assert "one.npy: expected 2-D codes or vectors, one per row, got 1-D (64,)" in message
 
 
 @pytest.mark.parametrize("name", ["itq", "imh-hybrid"])

@@ -23,6 +23,10 @@ _EQUAL_ONLY = (
     "radius 0 finds rows with equal codes only: --radius R finds similar rows, whose codes differ in a few "
     "bits"
 )
+_GROUPED = (
+    "the bits that are compared are those of a manifold method ({name}), which are equal for whole groups of "
+    "similar rows: not all rows found are duplicates. For duplicates, use an index of itq or sign codes"
+)
 
 
 def run(
@@ -47,6 +51,7 @@ def run(
         bar.start("opening the index")
         radius = given_radius or 0
         index, rows = _opened(against, bits, codes)
+        method = _manifold_method(index, against)
         names = None if ids is None else _inputs.read_ids(ids)
         _check_count(names, len(rows))
         folder = prepare_tables(index, radius)
@@ -62,6 +67,7 @@ def run(
         "rows": len(rows),
         "rows_of_index": len(index),
         "bits": index.layout.look_up_bits,
+        "first_part": index.layout.has_two_parts,
         "radius": radius,
         "known": int(found.known.sum()),
         "seconds": round(seconds, 6),
@@ -74,13 +80,15 @@ def run(
     print_result(key_values(_as_text(result)))
     if given_radius is None:
         print_message("note", _EQUAL_ONLY, "yellow")
+    if method is not None:
+        print_message("note", _GROUPED.format(name=method), "yellow")
     if result["known"]:
         print_result(_table(found, numbers))
 
 
 def _opened(against: str, bits: int | None, new: str) -> "tuple[HammingIndex, NDArray[Any]]":
     """Return the index and the new rows: codes, or vectors if the index holds its model."""
-    index, rows = open_index(against, bits), _inputs.read_codes(new)
+    index, rows = open_index(against, bits), _inputs.read_codes(new, or_vectors=True)
     if str(rows.dtype) == "uint8" and rows.shape[1] == -(-index.n_bits // 8):
         return index, rows
     from manihash import load
@@ -94,6 +102,19 @@ def _opened(against: str, bits: int | None, new: str) -> "tuple[HammingIndex, ND
         f"{new} has rows of {rows.dtype}, expected packed codes (uint8): {against} holds no model to encode "
         "vectors. Encode them with the model of the index, or write an index with its model by manihash build"
     )
+
+
+def _manifold_method(index: "HammingIndex", path: str) -> str | None:
+    """Return the class that made the bits to compare if it is a manifold method; None if it is not known."""
+    from manihash import load
+    from manihash.induction import OnBaseGraph
+
+    try:
+        hasher = getattr(index if hasattr(index, "hasher") else load(path), "hasher", None)
+    except ValueError:  # a model that cannot be opened is not needed to compare codes
+        return None
+    first = getattr(hasher, "first_", hasher)  # of a hybrid
+    return type(first).__name__ if isinstance(first, OnBaseGraph) else None
 
 
 def _check_count(ids: "NDArray[Any] | None", n: int) -> None:
@@ -125,8 +146,9 @@ def _write(out: Path, found: "KnownRows") -> None:
 
 def _as_text(result: dict[str, Any]) -> dict[str, str]:
     each = 1e3 * result["seconds"] / max(1, result["rows"])
+    compared = "first parts" if result["first_part"] else "codes"
     return {
-        "index": f"{result['against']}: {result['rows_of_index']:,} codes of {result['bits']} bits",
+        "index": f"{result['against']}: {result['rows_of_index']:,} {compared} of {result['bits']} bits",
         "duplicates": f"{result['known']:,} of {result['rows']:,} new rows within radius {result['radius']}",
         "time": f"{each:.2g} ms per row, after the index was opened",
     }

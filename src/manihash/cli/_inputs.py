@@ -117,15 +117,14 @@ def read_ids(path: str) -> "NDArray[Any]":
     return id_files.read_ids(path, **_tables.keywords())
 
 
-def read_codes(path: str) -> "NDArray[Any]":
-    """Return packed codes; bytes in a CSV file, which are read as floats, become uint8."""
+def read_codes(path: str, *, or_vectors: bool = False) -> "NDArray[Any]":
+    """Return packed codes, or vectors if allowed; bytes in a CSV file, read as floats, become uint8."""
     import numpy as np
 
     codes = _tables.read(path)
     if codes.ndim != 2:
-        raise ValueError(
-            f"{path}: expected 2-D codes, one row of bytes each, got {codes.ndim}-D {codes.shape}"
-        )
+        expected = "codes or vectors, one per row" if or_vectors else "codes, one row of bytes each"
+        raise ValueError(f"{path}: expected 2-D {expected}, got {codes.ndim}-D {codes.shape}")
     if codes.dtype != np.float64:  # a memory map, which may be large, is not read here
         return codes
     as_bytes = np.clip(codes, 0, 255).astype(np.uint8)

@@ -719,6 +719,7 @@ class Index(HammingIndex):
         ids : ndarray of shape (q, k)
             Ids of the rows: int64, or strings in an array of objects.
         """
+        _check_rows(queries)
         k, are_codes = positive_int(k, "k"), self._are_codes(queries)
         again = (
             None if rerank is None else self._reranking(rerank, None if are_codes else queries, candidates)
@@ -767,6 +768,7 @@ class Index(HammingIndex):
         ids : ndarray
             Ids of the rows.
         """
+        _check_rows(queries)
         if (
             asymmetric is None
             and not symmetric
@@ -793,6 +795,7 @@ class Index(HammingIndex):
         ndarray of shape (q,), int64
             Number of rows per query.
         """
+        _check_rows(queries)
         return super().count(self._as_codes(queries), radius, filter=filter)
 
     def bucket(self, code: Any) -> Ids:
@@ -953,6 +956,15 @@ class Index(HammingIndex):
 def _log_limit(base: Segment) -> int:
     """Number of rows that the log may hold beside a large segment."""
     return _RECENT * isqrt(1 + base.buckets.size)
+
+
+def _check_rows(queries: Any) -> None:
+    """Raise if queries are one vector or code, and not rows of them."""
+    shape = getattr(queries, "shape", None)
+    if shape is not None and len(shape) == 1:
+        raise ValueError(
+            f"queries must be 2-D, one row per query, got shape {tuple(shape)}: use Q[:1] or Q[0][None]"
+        )
 
 
 def _nothing() -> None:
