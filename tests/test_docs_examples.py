@@ -24,7 +24,7 @@ RUN += [
 ]
 NOT_RUN = re.compile(r"://|cuda|mnist|…|manihash (paper|demo|serve|explore|choose|data (get|gist))\b")
 NEEDS = {"torch": "torch", "dask": "dask", ".lance": "lancedb", "onnx": "onnxruntime", "parquet": "pyarrow"}
-NEEDS |= {".duckdb": "duckdb", "usearch": "usearch", "qdrant": "qdrant_client"}
+NEEDS |= {".duckdb": "duckdb", "usearch": "usearch", "qdrant": "qdrant_client", "apsw": "apsw"}
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="the documentation is not part of this installation")
 

@@ -50,7 +50,8 @@ def test_the_version_is_printed():
 
 def test_the_help_documents_the_exit_codes():
     text = " ".join(run("--help").stdout.split())
-    assert "0 success, 1 internal error, 2 invalid input, 130 interrupted" in text
+    assert "0 success, 1 internal error, 2 invalid input, 3 drift was found" in text
+    assert "130 interrupted" in text
     assert "143 terminated" in text
 
 

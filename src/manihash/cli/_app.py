@@ -123,6 +123,7 @@ def about(
 
     Results are printed to stdout, messages and progress to stderr.
 
-    Exit codes: 0 success, 1 internal error, 2 invalid input, 130 interrupted
-    (Ctrl-C), 143 terminated (SIGTERM). Set MANIHASH_DEBUG=1 to see tracebacks.
+    Exit codes: 0 success, 1 internal error, 2 invalid input, 3 drift was found
+    (drift) or the bridge would lose too much (bridge), 130 interrupted (Ctrl-C),
+    143 terminated (SIGTERM). Set MANIHASH_DEBUG=1 to see tracebacks.
     """
