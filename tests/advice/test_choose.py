@@ -60,8 +60,20 @@ def test_the_recommendation_is_the_best_candidate_of_at_most_n_bits(labeled):
 def test_the_first_sentence_names_the_recommendation_and_its_interval(labeled):
     first = labeled.reasons[0]
     assert f"{labeled.recipe} with {labeled.n_bits} bits" in first
-    assert "MAP is" in first
-    assert "±" in first
+    best, vectors = labeled.best, next(row for row in labeled.table if row["recipe"] == "vectors")
+    assert f"MAP is {best['score']:.3f} ± {best['error']:.3f} (± one standard error) on the sample" in first
+    beaten = f"more than that of a scan of the vectors, which has {vectors['score']:.3f}."
+    assert first.endswith(beaten) == (best["score"] > vectors["score"])
+
+
+def test_the_first_sentence_says_that_codes_beat_a_scan_of_the_vectors():
+    X, y = clustered()
+    noise = 12 * np.random.default_rng(1).normal(size=(len(X), 8))  # columns that say nothing about the class
+    choice = choose(np.hstack([X, noise]), 16, "ranking", y)
+    vectors = next(row for row in choice.table if row["recipe"] == "vectors")
+    assert choice.best["score"] > vectors["score"]
+    scan = f"more than that of a scan of the vectors, which has {vectors['score']:.3f}."
+    assert choice.reasons[0].endswith(scan)
 
 
 def test_the_table_says_who_saw_labels_and_has_the_vectors_and_all_columns(labeled):

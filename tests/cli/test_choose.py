@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from command import run
 
+from manihash import load
 from manihash.advice import candidates
 from manihash.cli._output import ProgressLines
 
@@ -22,23 +23,21 @@ def few_candidates(monkeypatch):
     monkeypatch.setattr("manihash.advice.choose._SPLITS", ((2_500, 1),))
 
 
-def test_the_recommendation_can_be_fitted(folder):
-    result = run("choose", "X.npy", "--labels=y.npy", "--bytes=1", "--json")
-    document = json.loads(result.stdout)
-    assert document["n_bits"] <= 8
-    assert document["recipe"] in ("imh-graph", "itq", "sign", "ldahash")
-    assert document["uses_labels"] == (document["recipe"] == "ldahash")
+@pytest.mark.parametrize("labels", [[], ["--labels=y.npy"]])
+def test_the_last_line_is_the_command_that_builds_the_recommendation(folder, labels):
+    arguments = ["choose", "X.npy", *labels, "--bytes=1"]
+    document = json.loads(run(*arguments, "--json").stdout)
+    recipe, n_bits = document["recipe"], document["n_bits"]
+    assert n_bits <= 8
+    assert recipe in ("imh-graph", "itq", "sign", "ldahash")
+    assert document["uses_labels"] == (recipe == "ldahash")
     assert {row["n_bits"] for row in document["table"]} >= {8, 16}
-    command = [
-        "fit",
-        "X.npy",
-        f"--recipe={document['recipe']}",
-        f"--bits={document['n_bits']}",
-        "-o",
-        "m.mhash",
-    ]
-    run(*command, *(["--labels=y.npy"] if document["uses_labels"] else []))
-    assert Path("m.mhash").exists()
+    last = " ".join(run(*arguments).stdout.split("\n\n")[-1].split())
+    given = " --labels y.npy" if document["uses_labels"] else ""
+    assert last == f"manihash build X.npy{given} --recipe {recipe} --bits {n_bits} -o items.mhx"
+    run(*last.split()[1:])
+    index = load("items.mhx")
+    assert (len(index), index.n_bits) == (300, n_bits)
 
 
 def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):

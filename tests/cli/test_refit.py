@@ -52,6 +52,14 @@ def test_the_text_says_what_changed_and_what_to_do_next() -> None:
 
 
 @pytest.mark.usefixtures("fitted")
+def test_the_warning_of_new_rows_names_the_command() -> None:
+    np.save("all.npy", np.vstack([np.load("old.npy"), np.load("old.npy")[:200] + 10]))
+    text = " ".join(run(*REFIT).stderr.split())
+    assert "but manihash update with the new rows alone, or a new fit, usually ranks new kinds" in text
+    assert "X_new" not in text
+
+
+@pytest.mark.usefixtures("fitted")
 def test_codes_of_the_old_model_are_refused() -> None:
     run("encode", "model.mhash", "old.npy", "-o", "codes.npy")
     run("index", "codes.npy", "--model=model.mhash", "-o", "codes.mhx")

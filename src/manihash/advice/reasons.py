@@ -14,7 +14,6 @@ from manihash.evaluation import metrics
 
 # Codes that do not reach this share of a scan of the vectors are too short, and the advice says so first.
 _ENOUGH = 0.9
-_INTERVAL = 1.96  # standard errors of an interval that holds for 95 % of the samples
 # Signs of columns that do not reach this share of the best candidate do not serve the goal.
 _USABLE = 0.2
 # Factor by which the first columns must beat random directions to be called the best ones.
@@ -125,12 +124,18 @@ def reasons(
 def _first(findings: Findings, vectors: Measured | None) -> str:
     """The recommendation with its score; first of all that codes are too short, if they are."""
     best, purpose = findings.best, findings.purpose
-    score, interval = purpose.score(best) or 0.0, _INTERVAL * error_of(purpose.group_scores(best))
+    score, error = purpose.score(best) or 0.0, error_of(purpose.group_scores(best))
     name = f"{best.candidate.recipe} with {best.candidate.n_bits} bits"
-    text = f"({best.bytes_per_row} bytes per row): its {purpose.measure} is {score:.3f} ± {interval:.3f}"
+    text = (
+        f"({best.bytes_per_row} bytes per row): its {purpose.measure} is {score:.3f} ± {error:.3f} "
+        "(± one standard error)"
+    )
+    exact = _exact(vectors, purpose)
     if not is_too_short(best, vectors, purpose):
-        return f"Use {name} {text} on the sample."
-    exact = _exact(vectors, purpose) or 1.0
+        is_better = exact is not None and score > exact
+        scan = f", more than that of a scan of the vectors, which has {exact:.3f}" if is_better else ""
+        return f"Use {name} {text} on the sample{scan}."
+    assert exact is not None
     longer = [m for m in findings.last if m.candidate.n_bits > findings.n_bits]
     for m in longer:
         if (more := purpose.score(m) or 0.0) >= _ENOUGH * exact:
@@ -171,9 +176,7 @@ def _others(findings: Findings) -> list[str]:
     difference, error = float(behind.mean()), error_of(behind)
     name = f"{second.candidate.recipe} with {second.candidate.n_bits} bits"
     if difference > error:
-        return [
-            f"The next best is {name}, with {score:.3f}: {difference:.3f} ± {_INTERVAL * error:.3f} less."
-        ]
+        return [f"The next best is {name}, with {score:.3f}: {difference:.3f} ± {error:.3f} less."]
     why = "is shorter" if best.candidate.n_bits < second.candidate.n_bits else "fits faster"
     return [f"{name} has {score:.3f}, which is equal within the error; {best.candidate.recipe} {why}."]
 

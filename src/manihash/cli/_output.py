@@ -138,6 +138,10 @@ class ProgressLines(logging.Handler):
         print_message(title, f"{text} ({detail})" if detail else text, "bold")
 
 
+# Methods that warnings of the library name, and the commands for them.
+_COMMANDS = {"update(X_new, X_old)": "manihash update"}
+
+
 class _Messages(logging.Handler):
     """Print messages of the library, each note once; notes are kept in ``notes`` instead, if it is given."""
 
@@ -148,6 +152,8 @@ class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if record.levelno >= logging.WARNING:
+            for method, command in _COMMANDS.items():
+                text = text.replace(method, command)
             print_message("warning", text, "yellow")
         elif text not in self._notes:
             self._notes.append(text)

@@ -208,7 +208,7 @@ def _show(
     print_result(Text("\n" + "\n".join(choice.reasons[1:]) + "\n"))
     given = f" --labels {labels}" if choice.uses_labels else ""
     print_result(
-        Text(f"manihash fit {vectors}{given} --recipe {choice.recipe} --bits {choice.n_bits} -o model.mhash")
+        Text(f"manihash build {vectors}{given} --recipe {choice.recipe} --bits {choice.n_bits} -o items.mhx")
     )
 
 
