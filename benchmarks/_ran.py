@@ -85,6 +85,7 @@ def _watch() -> None:
 
         sys.setprofile(called)
         threading.setprofile(called)
+        atexit.register(sys.setprofile, None)  # modules are taken apart at the end
     else:
         return
     _state["watched"] = True

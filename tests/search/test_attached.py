@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manihash import DamagedIndexError, HammingIndex
+from manihash import HammingIndex
+from manihash.errors import DamagedIndexError
 from manihash.search import files
 from manihash.search.durable import DurableIndex
 from manihash.search.journal import ADD, NAMES, REMOVE, UPDATE, Change, Journal, RowFields, journal_of
