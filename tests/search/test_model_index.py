@@ -326,6 +326,8 @@ def test_vectors_in_another_order_than_the_rows_are_refused(name, hashers, digit
         found = loaded.search(Q[:4], 3, rerank=given)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match=r"row 0 of the vectors to rerank with is not the vector of id 'r0'"):
+        hashers[name].index(X, ids=[f"r{i}" for i in range(len(X))]).search(Q[:4], 3, rerank=X[::-1])
     index = hashers[name].index(X)
     index.remove([0, 1])
     with pytest.raises(ValueError, match="is not the vector of id"):

@@ -33,7 +33,8 @@ def shown_id(identity: Any) -> str:
     """An id as messages show it: strings in quotes, long ones cut."""
     if not isinstance(identity, str):
         return str(identity)
-    return repr(identity if len(identity) <= _SHOWN else identity[:_SHOWN] + "…")
+    text = str(identity)  # of a string of numpy, whose repr names its type
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
 def string_array(strings: Iterable[str]) -> Ids:
