@@ -240,7 +240,8 @@ def _lineage_text(lineage: dict[str, Any]) -> str:
     text = f"id {lineage['id']}, from {version}"
     if lineage["parent"] is None:
         return text
-    accepts = f"accepts codes of {len(lineage['compatible'])} earlier models"
+    n = len(lineage["compatible"])
+    accepts = f"accepts codes of {n} earlier model{'s' * (n != 1)}"
     return f"{text}, made from {lineage['parent']}" + (f"; {accepts}" if lineage["compatible"] else "")
 
 
