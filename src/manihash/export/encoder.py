@@ -55,7 +55,7 @@ def export_onnx(
 
     See Also
     --------
-    compare_onnx : Compare the codes of a file with those of ``encode``.
+    manihash.export.compare_onnx : Compare the codes of a file with those of ``encode``.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class BridgedHasher(Hasher):
 
     See Also
     --------
-    Hasher.bridge : The usual way to make a bridged hasher.
+    manihash.Hasher.bridge : The usual way to make a bridged hasher.
 
     Examples
     --------

@@ -55,8 +55,8 @@ class Store:
 
     See Also
     --------
-    open_store : Open a store.
-    create_store : Create a store.
+    manihash.open_store : Open a store.
+    manihash.create_store : Create a store.
 
     Examples
     --------
