@@ -24,6 +24,7 @@ from _results import FOLDER, record
 import manihash
 from manihash import IMH, on_device
 from manihash.base import GraphAffinity, KMeansBase, ReducedBase
+from manihash.embeddings import TSNE, ElasticEmbedding
 from manihash.evaluation.harness import evaluate
 from manihash.evaluation.truth import LabelTruth
 from manihash.search import TensorIndex
@@ -38,7 +39,7 @@ RECIPES = (
     "imh-hybrid",
     "imh-le",
 )
-RECIPES += ("agh", "agh2", "itq", "lsh", "pcah", "sth")
+RECIPES += ("pq", "opq", "agh", "agh2", "itq", "lsh", "pcah", "sth")
 GENERATOR = torch.Generator("cuda")
 
 
@@ -196,11 +197,22 @@ def recipe_fits(make: Callable[..., IMH], repeats: int = 3) -> dict[str, Any]:
 
 
 def graph(m: int, random_state: int) -> IMH:
-    """``imh-graph`` for a GPU: more base points, two steps in the graph, and more iterations."""
+    """``imh-graph`` for a GPU: more base points and iterations, and a graph that a random walk cleans."""
     hasher = manihash.recipe("imh-graph", R, random_state=random_state)
-    embedding = hasher.embedding.set_params(n_iter=500, annealed=False, affinity=GraphAffinity(n_steps=2))
+    affinity = GraphAffinity(n_steps=2, walk=4)
+    embedding = hasher.embedding.set_params(n_iter=1000, annealed=False, affinity=affinity)
     base = ReducedBase(KMeansBase(m))
-    return hasher.set_params(base=base, embedding=embedding.set_params(exaggeration=(4.0, 1.5)))
+    return hasher.set_params(base=base, embedding=embedding.set_params(exaggeration=(4.0, 1.75)))
+
+
+def embeddings(m: int = 8000, n_iter: int = 300) -> dict[str, float]:
+    """Times of t-SNE and elastic embedding of points of MNIST, over all pairs."""
+    X, _, _ = mnist()
+    B = X[:m] / X[:m].norm(dim=1, keepdim=True)
+    found: dict[str, float] = {"points": m, "iterations": n_iter, "dimensions": R}
+    for name, method in (("t-SNE", TSNE), ("elastic embedding", ElasticEmbedding)):
+        found[f"{name}, s"] = seconds(lambda f=method: f(R, n_iter=n_iter, random_state=0).fit_transform(B))
+    return found
 
 
 def same_bits(rows_file: str | None) -> dict[str, Any]:
@@ -239,6 +251,7 @@ def main() -> None:
         for name in ("imh-tsne", "imh-large"):
             steps[f"fit {name}"] = partial(recipe_fits, partial(manihash.recipe, name, R))
         steps["fit imh-graph"] = partial(recipe_fits, partial(graph, 20_000))
+        steps["embeddings"] = embeddings
         steps["same bits"] = partial(same_bits, options.rows)
     for name, step in steps.items():
         if options.only and name not in options.only:

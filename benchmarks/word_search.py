@@ -63,10 +63,10 @@ def quantizer_of(faiss: Any, codes: Any, bits: int, rng: np.random.Generator, *,
 
 
 def random_layout(bits: int, rng: np.random.Generator) -> CodeLayout:
-    """32 signs and 32 bits of fields, with 256 coordinates as in the recipe."""
-    fields = 32 // bits
+    """24 signs and 40 bits of fields, with about 256 coordinates, as in the recipe."""
+    fields = 40 // bits
     books = rng.normal(size=(fields, 2**bits, 256 // fields)).astype(np.float32)
-    return CodeLayout(64, 32, 0.5, books, 1 / 256)
+    return CodeLayout(64, 24, 0.5, books, 1 / 256)
 
 
 def measure_scans(asked: Namespace, faiss: Any, rng: np.random.Generator) -> None:
@@ -76,7 +76,7 @@ def measure_scans(asked: Namespace, faiss: Any, rng: np.random.Generator) -> Non
     for bits, peer_name in ((8, "IndexPQ 8x8"), (4, "IndexPQFastScan 16x4")):
         layout = random_layout(bits, rng)
         values = rng.normal(size=(ASKED, layout.n_values))
-        values[:, 32:] *= 0.5
+        values[:, 24:] *= 0.5
         asked_codes = rng.integers(0, 256, (ASKED, 8), np.uint8)
         index = HammingIndex(codes, 64, layout=layout)
         peer = quantizer_of(faiss, codes, bits, rng, fast=bits == 4)
@@ -96,7 +96,7 @@ def measure_repeated(asked: Namespace, faiss: Any, rng: np.random.Generator) -> 
     values, vectors = hasher.embed(Q[:ASKED]), rng.normal(size=(ASKED, 64)).astype(np.float32)
     repeated = words[rng.integers(0, len(words), WORDS)]
     distinct = repeated.copy()
-    distinct[:, 4:] = rng.integers(0, 256, (WORDS, 4), np.uint8)
+    distinct[:, 3:] = rng.integers(0, 256, (WORDS, 5), np.uint8)  # the fields follow 24 signs
     for name, codes in (("words repeat", repeated), ("first parts repeat", distinct)):
         index = HammingIndex(codes, 64, layout=hasher.layout_)
         peer = quantizer_of(faiss, codes, 8, rng)

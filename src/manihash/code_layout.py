@@ -216,7 +216,7 @@ class CodeLayout:
         Returns
         -------
         str
-            Such as ``"32 signs + 4 fields of 8 bits, weight 0.5"``.
+            Such as ``"24 signs + 5 fields of 8 bits, weight 0.5"``.
         """
         if self.is_hamming:
             return f"{self.n_bits} signs"

@@ -251,7 +251,9 @@ def test_without_arguments_it_is_imh_and_itq():
         ("imh-hybrid-hamming", 20, 64, 64, 19),
         ("imh-hybrid-hamming", 6, 64, 16, 5),
         ("imh-hybrid-hamming", 300, 64, 64, 24),
-        ("imh-hybrid", 300, 64, 64, 32),
+        ("imh-hybrid", 300, 64, 64, 24),
+        ("imh-hybrid", 300, 64, 128, 32),
+        ("imh-hybrid", 300, 64, 256, 64),
         ("imh-hybrid", 300, 64, 20, 12),  # one field of 8 bits
         ("imh-hybrid", 300, 64, 10, 6),  # one field of 4 bits
         ("imh-hybrid", 300, 2, 64, 48),  # as many fields as columns

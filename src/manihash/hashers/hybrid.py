@@ -35,8 +35,8 @@ from manihash.types import Codes, Floats, Ids
 
 # With this many bits a manifold method has separated what it can; further bits are worth more as second part.
 _MOST_FIRST_BITS = 24
-# The same before a product quantizer, for codes shorter than ``_LONG_CODE`` and for others.
-_MOST_BEFORE_FIELDS, _LONG_CODE = (32, 64), 256
+# The same before a product quantizer, for codes of at least so many bits.
+_MOST_BEFORE_FIELDS = {256: 64, 128: 32, 0: 24}
 _SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numbers of them in memory
 # Numbers of groups and the weights of the second part for them, of signs and of a product quantizer: see
 # docs/methods/hybrid.md for the datasets that they were chosen on.
@@ -106,10 +106,12 @@ def first_length(
 ) -> int:
     """Return the length of the first part: half of the bits, at most 24, if the rows allow it.
 
-    If the second part has fields of ``field_bits``, the first has at most 32 bits, or 64 of long codes, and
-    the second a whole number of fields.
+    If the second part has fields of ``field_bits``, it has a whole number of them, and the first has at most
+    24 bits, 32 of codes of 128 bits, or 64 of codes of 256.
     """
-    most = _MOST_FIRST_BITS if field_bits is None else _MOST_BEFORE_FIELDS[n_bits >= _LONG_CODE]
+    most = _MOST_FIRST_BITS
+    if field_bits is not None:
+        most = next(most for least, most in _MOST_BEFORE_FIELDS.items() if n_bits >= least)
     step = field_bits or 1
     usual = n_bits - (n_bits - min(most, n_bits // 2)) // step * step
     length = usual
@@ -165,10 +167,10 @@ class Hybrid(Hasher):
         training rows apart, 1/2 (1) for 20 groups or more, and 1 (4) for rows without groups. No labels are
         used.
     n_bits : int or None, default=None
-        Length of the whole code, at least 2: the first part gets half of it, at most 24 bits (32 before a
-        product quantizer, and 64 from 256 bits on), and the second part gets the rest, a whole number of
-        fields. If the rows are too few for the first part, or have too few columns for the second, the split
-        is changed. If None, each part has the ``n_bits`` that are set on it.
+        Length of the whole code, at least 2: the first part gets half of it, at most 24 bits (before a
+        product quantizer 32 from 128 bits on, and 64 from 256), and the second part gets the rest, a whole
+        number of fields. If the rows are too few for the first part, or have too few columns for the second,
+        the split is changed. If None, each part has the ``n_bits`` that are set on it.
     normalize : bool or None, default=None
         ``normalize`` of both parts. If None, each part has its own.
     random_state : int, Generator, RandomState or None, default=None

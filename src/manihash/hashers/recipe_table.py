@@ -204,7 +204,7 @@ RECIPES: dict[str, Recipe] = {
     "imh-hybrid": Recipe(
         _hybrid,
         "IMH-tSNE + OPQ",
-        "half of the bits, at most 32, for look-up, the rest a product quantizer for the first answers",
+        "24 of 64 bits for look-up, the rest a product quantizer for the first answers",
     ),
     "imh-hybrid-hamming": Recipe(
         _hybrid_hamming,
