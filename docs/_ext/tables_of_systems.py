@@ -125,12 +125,15 @@ def gpu_rest(read: Read) -> list[str]:
     for part, title in (
         ("fit imh-tsne", "fit of `imh-tsne` on MNIST"),
         ("fit imh-large", "fit of `imh-large`"),
-        ("fit imh-graph", "fit of `imh-graph`, 20,000 base points, two steps, 500 iterations"),
+        ("fit imh-graph", "fit of `imh-graph`, 20,000 base points, a random walk of 4 steps, 1,000 iterations"),
     ):
         found = source[part]
         measured = [name for name in ("MAP", "F1") if name in found]
         texts = [f"{name} " + ", ".join(f"{value:.3f}" for value in found[name]) for name in measured]
         rows.append([title, f"{found['fit, s']:.2f}", "; ".join(texts)])
+    if found := source.get("embeddings"):
+        title = f"elastic embedding of {found['points']:,} points, {found['iterations']} iterations"
+        rows.append([title, f"{found['elastic embedding, s']:.2f}", f"t-SNE {found['t-SNE, s']:.2f}"])
     search, stream = source["search"], source["stream"]
     rows.append(
         [
