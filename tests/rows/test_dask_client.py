@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import os
 import socketserver
 import subprocess
 import sys
@@ -32,6 +33,58 @@ def test_workers_without_a_limit_share_the_memory_of_their_machine():
         distributed.Client(local),
     ):
         assert dask_client.cache_bytes() == pytest.approx(distributed.system.MEMORY_LIMIT / 2, rel=1e-6)
+
+
+def dies_if(number, expression):
+    """A call that kills the process of this number; in other processes, the value of the expression."""
+    os_ = "__import__('os')"
+    return eval, f"{os_}.kill({number}, 9) if {os_}.getpid() == {number} else {expression}"
+
+
+def test_a_worker_that_dies_when_it_is_asked_for_its_version_is_no_error(client, monkeypatch):
+    import dask.array as da
+
+    client.wait_for_workers(2, timeout=60)
+    number = min(client.run(os.getpid).values())
+    monkeypatch.setattr(dask_client, "_ASK_VERSION", dies_if(number, "__import__('manihash').__version__"))
+    hasher = LSH(8, random_state=0).fit(da.from_array(vectors(), chunks=(5000, -1)))
+    assert np.array_equal(hasher.encode(vectors()), LSH(8, random_state=0).fit(vectors()).encode(vectors()))
+    assert number not in client.run(os.getpid, on_error="ignore").values()
+
+
+def test_a_check_waits_until_the_only_worker_is_restarted(monkeypatch):
+    import distributed
+
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.Client(local) as client,
+    ):
+        monkeypatch.setattr(dask_client, "_SECONDS_TO_ANSWER", 60)
+        (number,) = client.run(os.getpid).values()
+        ask = dies_if(number, "__import__('manihash').__version__")
+        monkeypatch.setattr(dask_client, "_ASK_VERSION", ask)
+        dask_client.check_workers(client)
+        assert list(client.run(os.getpid).values()) != [number]
+
+
+def test_a_worker_whose_manihash_cannot_load_a_library_is_an_error(client, monkeypatch):
+    monkeypatch.setattr(dask_client, "_ASK_VERSION", (eval, "__import__('ctypes').CDLL('libmissing.so')"))
+    with pytest.raises(ConnectionError, match=r"has no manihash \(libmissing\.so"):
+        dask_client.check_workers(client)
+
+
+def test_a_worker_that_dies_when_it_is_asked_for_its_memory_is_not_counted(monkeypatch):
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        number = min(client.run(os.getpid).values())
+        monkeypatch.setattr(dask_client, "_ASK_MEMORY", dies_if(number, "1000"))
+        assert dask_client.cache_bytes() == 500  # each of two workers has half of the 1,000 bytes
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ The only file that imports distributed.
 import asyncio
 import logging
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -112,7 +113,8 @@ def cache_bytes() -> int:
     limits = {name: w["memory_limit"] for name, w in client.scheduler_info()["workers"].items()}
     if unlimited := [name for name, limit in limits.items() if not limit]:
         machines = Counter(map(_machine, workers))
-        found = client.run(*_ASK_MEMORY, workers=unlimited)
+        found = client.run(*_ASK_MEMORY, workers=unlimited, on_error="ignore")  # some may have died
+        limits = {name: limit for name, limit in limits.items() if limit}
         limits |= {name: memory / max(1, machines[_machine(name)]) for name, memory in found.items()}
     return int(sum(limits.values()) / max(1, len(limits)) * len(workers)) // 2
 
@@ -123,21 +125,42 @@ def _machine(worker: str) -> str:
 
 
 def check_workers(client: Any) -> None:
-    """Raise if there are no workers, or if a worker or the scheduler has another version of manihash."""
+    """Raise if there are no workers, or if a worker or the scheduler has another version of manihash.
+
+    A worker that dies before it answers is no error: other workers compute its rows, or it is restarted.
+    """
     scheduler = client.scheduler.address
-    try:
-        client.wait_for_workers(1, timeout=_SECONDS_TO_ANSWER)
-    except TimeoutError as error:
-        raise ConnectionError(
-            f"the Dask cluster at {scheduler} has no workers: start one with `dask worker {scheduler}`"
-        ) from error
-    for worker, version in client.run(*_ASK_VERSION, on_error="return").items():
+    for worker, version in _versions(client).items():
         _check_version(f"worker {worker}", version)
     try:
         version = client.run_on_scheduler(*_ASK_VERSION)
     except ImportError as error:
         version = error
     _check_version(f"scheduler {scheduler}", version)
+
+
+def _versions(client: Any) -> dict[str, Any]:
+    """The version of manihash, or the error, of each worker that answers: at least one."""
+    scheduler = client.scheduler.address
+    until, lost = time.monotonic() + _SECONDS_TO_ANSWER, None
+    while (left := until - time.monotonic()) > 0:
+        try:
+            client.wait_for_workers(1, timeout=left)
+        except TimeoutError as error:
+            lost = lost or error
+            break
+        answers = client.run(*_ASK_VERSION, on_error="return")
+        if versions := {worker: got for worker, got in answers.items() if not _is_lost(got)}:
+            return versions
+        lost = next(iter(answers.values()), None)
+    raise ConnectionError(
+        f"the Dask cluster at {scheduler} has no workers: start one with `dask worker {scheduler}`"
+    ) from lost
+
+
+def _is_lost(answer: Any) -> bool:
+    """Whether an answer is the error of a lost connection; errors raised by a worker have a traceback."""
+    return isinstance(answer, OSError) and answer.__traceback__ is None
 
 
 def _check_version(who: str, version: Any) -> None:
