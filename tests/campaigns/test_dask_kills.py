@@ -32,9 +32,11 @@ def client():
 
 def kill_one(client):
     """Kill a worker process; those that do not answer are being started."""
-    numbers = [
-        number for number in client.run(os.getpid, on_error="ignore").values() if number != os.getpid()
-    ]
+    numbers = []
+    while not numbers:
+        client.wait_for_workers(1, timeout=300)
+        answers = client.run(os.getpid, on_error="ignore").values()
+        numbers = [number for number in answers if number != os.getpid()]
     os.kill(sorted(numbers)[0], signal.SIGKILL)
 
 
