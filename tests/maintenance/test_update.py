@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_digits
 
-from manihash import IMH, Hybrid, load
+from manihash import IMH, Hybrid, load, recipe
 from manihash.base import (
     CoarseNeighbors,
     ExactNeighbors,
@@ -269,3 +270,18 @@ def test_a_refit_gives_new_clusters_codes_of_their_own(name):
     hasher = HASHERS[name]().fit(OLD)
     hasher.refit(np.vstack([OLD, NEW]))
     assert _share_of_own_cluster(hasher) > 0.9
+
+
+def test_a_refit_ranks_new_digits_nearly_as_well_as_a_new_fit_and_keeps_most_bits():
+    """Fit on the digits 0 to 7 of scikit-learn, refit with all: the kept rotation had no bits for 8 and 9."""
+    X, y = load_digits(return_X_y=True)
+    hasher = recipe("imh-graph", n_bits=64, random_state=0).fit(X[y < 8])
+    fresh = recipe("imh-graph", n_bits=64, random_state=0).fit(X)
+    assert hasher.refit(X).changed_bits < 0.15
+
+    def precision(model):
+        codes, new = model.encode(X), np.flatnonzero(y >= 8)
+        order = np.argsort(hamming(codes[new], codes), axis=1, kind="stable")[:, 1:151]
+        return (y[order] == y[new][:, None]).mean()
+
+    assert precision(hasher) > 0.95 * precision(fresh)

@@ -13,7 +13,15 @@ from manihash.base.graph import set_seed
 from manihash.compute import backend
 from manihash.hashers._hasher import Hasher
 from manihash.induction import OnBaseGraph
-from manihash.maintenance.refit import aligned, as_array, check_start, some_rows, warm_embedding
+from manihash.maintenance.refit import (
+    affinities_of,
+    aligned,
+    as_array,
+    check_start,
+    quantized,
+    some_rows,
+    warm_embedding,
+)
 from manihash.maintenance.update import Update, check_embedding, extended
 from manihash.progress import note
 from manihash.rows import Rows
@@ -144,14 +152,24 @@ class IMH(OnBaseGraph, Hasher):
     def _fit_near(self, old: "IMH", rows: Rows, rng: np.random.Generator) -> None:
         """Choose a base set, embed it from the values of the old model, and align it with them."""
         graph = self._fit_graph(rows, rng)
-        some = some_rows(rows)
-        values = as_array(old._covering(some.X).embed(some.X)).astype(np.float64)
-        Y, loss = warm_embedding(self.embedding, graph, rows, some, values, checks.seed(rng))
+        some, seed = some_rows(rows), checks.seed(rng)
+        P = affinities_of(self.embedding, graph, rows, seed)
+        differs = old._differs(some.X)
+        rotates = differs and self.rotation is not None and not _left_out(self.rotation, P)
+        source = old._covering(some.X) if differs and not rotates else old
+        values = as_array(source.embed(some.X)).astype(np.float64)
+        Y, loss = warm_embedding(self.embedding, graph, some, values, seed, affinities=P, whole=rotates)
         induced = as_array(some.stack(partial(graph.induce, Y_B=Y), self.n_bits, np.float64))
         self.mean_, self.rotation_, shift = aligned(induced, values)
+        if rotates:
+            self.rotation_, shift = quantized(induced - self.mean_, self.rotation_), np.zeros_like(shift)
         self._graph, self.loss_ = graph, loss
         self.base_embedding_ = (Y - self.mean_) @ self.rotation_ + shift
         self.neighbor_recall_ = getattr(graph.finder, "recall_", None)
+
+    def _differs(self, X: Any) -> bool:
+        """Return whether rows differ from those that the model knows, and base points can be added."""
+        return checks.passes(self._check_update) and self.drift(X).drifted
 
     def _covering(self, X: Any) -> "IMH":
         """Return a copy of this hasher with base points for the rows of X that it does not cover yet.
@@ -159,8 +177,7 @@ class IMH(OnBaseGraph, Hasher):
         Without them, new clusters would start, and stay, among old ones.
         """
         new = copy(self)
-        if checks.passes(self._check_update) and self.drift(X).drifted:
-            new._update(without_torch(X) if uses_torch(X) else X, None, None, 1.0)
+        new._update(without_torch(X) if uses_torch(X) else X, None, None, 1.0)
         return new
 
     def _most_bits(self, n: int, d: int) -> int | None:

@@ -2,6 +2,9 @@
 
 An embedding starts where the old model puts the new base points. The result is rotated and shifted so that it
 agrees best with the old values of the rows, since rotations do not change the loss but change every bit.
+If the rows have new clusters and the codes are rotated, the whole descent runs from the old values at a tenth
+of their size, and ITQ's iterations continue from the aligned rotation: it was learned without the new
+clusters, which would share bits with old ones.
 """
 
 from dataclasses import dataclass
@@ -23,6 +26,9 @@ from manihash.types import Floats
 
 ROWS = 20_000  # rows on which old and new values are compared
 _SHARE = 10  # a warm start needs this many times fewer iterations
+# For new clusters, the start is this share of the old values: small enough for clusters to pass one another.
+_SMALL, _NOISE = 0.1, 0.1
+_ROTATIONS = 10  # iterations of ITQ after the alignment; 50 changed more bits, and ranked no better
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,18 +86,50 @@ def check_start(embedding: Any) -> None:
         )
 
 
+def affinities_of(embedding: Any, graph: BaseGraph, rows: Rows, seed: int) -> Any:
+    """Return the affinities (m, m) of the base points from the rows, or None if they come from distances."""
+    affinity = getattr(embedding, "affinity", None)
+    if affinity is None:
+        return None
+    with single_blas_thread():
+        return affinity.matrix(graph, rows, np.random.default_rng(seed))
+
+
 def warm_embedding(
-    embedding: Any, graph: BaseGraph, rows: Rows, some: Rows, old: Floats, seed: int
+    embedding: Any,
+    graph: BaseGraph,
+    some: Rows,
+    old: Floats,
+    seed: int,
+    *,
+    affinities: Any = None,
+    whole: bool = False,
 ) -> tuple[Floats, float]:
-    """Return an embedding (m, r) of the base points, from old values (n, r) of some rows, and its loss."""
+    """Return an embedding (m, r) of the base points, from old values (n, r) of some rows, and its loss.
+
+    The ``whole`` descent starts from small old values, so that new clusters can leave old ones.
+    """
     part = TSNE() if embedding is None else clone(embedding)
     set_seed(part, seed)
-    part.set_params(n_components=old.shape[1], n_iter=max(1, part.n_iter // _SHARE))
-    options: dict[str, Any] = {"start": Start(_pulled_back(graph, some, old), warm=True)}
+    part.set_params(n_components=old.shape[1], n_iter=part.n_iter if whole else max(1, part.n_iter // _SHARE))
+    first = _pulled_back(graph, some, old)
+    if whole:
+        first = _SMALL * (first - first.mean(axis=0))
+        first += np.random.default_rng(seed).normal(0, _NOISE * first.std(), first.shape)
+    options: dict[str, Any] = {"start": Start(first, warm=not whole)}
+    if affinities is not None:
+        options["affinities"] = affinities
     with single_blas_thread():
-        if part.affinity is not None:
-            options["affinities"] = part.affinity.matrix(graph, rows, np.random.default_rng(seed))
         return np.asarray(part.fit_transform(graph.B, **options)), part.loss_
+
+
+def quantized(Y: Floats, R: Floats) -> Floats:
+    """Return a rotation R (r, r) after a few iterations of ITQ on centered values Y (n, r)."""
+    with single_blas_thread():
+        for _ in range(_ROTATIONS):
+            U, _, Vt = np.linalg.svd(Y.T @ np.where(Y @ R > 0, 1.0, -1.0))
+            R = U @ Vt
+    return R
 
 
 def _pulled_back(graph: BaseGraph, rows: Rows, values: Floats) -> Floats:
