@@ -125,7 +125,10 @@ def gpu_rest(read: Read) -> list[str]:
     for part, title in (
         ("fit imh-tsne", "fit of `imh-tsne` on MNIST"),
         ("fit imh-large", "fit of `imh-large`"),
-        ("fit imh-graph", "fit of `imh-graph`, 20,000 base points, a random walk of 4 steps, 1,000 iterations"),
+        (
+            "fit imh-graph",
+            "fit of `imh-graph`, 20,000 base points, a random walk of 4 steps, 1,000 iterations",
+        ),
     ):
         found = source[part]
         measured = [name for name in ("MAP", "F1") if name in found]

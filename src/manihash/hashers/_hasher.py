@@ -354,10 +354,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         """Train anew on all rows, so that most bits stay as they are.
 
         The base set is chosen anew. The embedding starts from the old values of the rows and is aligned to
-        them, so that bits keep their meaning. If the rows differ from those that the model knows, new clusters
-        are moved away from old ones, for which more bits change, and a warning is logged before the work
-        starts: a new fit can still tell such rows apart better. Codes of the old model should not be mixed with new ones: encode all rows
-        again. The hasher itself is changed; ``lineage_`` names the old one as its parent.
+        them, so that bits keep their meaning. If the rows differ from those that the model knows, new
+        clusters are moved away from old ones, for which more bits change, and a warning is logged before the
+        work starts: a new fit can still tell such rows apart better. Codes of the old model should not be
+        mixed with new ones: encode all rows again. The hasher itself is changed; ``lineage_`` names the old
+        one as its parent.
 
         Parameters
         ----------
