@@ -8,9 +8,9 @@ from sklearn.datasets import load_digits
 
 from manihash import IMH, LabelTruth, evaluate, load_dataset, recipe
 from manihash.base import GraphAffinity, KMeansBase, LargeBase
-from manihash.base.affinity import _largest, neighbor_graph, number_of_groups, walked
+from manihash.base.affinity import _largest, neighbor_graph, number_of_groups, share_of_rows, walked
 from manihash.base.graph import BaseGraph
-from manihash.embeddings import SNE, TSNE, ElasticEmbedding
+from manihash.embeddings import SNE, TSNE, ElasticEmbedding, _descent
 from manihash.embeddings._descent import Schedule, neighbor_loss
 from manihash.embeddings._perplexity import conditional_probabilities, near_probabilities
 from manihash.embeddings.tsne import late_exaggeration
@@ -90,10 +90,12 @@ def test_a_walk_connects_more_rows_of_one_class():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"walk": 3}, "walk must be 0, 2, 4, 8 or 16, got 3"),
-        ({"walk": True}, "walk must be 0, 2, 4, 8 or 16, got True"),
+        ({"walk": 3}, "walk must be 0, 2, 4, 8, 16 or 'auto', got 3"),
+        ({"walk": True}, "walk must be 0, 2, 4, 8, 16 or 'auto', got True"),
+        ({"walk": "all"}, "walk must be 0, 2, 4, 8, 16 or 'auto', got 'all'"),
         ({"share": 0}, "share must be above zero, not 0"),
         ({"share": 1.5}, "share must be at most 1, got 1.5"),
+        ({"n_steps": 3}, "n_steps must be 1, 2 or 'auto', got 3"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
@@ -111,7 +113,9 @@ def test_a_share_mixes_the_affinities_of_rows_and_of_distances(sampled, symmetri
     def preserved(share):
         """The affinities that an embedding of the base points preserves, as a dense matrix."""
         seen = []
-        options = TSNE(64, sampled=sampled, affinity=GraphAffinity(share=share), random_state=0)
+        affinity = GraphAffinity(share=share)
+        affinity.matrix(graph, rows, rng())
+        options = TSNE(64, sampled=sampled, affinity=affinity, random_state=0)
         neighbor_loss(
             options, graph.B, seen.append, lambda P, s, seed: seen.append(P),
             symmetric=symmetric, affinities=of_rows,
@@ -126,10 +130,26 @@ def test_a_share_mixes_the_affinities_of_rows_and_of_distances(sampled, symmetri
     assert mixed.sum() == pytest.approx(1)
 
 
-def test_a_number_of_steps_other_than_one_or_two_is_refused():
-    graph, rows = graph_of(np.random.default_rng(1).normal(size=(20, 5)), 8)
-    with pytest.raises(ValueError, match="n_steps must be 1 or 2, got 3"):
-        GraphAffinity(n_steps=3).matrix(graph, rows, rng())
+@pytest.mark.parametrize("m", [20, 30, 31])
+def test_with_twice_as_many_rows_as_base_points_auto_takes_all_from_a_clean_graph_of_the_rows(m):
+    graph, rows = graph_of(rng().normal(size=(60, 5)), m)
+    many = m <= 30
+    by_rule = GraphAffinity(n_neighbors=5, n_steps="auto", walk="auto", share="auto")
+    fixed = GraphAffinity(n_neighbors=5, n_steps=2 if many else 1, walk=8 if many else 0)
+    difference = by_rule.matrix(graph, rows, rng()) - fixed.matrix(graph, rows, rng())
+    assert abs(difference).max() == 0
+    assert by_rule.share_ == (1.0 if many else 0.5)
+
+
+def test_a_refit_mixes_affinities_by_the_same_share_as_a_fit():
+    embedding = TSNE(n_iter=60, affinity=GraphAffinity(share="auto"))
+    hasher = IMH(8, LargeBase(), embedding, random_state=0).fit(DIGITS[:400])
+    shares = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_descent, "share_of_rows", lambda part: shares.append(share_of_rows(part)) or 0.5)
+        hasher.refit(DIGITS[:400])
+    assert set(shares) == {0.5}
+    assert not hasattr(hasher.embedding.affinity, "share_")
 
 
 def test_affinities_are_symmetric_without_a_diagonal_and_sum_to_one():

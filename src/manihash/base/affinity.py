@@ -26,6 +26,8 @@ _ROWS = 256  # of the affinities, in which the largest are found at once
 _WALK_ROWS = 4_096  # of the graph of the rows, that are multiplied at once
 _WALK_KEPT = 40  # rows that a random walk is kept at
 _STEPS, _VECTORS = 8, 32  # see ``number_of_groups``
+# With so many rows per base point, affinities from rows know more than the distances between base points.
+_MANY_ROWS = 2
 # Half way, on a logarithmic scale, between 21 groups of satellite images, whose codes are better for look-up
 # if they are rotated, and 43 groups of 150 intents of questions, whose codes are not.
 MANY_GROUPS = 30
@@ -48,16 +50,24 @@ class GraphAffinity(BaseEstimator):
         Number of affinities kept per base point, the largest ones.
     sample : int, default=200_000
         Number of rows that the graph is computed from; if there are more rows, a random sample is taken.
-    n_steps : {1, 2}, default=1
+    n_steps : {1, 2, "auto"}, default=1
         Number of steps in the graph of the rows that connect two base points. 1 for A = W̄ᵀ S W̄. 2 for
-        A = (S W̄)ᵀ (S W̄), which takes longer and gives slightly better codes for many base points.
-    walk : {0, 2, 4, 8, 16}, default=0
+        A = (S W̄)ᵀ (S W̄), which takes longer and gives slightly better codes for many base points. ``"auto"``
+        is 2 if there are at least twice as many rows as base points, else 1.
+    walk : {0, 2, 4, 8, 16, "auto"}, default=0
         Number of steps of a random walk that cleans the graph of the rows; 0 leaves it as it is. S then holds
         the probabilities that a walk on the symmetric graph from one row ends at another one, for the 40 most
-        probable rows. Rows that only a chance neighbor connects lose their connection.
-    share : float, default=1.0
+        probable rows. Rows that only a chance neighbor connects lose their connection. ``"auto"`` is 8 if
+        there are at least twice as many rows as base points, else 0.
+    share : float or "auto", default=1.0
         Share of the affinities that comes from the rows. The rest comes from the distances between the base
         points, by the ``perplexity`` of the embedding, which mixes both. Between 0 and 1, 0 excluded.
+        ``"auto"`` is 1 if there are at least twice as many rows as base points, else 0.5.
+
+    Attributes
+    ----------
+    share_ : float
+        The share that was used, a number also for ``share="auto"``.
 
     Examples
     --------
@@ -76,9 +86,9 @@ class GraphAffinity(BaseEstimator):
         n_neighbors: int = 10,
         n_kept: int = 60,
         sample: int = 200_000,
-        n_steps: int = 1,
-        walk: int = 0,
-        share: float = 1.0,
+        n_steps: int | str = 1,
+        walk: int | str = 0,
+        share: float | str = 1.0,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_kept = n_kept
@@ -109,26 +119,33 @@ class GraphAffinity(BaseEstimator):
         sample = checks.positive_int(self.sample, "sample", least=2)
         k = min(checks.positive_int(self.n_neighbors, "n_neighbors"), min(n, sample) - 1)
         kept = checks.positive_int(self.n_kept, "n_kept")
-        if self.n_steps not in (1, 2):
-            raise ValueError(f"n_steps must be 1 or 2, got {self.n_steps!r}")
-        if isinstance(self.walk, bool) or self.walk not in (0, 2, 4, 8, 16):
-            raise ValueError(f"walk must be 0, 2, 4, 8 or 16, got {self.walk!r}")
-        share_of_rows(self)
+        n_steps, walk = self._steps_and_share(min(n, sample) >= _MANY_ROWS * len(graph.B))
         some = rows if n <= sample else rows.sample(sample, rng)
         W, Z = _weights_and_coordinates(graph, some, rng)
         order, S = neighbor_graph(Z, k, rng)
-        S, W = walked(S, self.walk), W[order]
+        S, W = walked(S, walk), W[order]
         SW = sp.csr_array(S @ W)
-        A = sp.csr_array((W if self.n_steps == 1 else SW).T @ SW)
+        A = sp.csr_array((W if n_steps == 1 else SW).T @ SW)
         return _symmetric(_largest(_connected(A, graph), kept))
+
+    def _steps_and_share(self, many_rows: bool) -> tuple[int, int]:
+        """Return ``n_steps`` and ``walk`` as numbers and set ``share_``; ``many_rows`` settles "auto"."""
+        n_steps = (2 if many_rows else 1) if self.n_steps == "auto" else self.n_steps
+        walk = (8 if many_rows else 0) if self.walk == "auto" else self.walk
+        share = (1.0 if many_rows else 0.5) if self.share == "auto" else self.share
+        if n_steps not in (1, 2):
+            raise ValueError(f"n_steps must be 1, 2 or 'auto', got {n_steps!r}")
+        if isinstance(walk, bool) or walk not in (0, 2, 4, 8, 16):
+            raise ValueError(f"walk must be 0, 2, 4, 8, 16 or 'auto', got {walk!r}")
+        self.share_ = checks.positive_number(share, "share")
+        if self.share_ > 1:
+            raise ValueError(f"share must be at most 1, got {share:g}")
+        return int(n_steps), int(walk)
 
 
 def share_of_rows(affinity: Any) -> float:
-    """Return the share of the affinities that comes from rows: all of it unless ``affinity`` has a share."""
-    share = checks.positive_number(getattr(affinity, "share", 1.0), "share")
-    if share > 1:
-        raise ValueError(f"share must be at most 1, got {share:g}")
-    return share
+    """Return the share of affinities that comes from rows, as ``matrix`` has set it; else all of it."""
+    return float(getattr(affinity, "share_", 1.0))
 
 
 def _weights_and_coordinates(

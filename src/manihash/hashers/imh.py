@@ -18,6 +18,7 @@ from manihash.maintenance.refit import (
     aligned,
     as_array,
     check_start,
+    copy_of,
     quantized,
     some_rows,
     warm_embedding,
@@ -153,12 +154,13 @@ class IMH(OnBaseGraph, Hasher):
         """Choose a base set, embed it from the values of the old model, and align it with them."""
         graph = self._fit_graph(rows, rng)
         some, seed = some_rows(rows), checks.seed(rng)
-        P = affinities_of(self.embedding, graph, rows, seed)
+        embedding = copy_of(self.embedding)
+        P = affinities_of(embedding, graph, rows, seed)
         differs = old._differs(some.X)
         rotates = differs and self.rotation is not None and not _left_out(self.rotation, P)
         source = old._covering(some.X) if differs and not rotates else old
         values = as_array(source.embed(some.X)).astype(np.float64)
-        Y, loss = warm_embedding(self.embedding, graph, some, values, seed, affinities=P, whole=rotates)
+        Y, loss = warm_embedding(embedding, graph, some, values, seed, affinities=P, whole=rotates)
         induced = as_array(some.stack(partial(graph.induce, Y_B=Y), self.n_bits, np.float64))
         self.mean_, self.rotation_, shift = aligned(induced, values)
         if rotates:

@@ -134,12 +134,12 @@ def _hybrid_hamming() -> Hybrid:
 
 
 def _mixed_tsne() -> TSNE:
-    """Affinities from rows and from distances, half each: bits that go well with a quantizer beside them."""
+    """Affinities from rows and, if these are few, from distances: bits that go well with a quantizer."""
     return TSNE(
         n_iter=125,
         exaggeration=(4.0, 1.5),
         sampled=256,
-        affinity=GraphAffinity(share=0.5),
+        affinity=GraphAffinity(n_steps="auto", walk="auto", share="auto"),
         annealed=True,
     )
 
@@ -150,7 +150,7 @@ def _graph_tsne() -> TSNE:
         n_iter=125,
         exaggeration=(4.0, "auto"),
         sampled=256,
-        affinity=GraphAffinity(),
+        affinity=GraphAffinity(n_steps="auto", walk="auto"),
         annealed=True,
     )
 
@@ -197,7 +197,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "imh-mixed": _large(
         "IMH-tSNE mixed",
-        "imh-large with affinities half from all rows and half from distances: a first part of longer codes",
+        "imh-graph with affinities from distances, too, if rows are few: a first part of longer codes",
         _mixed_tsne,
         CoarseNeighbors,
     ),
