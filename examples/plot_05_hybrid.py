@@ -41,8 +41,7 @@ nearest = nearest_euclidean(Q, X, k=10)
 weights = [0, 0.25, 0.5, 0.75, 1, 2]
 same_label, same_rows = [], []
 for weight in weights:
-    index.set_layout(index.layout.with_weight(weight))
-    _, ids = index.search(Q, k=100)
+    _, ids = index.search(Q, k=100, weight=weight)
     same_label.append((y[ids] == y_query[:, None]).mean())
     same_rows.append(recall_at_k(ids[:, :10], nearest).mean())
 fig, axis = plt.subplots(figsize=(6, 3.5))

@@ -11,8 +11,8 @@ from manihash import IMH, Hasher, Hybrid, load, pack, recipe, unpack
 from manihash.base import KMeansBase, LargeBase, ReducedBase
 from manihash.embeddings import PCA
 from manihash.errors import BadRowsError
-from manihash.hashers import ITQ, KSH, LSH, PCAH
-from manihash.hashers.hybrid import separated_groups, weight_by_groups
+from manihash.hashers import ITQ, KSH, LSH, PCAH, ProductQuantizer
+from manihash.hashers.hybrid import agreement, least_weight, separated_groups, weight_by_groups
 from manihash.rotation import ITQRotation
 
 X, y = load_digits(return_X_y=True)
@@ -165,6 +165,7 @@ def test_parts_that_were_fitted_on_other_widths_are_fitted_again():
         ({"first": "imh"}, "first must be a hasher such as IMH.*, not 'imh'"),
         ({"second": LSH}, "second must be a hasher"),
         ({"second": KMeansBase(3)}, "second must be a hasher"),
+        ({"second": Hybrid(LSH(4), ProductQuantizer(16))}, "not a Hybrid with a ProductQuantizer"),
         ({"first": LSH(0)}, "the first part, LSH: n_bits must be a whole number of at least 1, not 0"),
         ({"second": ITQ(65)}, "the second part, ITQ: n_bits=65 exceeds the 64 bits"),
         ({"n_bits": 1}, "n_bits must be a whole number of at least 2, not 1"),
@@ -212,6 +213,27 @@ def test_independent_bits_tell_many_groups_apart():
 def test_a_first_part_that_tells_nothing_has_the_least_weight(bits):
     assert weight_by_groups(bits, fields=False) == 1
     assert weight_by_groups(bits, fields=True) == 4
+
+
+def test_agreement_is_the_share_of_nearest_rows_with_the_same_bits():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 4, (300, 3)).astype(float)  # many equal distances
+    bits = rng.random((300, 2)) < 0.5
+    found = []
+    for i, row in enumerate(rows):
+        squared = ((rows - row) ** 2).sum(axis=1)
+        squared[i] = np.inf
+        found.append((bits[squared == squared.min()] == bits[i]).all(axis=1).mean())
+    assert agreement(bits, rows) == pytest.approx(np.mean(found))
+
+
+def test_bits_that_separate_neighbors_do_not_outweigh_the_quantizer():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 8, 1000)
+    rows = 20 * rng.normal(size=(8, 16))[y] + rng.normal(size=(1000, 16))
+    of_groups = (rng.random((8, 24)) < 0.5)[y]
+    assert least_weight(of_groups, rows) == 0.125
+    assert least_weight((rng.random((8, 24)) < 0.5)[rng.permutation(y)], rows) == 1
 
 
 def test_the_weight_is_chosen_without_changing_the_codes():

@@ -274,7 +274,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         rows = self._rows_to_map(X)
         if len(rows) < LEAST_ROWS:
             raise ValueError(f"drift needs at least {LEAST_ROWS} rows, got {len(rows)}: give a larger batch")
-        return self._drift(rows, level)
+        found = self._drift(rows, level)
+        if found.advice == "refit" and not checks.passes(self._check_refit):
+            reason = f"{found.reason}; fit a new model, because this one cannot be refitted"
+            found = replace(found, reason=reason)
+        return found
 
     def _drift(self, rows: Rows, level: float) -> Drift:
         known = self._known_statistics()

@@ -18,6 +18,7 @@ from manihash.base.graph import set_seed
 from manihash.code_layout import FIRST_BITS, CodeLayout, check_weight
 from manihash.code_tables import table_distances
 from manihash.compute import backend
+from manihash.compute import numpy as numpy_backend
 from manihash.errors import BadRowsError
 from manihash.hashers._hasher import Hasher
 from manihash.hashers.collapse import codes_not_judged
@@ -42,6 +43,9 @@ _SAMPLE, _NUMBERS = 2000, 2**22  # rows whose first parts are compared, and numb
 # docs/methods/hybrid.md for the datasets that they were chosen on.
 _SIGNS = (2.9, 5.75, 10.0, 20.0), (1.0, 0.25, 0.25, 0.5)
 _FIELDS = (2.0, 2.8, 5.3, 10.0, 20.0), (4.0, 2.0, 0.125, 0.125, 1.0)
+# The least weight of a product quantizer by the agreement of bits with the nearest rows.
+_AGREEMENTS = (0.4, 0.6), (1.0, 0.125)
+_EQUAL = 1e-10  # differences of squared distances, relative to squared lengths, that count as none
 _NO_CORRELATION = 1e-3  # redundancy less 1 below which bits count as independent
 _QUERIES = 250  # rows that are compared with the others for the scale of the parts
 
@@ -77,6 +81,28 @@ def separated_groups(bits: Floats) -> float:
         return 1.0
     redundancy = r / effective_number(np.atleast_2d(np.corrcoef(varying.T)))
     return float((r - 1) / max(redundancy - 1, _NO_CORRELATION))
+
+
+def agreement(bits: Floats, X: Floats) -> float:
+    """Share of rows (s, d) whose nearest other row has the same bits (s, r); ties count in proportion."""
+    _, code = np.unique(bits, axis=0, return_inverse=True)
+    squared = numpy_backend.squared_norms(X)
+    D = squared[:, None] + squared - 2 * (X @ X.T)
+    np.fill_diagonal(D, np.inf)
+    # Rounding, which differs between machines, must not decide between equal distances.
+    near = D.min(axis=1, keepdims=True) + _EQUAL * squared.max() >= D
+    same = near & (code[:, None] == code)
+    return float((same.sum(axis=1) / near.sum(axis=1)).mean())
+
+
+def least_weight(bits: Floats, X: Floats) -> float:
+    """The least weight of a product quantizer, given bits (s, r) of the first part and their rows (s, d).
+
+    Bits that separate a row from the nearest one do not stand for groups, however few groups they seem to
+    tell apart: their distance must not outweigh that of the quantizer.
+    """
+    shares, weights = _AGREEMENTS
+    return round(float(np.exp(np.interp(agreement(bits, X), shares, np.log(weights)))), 3)
 
 
 def scale_of_fields(layout: CodeLayout, values: Floats, codes: Codes) -> float:
@@ -164,7 +190,8 @@ class Hybrid(Hasher):
     weight : float or "auto", default=0.5
         Weight of the second part in the distance, at least 0. It does not change the codes. ``"auto"`` takes
         1/4 (1/8 for a product quantizer) if the bits of the first part tell about 5 to 10 groups of the
-        training rows apart, 1/2 (1) for 20 groups or more, and 1 (4) for rows without groups. No labels are
+        training rows apart, 1/2 (1) for 20 groups or more, and 1 (4) for rows without groups. For a product
+        quantizer it is at least 1 if most rows have other bits than the row nearest to them. No labels are
         used.
     n_bits : int or None, default=None
         Length of the whole code, at least 2: the first part gets half of it, at most 24 bits (before a
@@ -263,6 +290,11 @@ class Hybrid(Hasher):
                 raise ValueError(f"{name} must be a hasher such as IMH() or ITQ(), not {part!r}")
         if _has_fields(self._given_parts()[0]):
             raise ValueError("first must be a hasher of signs: a ProductQuantizer is possible as second part")
+        if isinstance(second := self._given_parts()[1], Hybrid) and _has_fields(second):
+            raise ValueError(
+                "second must be a hasher of signs or a ProductQuantizer, not a Hybrid with a "
+                "ProductQuantizer: its signs can be a part of first, Hybrid(Hybrid(a, b), ProductQuantizer())"
+            )
 
     def _scales_rows(self) -> bool:
         return False  # each part prepares its rows itself
@@ -292,10 +324,13 @@ class Hybrid(Hasher):
         weight, fields = checked_weight(self.weight), _has_fields(self.second_)
         if not fields and not isinstance(weight, str):
             return weight, 1.0
-        Y = np.asarray(backend(values := self._embed(rows.take(sampled_rows(rows)))).to_numpy(values))
+        X = rows.take(sampled_rows(rows))
+        Y = np.asarray(backend(values := self._embed(X)).to_numpy(values))
         if isinstance(weight, str):
             bits = Y[:, : self.first_.n_bits_] > 0
             weight = weight_by_groups(bits, fields=fields)
+            if fields:
+                weight = max(weight, least_weight(bits, _as_compared(self.first_, X)))
         if not fields:
             return weight, 1.0
         layout = CodeLayout(self._fitted_length(), self.first_.n_bits_, 1.0, self.second_.layout_.codebooks)
@@ -380,7 +415,8 @@ class Hybrid(Hasher):
         self.scale_ = float(getattr(old, "scale_", 1.0))
 
     def _drift(self, rows: Rows, level: float) -> Drift:
-        return combined([part.drift(rows.X, level=level) for part in (self.first_, self.second_)])
+        parts = self.first_, self.second_
+        return combined([part._drift(part._rows_to_map(rows.X), level) for part in parts])
 
     def _make_map(self, preparation: Preparation) -> RowMap:
         return _PartsMap(
@@ -473,6 +509,12 @@ def _values(part: Hasher, X: Floats) -> Floats:
     if part.origin_ is not None:
         block = block - xp.like(part.origin_, block)
     return part._map_tensor(block, "values")
+
+
+def _as_compared(part: Hasher, X: Any) -> Floats:
+    """Return rows (s, d) in float64, scaled to unit length if a part scales them."""
+    rows = np.asarray(backend(X).to_numpy(X)).astype(np.float64)
+    return numpy_backend.unit_rows(rows, numpy_backend.squared_norms(rows)) if part.normalize_ else rows
 
 
 def _blocks_at_once(part: Any) -> int:

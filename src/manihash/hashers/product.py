@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from manihash import checks
 from manihash.base.principal import principal_directions
 from manihash.code_layout import CodeLayout
-from manihash.code_tables import center_distances
+from manihash.code_tables import by_coordinate, center_distances
 from manihash.codes import check_codes
 from manihash.compute import backend
 from manihash.compute import numpy as numpy_backend
@@ -175,7 +175,7 @@ class ProductQuantizer(Hasher):
         """
         Z = backend(Q).to_numpy(self.embed(Q)) if hasattr(Q, "dtype") else self.embed(Q)
         self._check_range()
-        return center_distances(np.asarray(Z), self.codebooks_).astype(np.float32)
+        return center_distances(np.asarray(Z), by_coordinate(self.codebooks_)).astype(np.float32)
 
     def _check_range(self) -> None:
         """Raise if squared distances of coordinates leave the range of float32."""
