@@ -53,7 +53,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def threads_switch_often(monkeypatch):
     """Threads switch every few bytecodes, and an index merges its log often."""
-    monkeypatch.setattr("manihash.search.index._RECENT", 1)
+    monkeypatch.setattr("manihash.search.hamming_index._RECENT", 1)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

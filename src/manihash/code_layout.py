@@ -5,7 +5,7 @@ each of which is the number of a center. The first part, if it is signs, is the 
 by.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash import checks
-from manihash.code_tables import bounded, field_tables, sign_tables, table_distances
+from manihash.code_tables import (
+    bounded,
+    by_coordinate,
+    byte_tables,
+    center_distances,
+    sign_costs,
+    table_distances,
+)
 from manihash.codes import hamming, n_bytes, pack, unpack
 from manihash.types import Codes, Floats, Ints
 
@@ -21,6 +28,8 @@ from manihash.types import Codes, Floats, Ints
 FIRST_BITS = "first_bits"
 # Copies of the parts have at most this many times the bits of a code, and fewer than 2^16.
 _MOST_COPIED = 8
+# Queries whose tables are computed at once, so that they stay in the cache.
+_QUERIES = 16
 # Pairs of distances (d_first, d_second) in a table.
 _MOST_PAIRS = 2**22
 # Distances up to here are float32 numbers, too.
@@ -66,7 +75,7 @@ class CodeLayout:
     n_bits: int
     look_up_bits: int = None  # type: ignore[assignment]
     weight: float = 1.0
-    codebooks: NDArray[np.float32] | None = None
+    codebooks: NDArray[np.float32] | None = field(default=None, repr=False)
     scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -219,13 +228,13 @@ class CodeLayout:
             Such as ``"24 signs + 5 fields of 8 bits, weight 0.5"``.
         """
         if self.is_hamming:
-            return f"{self.n_bits} signs"
+            return _counted(self.n_bits, "sign")
         if self.codebooks is None:
             return f"{self.look_up_bits} + {self.second_bits} signs, weight {self.weight:g}"
-        fields = f"{len(self.codebooks)} fields of {self.bits_per_field} bits"
-        return (
-            f"{self.look_up_bits} signs + {fields}, weight {self.weight:g}" if self.look_up_bits else fields
-        )
+        fields = f"{_counted(len(self.codebooks), 'field')} of {_counted(self.bits_per_field, 'bit')}"
+        if not self.look_up_bits:
+            return fields
+        return f"{_counted(self.look_up_bits, 'sign')} + {fields}, weight {self.weight:g}"
 
     # Codes
 
@@ -267,6 +276,13 @@ class CodeLayout:
         part = padded << np.uint8(shift)
         part[:, :-1] |= padded[:, 1:] >> np.uint8(8 - shift)
         return part[:, : n_bytes(self.second_bits)]
+
+    @property
+    def n_split_bytes(self) -> int:
+        """Number of bytes of codes as ``split`` returns them, without padding."""
+        if self.is_split:
+            return n_bytes(self.n_bits)
+        return n_bytes(self.look_up_bits) + n_bytes(self.second_bits)
 
     @property
     def is_split(self) -> bool:
@@ -474,19 +490,34 @@ class CodeLayout:
         """
         given = self.checked_values(values)
         first, second = factors or (1.0, float(self.weight) * float(self.scale))
-        if self.is_hamming:
-            return sign_tables(bounded(given, scaled=False), given > 0).astype(np.float32)
+        tables = np.empty((len(given), self.n_split_bytes, 256), np.float32)
+        for i in range(0, len(given), _QUERIES):
+            self._set_tables(tables[i : i + _QUERIES], given[i : i + _QUERIES], first, second)
+        return tables
+
+    def _set_tables(
+        self, tables: NDArray[np.float32], given: NDArray[Any], first: float, second: float
+    ) -> None:
+        """Set the tables (q, bytes, 256) of values (q, n_values) with these factors of the parts."""
+        r = self.look_up_bits
         if self.codebooks is None:
-            parts = (slice(0, self.look_up_bits), first), (slice(self.look_up_bits, None), second)
-            weights = np.hstack([factor * bounded(given[:, part], scaled=True) for part, factor in parts])
-            return sign_tables(weights, given > 0).astype(np.float32)
-        fields = field_tables(given[:, self.look_up_bits :], self.codebooks)
-        if not self.look_up_bits:
-            return fields.astype(np.float32)
-        fields *= second
-        signs = given[:, : self.look_up_bits]
-        signed = sign_tables(first * bounded(signs, scaled=True), signs > 0)
-        return np.concatenate([signed, fields], axis=1).astype(np.float32)
+            weights = bounded(given[:, :r], scaled=not self.is_hamming)
+            if self.has_two_parts:
+                weights = np.hstack([first * weights, second * bounded(given[:, r:], scaled=True)])
+            tables[:] = byte_tables(sign_costs(weights, given > 0))
+            return
+        fields = byte_tables(center_distances(given[:, r:], self._centers))
+        if r:
+            fields *= second
+            signs = given[:, :r]
+            tables[:, : n_bytes(r)] = byte_tables(sign_costs(first * bounded(signs, scaled=True), signs > 0))
+        tables[:, n_bytes(r) :] = fields
+
+    @cached_property
+    def _centers(self) -> Floats:
+        """The codebooks (w, f, c) as ``center_distances`` takes them."""
+        assert self.codebooks is not None
+        return by_coordinate(self.codebooks)
 
     def checked_values(self, values: ArrayLike) -> NDArray[Any]:
         """Return real values of queries as an array.
@@ -514,6 +545,10 @@ class CodeLayout:
             )
         checks.finite_block(given, name="the embedding of the queries")
         return given
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def check_weight(weight: Any, name: str = "weight") -> float:

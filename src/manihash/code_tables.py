@@ -3,11 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.codes import n_bytes, unpack
 from manihash.types import Codes, Floats
 
 # Values of queries and centers that are compared at once; codes whose bytes are looked up at once.
-_COMPARED, _CODES = 2**16, 2**16
+_COMPARED, _CODES = 2**14, 2**16
 
 
 def table_distances(tables: NDArray[np.float32], codes: Codes) -> NDArray[np.float32]:
@@ -21,46 +20,42 @@ def table_distances(tables: NDArray[np.float32], codes: Codes) -> NDArray[np.flo
     return distance
 
 
-def sign_tables(weights: Floats, positive: NDArray[np.bool_]) -> Floats:
-    """Σ_j |weights_j| [bit_j ≠ positive_j] for the bits of each value of each byte: (q, bytes, 256)."""
-    q, r = weights.shape
-    padded = np.zeros((2, q, 8 * n_bytes(r)))
-    padded[0, :, :r], padded[1, :, :r] = np.abs(weights), positive
-    y, one = padded.reshape(2, q, n_bytes(r), 8, 1)
-    bits = unpack(np.arange(256, dtype=np.uint8)[:, None], 8)
-    tables = np.zeros((q, y.shape[1], 256))
-    for j in range(8):
-        tables += y[:, :, j] * (bits[:, j] != one[:, :, j])
-    return tables
+def sign_costs(weights: Floats, positive: NDArray[np.bool_]) -> Floats:
+    """|weights_j| [bit_j ≠ positive_j] for both values of each bit: (q, r, 2)."""
+    costs = np.zeros((*weights.shape, 2))
+    np.abs(weights, out=costs[:, :, 0], where=positive)
+    np.abs(weights, out=costs[:, :, 1], where=~positive)
+    return costs
 
 
-def field_tables(Z: NDArray[np.floating], books: NDArray[np.floating]) -> Floats:
-    """|z_j - c|² of coordinates (q, f w) and codebooks (f, c, w), added up for each byte: (q, bytes, 256)."""
-    f, c, _ = books.shape
-    bits = int(c - 1).bit_length()
-    found, per_byte = center_distances(Z, books), 8 // bits
-    if per_byte == 1:
-        return found
-    padded = np.zeros((len(Z), -(-f // per_byte) * per_byte, c))
-    padded[:, :f] = found
-    number = np.arange(256)
-    fields = padded.reshape(len(Z), padded.shape[1] // per_byte, per_byte, c)
-    return sum(fields[:, :, i, number >> 8 - bits * (i + 1) & c - 1] for i in range(per_byte))  # type: ignore[return-value]
+def byte_tables(costs: Floats) -> Floats:
+    """Sums of the costs (q, f, c) of the fields in a byte, for each value of each byte: (q, bytes, 256)."""
+    q, f, c = costs.shape
+    per_byte = 8 // int(c - 1).bit_length()
+    if f % per_byte:
+        costs = np.concatenate([costs, np.zeros((q, -f % per_byte, c))], axis=1)
+    while (c := costs.shape[2]) < 256:
+        costs = (costs[:, ::2, :, None] + costs[:, 1::2, None]).reshape(q, -1, c * c)
+    return costs
 
 
-def center_distances(Z: NDArray[np.floating], books: NDArray[np.floating]) -> Floats:
-    """|z_j - c|² (q, f, c) of coordinates (q, f w) and codebooks (f, c, w).
+def by_coordinate(books: NDArray[np.floating]) -> Floats:
+    """Codebooks (f, c, w) as ``center_distances`` takes them: (w, f, c), so that it adds up long rows."""
+    return np.ascontiguousarray(books.transpose(2, 0, 1), np.float64)
+
+
+def center_distances(Z: NDArray[np.floating], centers: Floats) -> Floats:
+    """|z_j - c|² (q, f, c) of coordinates (q, f w) and centers (w, f, c) of fields.
 
     They are sums of squared differences and not products: those of a query do not depend on the others.
     """
-    f, c, w = books.shape
-    centers = np.ascontiguousarray(books.transpose(0, 2, 1), np.float64)  # (f, w, c): sums of long rows
-    z = Z.reshape(len(Z), f, w, 1).astype(np.float64)
+    w, f, c = centers.shape
+    z = Z.reshape(len(Z), f, w).transpose(0, 2, 1)[..., None].astype(np.float64)
     found = np.empty((len(Z), f, c))
-    step = max(1, _COMPARED // (f * c * w))
-    for i in range(0, len(Z), step):
-        differences = z[i : i + step] - centers
-        np.square(differences, out=differences).sum(axis=2, out=found[i : i + step])
+    differences = np.empty((min(len(Z), max(1, _COMPARED // (f * c * w))), w, f, c))
+    for i in range(0, len(Z), max(1, len(differences))):
+        some = np.subtract(z[i : i + len(differences)], centers, out=differences[: len(Z) - i])
+        np.square(some, out=some).sum(axis=1, out=found[i : i + len(some)])
     return found
 
 
@@ -69,7 +64,8 @@ def bounded(Y: NDArray[np.number], *, scaled: bool) -> Floats:
     y = Y.astype(np.float64)
     largest = np.abs(y).max(axis=1, keepdims=True, initial=0)
     extreme = (largest > 1e30) | ((largest < 1e-30) & (largest > 0))
-    y /= np.where(extreme, largest, 1)  # squares and sums stay within float32
+    if extreme.any():
+        y /= np.where(extreme, largest, 1)  # squares and sums stay within float32
     most = np.sqrt(np.square(y).sum(axis=1, keepdims=True) / max(1, y.shape[1]))
-    y = np.clip(y, -most, most)
+    np.minimum(np.maximum(y, -most, out=y), most, out=y)
     return y / np.where(most > 0, most, 1) if scaled else y

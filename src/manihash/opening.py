@@ -8,7 +8,7 @@ from manihash.files import kinds
 from manihash.files.model import load as load_model
 
 if TYPE_CHECKING:
-    from manihash.search.index import HammingIndex
+    from manihash.search.hamming_index import HammingIndex
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -58,7 +58,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 def load_index(path: str | os.PathLike[str], *, mmap: bool = True) -> "HammingIndex":
     """Open an index file: an ``Index`` if it holds the hasher of its codes."""
     from manihash.search import files
-    from manihash.search.index import HammingIndex, Index
+    from manihash.search.hamming_index import HammingIndex
+    from manihash.search.index import Index
 
     has_model = files.read(path, mmap=True).model is not None
     return (Index if has_model else HammingIndex).load(path, mmap=mmap)

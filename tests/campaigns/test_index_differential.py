@@ -10,7 +10,7 @@ import pytest
 
 from manihash.codes import hamming, pack
 from manihash.search import HammingIndex, segments
-from manihash.search import index as index_module
+from manihash.search import hamming_index as index_module
 
 faiss = pytest.importorskip("faiss")
 

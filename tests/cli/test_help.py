@@ -84,6 +84,7 @@ def test_no_hint_repeats_an_option_that_the_message_names():
         (["fit", "--data=digits", "--recipe=imh-tsne", "--set=base__size=2000"], "--set base__size=M"),
         (["fit", "--data=digits", "--recipe=imh-tsne", "--set=n_neighbors=401"], "--set n_neighbors=K"),
         (["fit", "--data=digits", "--recipe=imh-pca", "--bits=65"], "--bits sets n_bits"),
+        (["fit", "X.npy", "--recipe=pq", "--bits=8"], "--set bits_per_field=4 sets the bits of a field"),
         (["fit", "X.npy", "--recipe=ksh"], "--labels FILE gives the labels"),
         (["fit", "X.npy", "--recipe=imh-tsn"], "manihash info lists the recipes"),
         (["encode", "none.mhash", "X.npy"], "manihash fit writes model files"),

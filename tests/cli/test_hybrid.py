@@ -39,6 +39,14 @@ def test_search_names_the_distance_of_hybrid_codes(options, ranked_by, codes):
     assert 0 in result["answers"][0]["ids"]
 
 
+def test_a_table_of_a_radius_says_what_the_radius_counts_and_what_orders_the_rows(codes):
+    table = " ".join(run("search", "m.mhash", "c.npy", "x.npy", "--radius", "2").stdout.split())
+    # A narrow terminal has other headings between the lines of this one.
+    assert "(asymmetric distance of both parts), nearest first, of the" in table
+    assert "rows within 2 bits of the first part" in table
+    assert "first part" not in run("search", "m.mhash", "c.npy", "x.npy", "-k", "2").stdout
+
+
 def test_search_in_a_store_says_that_it_counts_all_bits_alike(codes):
     run("export", "c.npy", "--to", "c.faiss")
     found = run("search", "m.mhash", "x.npy", "--store", "c.faiss", "--radius", "2", "--json")

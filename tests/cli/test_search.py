@@ -16,6 +16,8 @@ from manihash.codes import hamming, pack, unpack
 from manihash.files.lineage import new_lineage
 from manihash.hashers import LSH
 from manihash.search import Rerank
+from manihash.search.durable import DurableIndex
+from manihash.search.journal import ADD, Change, RowFields
 
 BITS = 12
 pytestmark = pytest.mark.usefixtures("indexed_folder")
@@ -121,6 +123,33 @@ def test_added_codes_of_an_unknown_model_are_noted() -> None:
     np.save("more.npy", codes[:2])
     assert "give its model with --model" in stderr_line(run("index", "known.mhx", "--add=more.npy"))
     assert "--model" not in run("index", "known.mhx", "--add=more.npy", "--model=model.mhash").stderr
+
+
+def test_verify_says_that_the_file_beside_an_index_is_missing_or_damaged() -> None:
+    codes = np.load("codes.npy")
+    durable = DurableIndex("codes.mhx")
+    durable.commit([Change(ADD, None, codes[:1], RowFields(labels=["new"]))])
+    durable.compact()
+    durable.close()
+    run("index", "codes.mhx", "--verify")
+    file = Path("codes.mhx.rows")
+    content = bytearray(file.read_bytes())
+    file.unlink()
+    message = stderr_line(run("index", "codes.mhx", "--verify", code=2))
+    assert "labels, images or texts of its rows in codes.mhx.rows, which is missing" in message
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    assert "damaged" in stderr_line(run("index", "codes.mhx", "--verify", code=2))
+
+
+def test_codes_added_to_an_index_with_its_model_are_those_of_this_model() -> None:
+    run("build", "X.npy", "--recipe=sign", "--bits=12", "-o", "built.mhx")
+    run("encode", "built.mhx", "X.npy", "-o", "more.npy")
+    rows = len(HammingIndex.load("built.mhx"))
+    added = run("index", "built.mhx", "--add=more.npy")
+    assert "more.npy is taken as codes of the model in built.mhx" in stderr_line(added)
+    assert "--model" not in added.stderr
+    assert len(HammingIndex.load("built.mhx")) == 2 * rows
 
 
 def test_index_uses_all_bits_of_the_bytes_without_a_length() -> None:

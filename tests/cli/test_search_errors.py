@@ -105,7 +105,7 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         ([*SEARCH, "--rerank=Q.npy"], "row 0 of Q.npy is not the vector of id 0: its code differs"),
         (["search", "model.mhash", "narrow.mhx", "Q.npy"], "holds codes of 8 bits, but the model makes"),
         (["search", "model.mhash", "set.npy", "Q.npy"], "bits set beyond the first 12"),
-        (["search", "model.mhash", "Q.npy"], "got 1 files after the model"),
+        (["search", "model.mhash", "Q.npy"], "got 1 file after model.mhash, which is not an index file"),
         (
             ["search", "model.mhash", "codes.mhx", "Q.npy", "--store=codes.faiss"],
             "expected only QUERIES with --store",

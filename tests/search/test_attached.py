@@ -203,6 +203,29 @@ def test_a_file_that_was_cut_or_damaged_is_refused(path):
     assert len(HammingIndex.load(path)) == 12, "the codes do not need the file"
 
 
+def test_a_file_that_is_missing_is_noticed(path):
+    with_changes = DurableIndex(path)
+    with_changes.commit([add([10, 11])])
+    with_changes.compact()
+    with_changes.commit([remove([0])])
+    with_changes.compact()
+    expected = state(with_changes.index)
+    with_changes.close()
+    moved = attached_path(path).rename(path.with_name("moved"))
+    index = HammingIndex.load(path)
+    assert len(index) == 11, "the codes do not need the file"
+    for use in (lambda: DurableIndex(path), lambda: index.save(path), index._stored.fields):
+        with pytest.raises(
+            FileNotFoundError, match=r"in codes\.mhx\.rows, which is missing: put that file back"
+        ):
+            use()
+    assert not journal_of(path).exists()
+    index.save(path.with_name("without.mhx"))
+    HammingIndex.load(path.with_name("without.mhx"))._stored.fields()
+    moved.rename(attached_path(path))
+    assert state(HammingIndex.load(path)) == expected
+
+
 def test_fields_that_changed_without_the_codes_are_not_lost_silently(path):
     """The index file is then equal to an earlier one, and so is its checksum."""
     with_changes = DurableIndex(path)

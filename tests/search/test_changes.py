@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from manihash.code_layout import CodeLayout
 from manihash.codes import pack
 from manihash.search import HammingIndex, Rerank
-from manihash.search import index as index_module
+from manihash.search import hamming_index as index_module
 from manihash.search.buckets import Buckets
 
 N_BITS = 13

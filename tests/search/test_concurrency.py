@@ -11,7 +11,7 @@ import pytest
 
 from manihash.codes import pack
 from manihash.search import HammingIndex
-from manihash.search import index as index_module
+from manihash.search import hamming_index as index_module
 from manihash.search.routes import BucketTable, MultiIndex
 
 N_BITS = 24

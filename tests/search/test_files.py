@@ -268,6 +268,6 @@ def test_invalid_arrays_with_a_correct_checksum_cause_no_crash(tmp_path, kind, n
     hostile[1:-1:3] = value % 256 if name == "codes" else value
     object.__setattr__(buckets, name, DenseOffsets(hostile) if name == "offsets" else hostile)
     path = tmp_path / "codes.mhx"
-    with files.written(path, files.IndexContent(buckets, 21, 300, None, CodeLayout(21), None)):
+    with files.written(path, files.IndexContent(buckets, 21, 300, None, CodeLayout(21), None, False)):
         pass
     uses_without_error(path)

@@ -240,6 +240,65 @@ def test_python_and_server_answer_the_same_questions_alike(built, digits, questi
     assert list(zip(given["ids"], given["distances"], strict=True)) == answers_of(index, Q, X, question)
 
 
+@pytest.mark.parametrize("options", [["-k", "5"], ["--radius", "2"], ["-k", "5", "--rerank", "vectors.npy"]])
+def test_the_command_takes_another_weight_of_the_second_part(built, digits, options, monkeypatch):
+    X, Q = digits
+    monkeypatch.chdir(built)
+    index = mh.load("items.mhx")
+    if not index.layout.has_two_parts:
+        refused = run("search", "items.mhx", "queries.npy", *options, "--weight", "2", code=2)
+        assert "weight=2.0 is that of the second part" in stderr_line(refused)
+        return
+    found, _ = answers_of_command(*options, "--weight", "2")
+    index.set_layout(index.layout.with_weight(2.0))
+    kind = "reranked" if "--rerank" in options else "nearest" if "-k" in options else "within a radius"
+    assert found == answers_of(index, Q, X, kind)
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("asked", [{"k": 5}, {"radius": 2}])
+def test_the_server_takes_another_weight_of_the_second_part(built, digits, asked):
+    from starlette.testclient import TestClient
+
+    from manihash.web.api.application import search_application
+    from manihash.web.api.messages import Limits
+    from manihash.web.api.service import Service
+
+    X, Q = digits
+    index = mh.load(built / "items.mhx")
+    client = TestClient(
+        search_application(Service(index.hasher, index, Limits())), base_url="http://localhost"
+    )
+    body = {"vectors": Q.tolist(), "dtype": "float64", "weight": 2.0, **asked}
+    answer = client.post("/v1/search", json=body)
+    if not index.layout.has_two_parts:
+        assert answer.status_code == 400
+        assert "the codes have one part" in answer.json()["error"]
+        return
+    index.set_layout(index.layout.with_weight(2.0))
+    kind = "nearest" if "k" in asked else "within a radius"
+    given = answer.json()
+    assert list(zip(given["ids"], given["distances"], strict=True)) == answers_of(index, Q, X, kind)
+
+
+@pytest.mark.extra
+def test_a_server_of_a_product_quantizer_has_no_radius(digits):
+    from starlette.testclient import TestClient
+
+    from manihash.web.api.application import search_application
+    from manihash.web.api.messages import Limits
+    from manihash.web.api.service import Service
+
+    X, Q = digits
+    index = mh.recipe("pq", n_bits=32, random_state=0).fit(X).index(X)
+    client = TestClient(
+        search_application(Service(index.hasher, index, Limits())), base_url="http://localhost"
+    )
+    answer = client.post("/v1/search", json={"vectors": Q.tolist(), "radius": 2})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "codes of a product quantizer have no Hamming radius: give k"
+
+
 @pytest.mark.parametrize("address", ["codes.duckdb", "codes.db"])
 def test_a_store_answers_like_python_or_says_what_it_cannot_do(built, digits, address, monkeypatch):
     if address == "codes.duckdb":
@@ -295,6 +354,21 @@ def test_duplicates_count_the_same_bits_within_a_radius_as_a_look_up(built, digi
         run("dedup", "queries.npy", "--against", "items.mhx", "--radius", "2", "--json", "--quiet").stdout
     )
     assert [each["count"] for each in document["duplicates"]] == known.counts[known.known].tolist()
+
+
+def test_duplicates_within_a_radius_of_codes_of_a_quantizer_are_refused(digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, _ = digits
+    mh.recipe("pq", n_bits=32, random_state=0).fit(X).index(X).save("items.mhx")
+    np.save("vectors.npy", X)
+    refused = run("dedup", "items.mhx", "--radius", "2", code=2)
+    assert "which have no Hamming radius: give --vectors and --cosine" in " ".join(
+        stderr_line(refused).replace("│", " ").split()
+    )
+    equal = json.loads(run("dedup", "items.mhx", "--radius", "0", "--json", "--quiet").stdout)
+    codes = mh.load("items.mhx").codes
+    assert equal["extra"] == len(codes) - len(np.unique(codes, axis=0))
+    run("dedup", "items.mhx", "--vectors", "vectors.npy", "--cosine", "0.99", "--radius", "3", "--quiet")
 
 
 def test_duplicates_by_manifold_bits_get_a_note(built, digits, monkeypatch):

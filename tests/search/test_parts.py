@@ -431,6 +431,47 @@ def test_codes_of_a_quantizer_alone_have_no_radius():
         index.within(pack(random_bits(1, 16, 1)), 2)
 
 
+@pytest.mark.parametrize("fields", [False, True])
+@pytest.mark.parametrize("weight", [0, 0.25, 3.7])
+def test_a_weight_of_a_search_ranks_as_a_layout_with_this_weight(fields, weight):
+    layout = word_layout(16, 2, 8) if fields else CodeLayout(32, 16, 0.5)
+    bits, queries = random_bits(600, 32, 0, distinct=400), pack(random_bits(5, 32, 1))
+    index = HammingIndex(pack(bits), 32, layout=layout)
+    other = HammingIndex(pack(bits), 32, layout=layout.with_weight(weight))
+    values = np.random.default_rng(2).normal(size=(5, layout.n_values))
+    before = searched(index.search(queries, 9))
+    for _ in range(2):
+        for options in ({}, {"asymmetric": values}):
+            expected = searched(other.search(queries, 9, **options))
+            assert searched(index.search(queries, 9, weight=weight, **options)) == expected
+            assert looked_up(index.within(queries, 6, weight=weight, **options)) == looked_up(
+                other.within(queries, 6, **options)
+            )
+        assert searched(index.search(queries, 9)) == before
+    assert index.layout == layout
+
+
+@pytest.mark.parametrize("layout", [None, word_layout(0, 4, 8)])
+def test_a_weight_of_codes_of_one_part_is_refused(layout):
+    index = HammingIndex(pack(random_bits(300, 32, 0)), 32, layout=layout)
+    with pytest.raises(ValueError, match=r"weight=0.5 is that of the second part .* have one part: omit it"):
+        index.search(pack(random_bits(1, 32, 1)), 3, weight=0.5)
+
+
+@pytest.mark.parametrize("weight", [-1, np.nan, "auto"])
+def test_an_invalid_weight_of_a_search_is_refused(weight):
+    index = HammingIndex(pack(random_bits(300, 32, 0)), 32, layout=CodeLayout(32, 16, 0.5))
+    with pytest.raises(ValueError, match="weight must be"):
+        index.search(pack(random_bits(1, 32, 1)), 3, weight=weight)
+
+
+def test_the_text_of_a_layout_is_one_line_and_counts_one_of_a_thing():
+    assert word_layout(8, 1, 8).described() == "8 signs + 1 field of 8 bits, weight 0.5"
+    assert word_layout(1, 3, 1).described() == "1 sign + 3 fields of 1 bit, weight 0.5"
+    assert CodeLayout(1).described() == "1 sign"
+    assert repr(word_layout(8, 2, 8)) == "CodeLayout(n_bits=24, look_up_bits=8, weight=0.5, scale=1.5)"
+
+
 def test_words_keep_their_codebooks_in_the_file(tmp_path):
     layout, bits = word_layout(8, 2, 8), random_bits(90, 24, 0)
     index = HammingIndex(pack(bits), 24, layout=layout)

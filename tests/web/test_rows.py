@@ -16,7 +16,7 @@ httpx = pytest.importorskip("httpx2")
 pytestmark = pytest.mark.extra
 
 from web.conftest import index_of  # noqa: E402
-from web.serving import serving  # noqa: E402
+from web.serving import forked_serving, serving  # noqa: E402
 
 from manihash import HammingIndex  # noqa: E402
 from manihash.hashers import LSH  # noqa: E402
@@ -247,7 +247,7 @@ def test_what_belongs_to_acknowledged_rows_survives_kill_9(files, rows, tmp_path
     np.save(tmp_path / "vectors.npy", rows)
     acknowledged, names = {}, itertools.count(1)
     for _ in range(N_KILLS):
-        with serving(*files, "--writable", "--vectors", tmp_path / "vectors.npy") as server:
+        with forked_serving(*files, "--writable", "--vectors", tmp_path / "vectors.npy") as server:
             ended = threading.Event()
             args = (server.url, rows[:2].tolist(), acknowledged, ended, names)
             threads = [threading.Thread(target=keep_adding_labels, args=args) for _ in range(2)]
@@ -287,7 +287,7 @@ def keep_adding(url, rows, acknowledged, ended):
 def test_every_acknowledged_row_survives_kill_9(files, rows):
     acknowledged = set(range(400))
     for _ in range(N_KILLS):
-        with serving(*files, "--writable") as server:
+        with forked_serving(*files, "--writable") as server:
             ended = threading.Event()
             args = (server.url, rows[:2].tolist(), acknowledged, ended)
             threads = [threading.Thread(target=keep_adding, args=args) for _ in range(4)]

@@ -92,6 +92,7 @@ _HINTS = (
     (r"^(?!the first part).*\bn_neighbors\b", "--set", "--set n_neighbors=K sets n_neighbors"),
     (r"^the first part.*\bn_neighbors\b", "--set", "--set first__n_neighbors=K sets n_neighbors"),
     (r"^(?!the (first|second) part).*(\bbase (set|points)\b|Base\()", "--set", _SIZE),
+    (r"\bbits_per_field=4\b", "--set", "--set bits_per_field=4 sets the bits of a field"),
     (r"\bperplexity\b", "--set", "--set embedding__perplexity=P sets the perplexity"),
     (r"\by is None\b", "--labels", "--labels FILE gives the labels of the vectors"),
     (r"\brestart=True\b", "--restart", "--restart starts over, -o names another output file"),

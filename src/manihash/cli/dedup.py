@@ -206,6 +206,8 @@ def dedup(
     with progress_shown(quiet) as bar:
         bar.start("finding duplicates")
         named = None if vectors is not None and is_index(codes) else ids
+        if vectors is None and radius and is_index(codes):
+            _check_radius(codes, bits)
         rows, n_bits, row_ids = _read(codes, bits, named, by_radius=vectors is None or radius is not None)
         options["work"] = _work_folder(work, out, len(rows), n_bits, memory, dask)
         X = None if vectors is None else _vectors(vectors, codes, row_ids, ids)
@@ -239,6 +241,15 @@ def dedup(
         print_json({**result, "groups": [group.tolist() for group in found]})
     else:
         _show(result, found, out)
+
+
+def _check_radius(codes: str, bits: int | None) -> None:
+    """Raise if the codes of an index file have no Hamming radius."""
+    if not open_index(codes, bits).layout.look_up_bits:
+        raise typer.BadParameter(
+            f"the codes in {codes} are fields of a product quantizer, which have no Hamming radius: give "
+            "--vectors and --cosine, or --radius 0 for equal codes"
+        )
 
 
 def _groups(

@@ -35,6 +35,7 @@ class _Request:
     asymmetric: bool | None
     filter: str | None
     ids: str | None
+    weight: float | None
 
     def by_values(self, layout: "CodeLayout") -> bool:
         """Return whether real values of queries rank; rows within a radius of one part are ranked by it."""
@@ -63,7 +64,7 @@ def search(
         typer.Option(
             "--radius",
             help="Find all rows within this Hamming distance, in bits, instead of the k nearest; for hybrid "
-            "codes the distance of the first part.",
+            "codes it counts the bits of the first part, and the rows are in the order of both parts.",
             show_default=False,
         ),
     ] = None,
@@ -103,6 +104,15 @@ def search(
             "--asymmetric/--symmetric",
             help="Rank by the real values of the query, or by its code (Hamming distance of signs).",
             show_default="asymmetric; symmetric with --store",
+        ),
+    ] = None,
+    weight: Annotated[
+        float | None,
+        typer.Option(
+            "--weight",
+            help="Weight of the second part of hybrid codes: a small one favors the cluster of the query, a "
+            "large one the nearest rows.",
+            show_default="that of the model or index",
         ),
     ] = None,
     keep: Annotated[
@@ -149,7 +159,7 @@ def search(
       manihash search model.mhash codes.npy queries.npy --ids names.txt
       manihash search model.mhash queries.npy --store codes.lance
     """
-    request = _Request(k, radius, rerank, shortlist, asymmetric, keep, ids)
+    request = _Request(k, radius, rerank, shortlist, asymmetric, keep, ids, weight)
     codes, queries = _sources(model, files, store)
     _check_options(request, store)
     _inputs.check_inputs(codes, queries, rerank, keep, ids, model=model)
@@ -171,7 +181,7 @@ def search(
     if as_json:
         print_json({**result, "answers": answers})
     else:
-        print_result(_table(answers, ranked_by))
+        print_result(_table(answers, _heading(ranked_by, radius, opened.layout), ranked_by))
 
 
 def _ranked_by(request: _Request, opened: "HammingIndex | Store") -> str:
@@ -193,11 +203,20 @@ def _sources(model: Path, files: list[str], store: str | None) -> tuple[str | No
     if len(files) == 1 and store is None and is_index(str(model)):
         return str(model), files[0]
     if len(files) != (2 if store is None else 1):
-        expected = (
-            "CODES and QUERIES, or QUERIES and --store" if store is None else "only QUERIES with --store"
-        )
-        raise typer.BadParameter(f"got {len(files)} files after the model: expected {expected}")
+        raise typer.BadParameter(_wrong_files(model, files, store))
     return (files[0] if store is None else None), files[-1]
+
+
+def _wrong_files(model: Path, files: list[str], store: str | None) -> str:
+    """Return what is wrong with the number of files after MODEL."""
+    count = "1 file" if len(files) == 1 else f"{len(files)} files"
+    if store is not None:
+        return f"got {count} after {model}: expected only QUERIES with --store"
+    what = "" if is_index(str(model)) else ", which is not an index file"
+    return (
+        f"got {count} after {model}{what}: expected an index file (*{_options.INDEX_SUFFIX}) and QUERIES; "
+        "a model, CODES and QUERIES; or a model and QUERIES with --store"
+    )
 
 
 def _check_options(request: _Request, store: str | None) -> None:
@@ -214,6 +233,8 @@ def _check_options(request: _Request, store: str | None) -> None:
     ranking = "--rerank" if request.rerank is not None else "--asymmetric" if request.asymmetric else None
     if request.radius is not None and ranking is not None:
         raise typer.BadParameter(f"--radius is a Hamming distance: omit {ranking}, or use -k")
+    if store is not None and request.weight is not None:
+        raise typer.BadParameter("--weight does not work with --store: use an index file instead")
     if store is not None and request.filter is not None:
         raise typer.BadParameter("--filter does not work with --store: use an index file instead")
 
@@ -308,8 +329,10 @@ def _search(
         kept = None if request.filter is None else _read_filter(request.filter, opened)
         values = hasher.embed(queries) if request.by_values(opened.layout) else None
         if request.radius is not None:
-            return opened.within(codes, request.radius, filter=kept, asymmetric=values)
-        distances, ids = opened.search(codes, k, filter=kept, asymmetric=values, rerank=rerank)
+            return opened.within(codes, request.radius, filter=kept, asymmetric=values, weight=request.weight)
+        distances, ids = opened.search(
+            codes, k, filter=kept, asymmetric=values, rerank=rerank, weight=request.weight
+        )
     elif request.radius is not None:
         return opened.within(codes, request.radius, part=None if opened.look_up_bits is None else "first")
     elif opened.layout is None and hasher.layout_.has_fields:
@@ -361,9 +384,18 @@ def _by_query(
         yield {"query": i, "ids": ids[start:stop].tolist(), "distances": distances[start:stop].tolist()}
 
 
-def _table(answers: list[dict[str, Any]], ranked_by: str) -> Table:
+def _heading(ranked_by: str, radius: int | None, layout: "CodeLayout | None") -> str:
+    """Return the heading of the results: what the distances are, and what a radius counts."""
+    if radius is None or layout is None or not layout.has_two_parts or "first-part" in ranked_by:
+        return f"id ({ranked_by} distance), nearest first"
+    bits = "1 bit" if radius == 1 else f"{radius} bits"
+    return (
+        f"id ({ranked_by} distance of both parts), nearest first, of the rows within {bits} of the first part"
+    )
+
+
+def _table(answers: list[dict[str, Any]], heading: str, ranked_by: str) -> Table:
     bits = "hamming" in ranked_by
-    heading = f"id ({ranked_by} distance), nearest first"
     table = Table("query", "results", heading, box=None, header_style="bold")
     for answer in answers[:_QUERIES_SHOWN]:
         pairs = list(zip(answer["ids"], answer["distances"], strict=True))

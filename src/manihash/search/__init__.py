@@ -17,7 +17,8 @@ from manihash.search.duplicates import (
 )
 from manihash.search.faiss_baselines import FaissIndex, FaissQuantizer
 from manihash.search.faiss_vectors import faiss_vectors
-from manihash.search.index import HammingIndex, Index
+from manihash.search.hamming_index import HammingIndex
+from manihash.search.index import Index
 from manihash.search.rerank import Rerank
 from manihash.search.routes import QueryPlan
 from manihash.search.stats import IndexStats

@@ -107,7 +107,7 @@ class Buckets:
         return isinstance(self.ids, StringIds)
 
     @property
-    def _single(self) -> bool:
+    def is_single(self) -> bool:
         """Whether all rows have distinct codes: the offsets need not be read then."""
         return len(self.codes) == len(self.rows)
 
@@ -119,7 +119,7 @@ class Buckets:
 
     def spans(self, position: NDArray[Any]) -> tuple[Ints, Ints]:
         """Start and end of the row lists of the codes at positions of any shape."""
-        if self._single:
+        if self.is_single:
             return position, position + 1
         return self.offsets.spans(position)
 
@@ -133,7 +133,7 @@ class Buckets:
 
         Returns two arrays with one entry per row: the index into ``position``, and the rank.
         """
-        if self._single:
+        if self.is_single:
             which = np.arange(len(position)) if take is None else np.flatnonzero(take)
             at = position[which]
         else:

@@ -9,8 +9,8 @@ from manihash.codes import check_codes
 from manihash.errors import KnownIdError, UnknownIdError
 from manihash.files.atomic import identity_of
 from manihash.search.buckets import MAX_ROWS
+from manihash.search.hamming_index import HammingIndex
 from manihash.search.ids import MAX_BYTES, check_ids, next_id_after, next_ids, shown_id
-from manihash.search.index import HammingIndex
 from manihash.search.journal import ADD, MOST_BYTES, REMOVE, Change, Journal, journal_of, read_journal
 from manihash.types import Ids
 

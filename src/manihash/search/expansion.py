@@ -46,7 +46,7 @@ def nearest_rows(queries: Queries, which: Ints, buckets: Buckets, k: int) -> tup
     u = len(buckets.codes)
     most = min(k, u)
     few = min(most, 4 + -(-2 * k * u // len(buckets)))
-    if len(which) == 1 and k <= _FEW:
+    if len(which) == 1 and k <= _FEW and not buckets.is_single:
         return _nearest_rows_of_one(queries, which, buckets, k, (few, most))
     keys = _nearest_rows_of_many(queries, which, buckets, k, (few, most))
     rank = keys & _RANK
@@ -110,6 +110,8 @@ def _nearest_rows_of_one(
 def _k_smallest_block(level: Ints, position: Ints, buckets: Buckets, k: int) -> tuple[Ints, Mask]:
     """The k smallest keys (q, k) of the rows of codes (q, m), and whether no other code has a smaller one."""
     q, m = level.shape
+    if buckets.is_single:  # codes are in the order of their rows
+        return level << _RANK_BITS | buckets.rows[position], np.ones(q, np.bool_)
     count = buckets.counts(position)
     before = np.cumsum(np.minimum(count, k), axis=1) - np.minimum(count, k)
     new = np.ones((q, m), np.bool_)

@@ -5,7 +5,8 @@ If ids are strings, it has the arrays string_offsets, first, and strings, last, 
 UTF-8, one after another. The arrays codebooks, before codes, and model, last, are optional: the centers of
 the fields of the codes, and the model file of the hasher that made them. Arrays are in this order so that
 each is aligned to its type. The metadata hold n_bits, the next free id, ``made_by`` if it is set,
-the layout if codes are not one part of signs, the SHA-256 of the arrays and the SHA-256 of the header.
+the layout if codes are not one part of signs, whether there is a file with fields of the rows beside it, the
+SHA-256 of the arrays and the SHA-256 of the header.
 Opening a file reads the header and the offsets; ``verify`` reads every byte.
 """
 
@@ -52,6 +53,7 @@ class IndexContent:
     made_by: str | None
     layout: CodeLayout
     model: bytes | None  # the model file of the hasher
+    has_fields: bool  # whether the file beside it has fields of its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,8 @@ def written(path: str | os.PathLike[str], content: IndexContent) -> Iterator[str
     }
     if content.made_by is not None:
         metadata["made_by"] = content.made_by
+    if content.has_fields:
+        metadata["fields"] = "beside"
     metadata |= layout.to_metadata()
     header: dict[str, Any] = {"__metadata__": metadata}
     header |= _descriptions({name: array.shape for name, array in arrays.items()})
@@ -193,7 +197,8 @@ def _read(path: Path, mmap: bool) -> IndexFile:
     made_by = metadata.get("made_by")
     layout = CodeLayout.from_metadata(n_bits, metadata, arrays.get("codebooks"))
     model = arrays["model"].tobytes() if "model" in arrays else None
-    return IndexFile(buckets, n_bits, next_id, made_by, layout, model, path, metadata["sha256"], body)
+    fields, checksum = "fields" in metadata, metadata["sha256"]
+    return IndexFile(buckets, n_bits, next_id, made_by, layout, model, fields, path, checksum, body)
 
 
 def _string_ids(arrays: dict[str, NDArray[Any]]) -> StringIds:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from manihash.checks import positive_int
 from manihash.codes import hamming, n_bytes, pack, unpack
 from manihash.hashers.lsh import LSH
-from manihash.search.index import HammingIndex
+from manihash.search.hamming_index import HammingIndex
 from manihash.types import Codes, Ids, Ints
 
 # Codes split into tables at once.

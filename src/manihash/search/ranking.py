@@ -35,6 +35,18 @@ class Ranking:
         layout = self.layout
         return self if layout.is_hamming else Ranking(CodeLayout(layout.n_bits), self.scanner)
 
+    def with_weight(self, weight: float) -> "Ranking":
+        """The ranking of the same codes with another weight of their second part."""
+        if not self.layout.has_two_parts:
+            raise ValueError(
+                f"weight={weight} is that of the second part of a code, but these codes have one part: "
+                "omit it"
+            )
+        found = Ranking(self.layout.with_weight(weight), self.scanner)
+        if self.layout.has_fields:  # the weight is in the tables of the queries
+            found._ranked = self._ranked
+        return found
+
     def of(self, buckets: Buckets) -> "RankedCodes":
         """The codes of buckets, kept as long as the buckets are. Threads need no lock: all find the same."""
         found = self._ranked.get(buckets)

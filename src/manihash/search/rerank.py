@@ -15,7 +15,7 @@ from manihash.types import Codes, Ids, Ints, Mask
 
 if TYPE_CHECKING:
     from manihash.hashers._hasher import Hasher
-    from manihash.search.index import HammingIndex
+    from manihash.search.hamming_index import HammingIndex
 
 # Default length of the shortlist per answer.
 _SHORTLIST = 10

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ Matches = tuple[Ints, Ints, Ints]
 _COUNTER_BYTES = 2**26
 # Up to this many pairs are compared by one thread: waking a second one takes as long as the work.
 _FEW_PAIRS = 2**20
+# Queries whose tables are the centers of one product quantizer. Larger entries are cut,
+# so that no query makes the sums of another one infinite.
+_TABLES, _MOST = 64, 2.0**100
 # One query in many codes: a bound on the k-th distance comes from one code in so many, and FAISS's range
 # search, which is faster than its counting scan, finds the codes within it.
 _MANY_CODES, _ONE_IN = 2**14, 16
@@ -36,7 +39,10 @@ class PackedCodes(Protocol):
     """Codes (u, b) as a fast scan reads them."""
 
     def smallest(self, tables: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], Ints]:
-        """Sums and positions (q, k) of codes with the smallest sums of entries of tables (q, 2 b, 16)."""
+        """Sums and positions (q, k) of codes with the smallest sums of entries of tables (q, t, 16).
+
+        Entries are whole numbers from 0 to 255, with a 0 in each table and a 255 for each query.
+        """
 
 
 class Scanner(Protocol):
@@ -53,11 +59,12 @@ class Scanner(Protocol):
     def by_tables(self, tables: Floats, codes: Codes, k: int) -> tuple[Floats, Ints] | None:
         """Distances and positions (q, k) of the k smallest sums of entries of tables (q, b, 256), unordered.
 
-        Sums are rounded in any order, and ties are broken in any way. None if there is no such scan.
+        Sums are rounded in any order, and ties are broken in any way. Where a table is not finite, any answer
+        is possible. None if there is no such scan.
         """
 
-    def packed(self, codes: Codes, n_bytes: int) -> PackedCodes | None:
-        """The first bytes of codes for a fast scan by tables of half bytes; None if there is no such scan."""
+    def packed(self, codes: Codes, n_tables: int) -> PackedCodes | None:
+        """Codes (u, b) of ``n_tables`` half bytes for a fast scan by tables; None if there is none."""
 
     def threads(self, pairs: int) -> int:
         """Number of threads that compare this many pairs."""
@@ -77,15 +84,6 @@ def faiss_library() -> ModuleType | None:
     except ImportError:
         return None
     return faiss if _breaks_ties_by_position(FaissScanner(faiss)) else None
-
-
-@cache
-def unit_quantizer(faiss: ModuleType, width: int) -> Any:
-    """A product quantizer of codes of ``width`` bytes whose 256 centers of each byte are unit vectors."""
-    quantizer = faiss.ProductQuantizer(256 * width, width, 8)
-    centers = np.broadcast_to(np.eye(256, dtype=np.float32), (width, 256, 256))
-    faiss.copy_array_to_vector(np.ascontiguousarray(centers).reshape(-1), quantizer.centroids)
-    return quantizer
 
 
 def installed_faiss() -> ModuleType:
@@ -131,7 +129,7 @@ class NumpyScanner:
     def by_tables(self, tables: Floats, codes: Codes, k: int) -> None:
         """None: ``TableScan`` adds the entries of all codes itself."""
 
-    def packed(self, codes: Codes, n_bytes: int) -> None:
+    def packed(self, codes: Codes, n_tables: int) -> None:
         """None: there is no fast scan."""
 
     def threads(self, pairs: int) -> int:
@@ -205,23 +203,32 @@ class FaissScanner:
         return lims, distance, faiss.rev_swig_ptr(found.labels, total).copy()
 
     def by_tables(self, tables: Floats, codes: Codes, k: int) -> tuple[Floats, Ints] | None:
-        """As ``Scanner.by_tables``: a product quantizer of FAISS whose centers are unit vectors.
+        """As ``Scanner.by_tables``: a product quantizer of FAISS whose centers are the tables.
 
-        The inner product of unit vector c and a table is its entry c, so FAISS adds the entries of any table.
+        Center c of a byte has the entries c of all queries as its coordinates. Its inner product with unit
+        vector i is the entry of query i.
         """
-        faiss, (q, width), pointer = self._faiss, tables.shape[:2], self._faiss.swig_ptr
-        negative = np.ascontiguousarray(-tables).reshape(q, -1)
-        largest, position = np.empty((q, k), np.float32), np.empty((q, k), np.int64)
-        heaps = faiss.float_minheap_array_t()
-        heaps.nh, heaps.k, heaps.ids, heaps.val = q, k, pointer(position), pointer(largest)
-        quantizer = unit_quantizer(faiss, width)
-        with self._threads_for(q * len(codes)):
-            quantizer.search_ip(pointer(negative), q, pointer(codes), len(codes), heaps, True)
+        largest, position = np.empty((len(tables), k), np.float32), np.empty((len(tables), k), np.int64)
+        for i in range(0, len(tables), _TABLES):
+            some = slice(i, i + _TABLES)
+            self._search_tables(tables[some], codes, largest[some], position[some])
         return np.negative(largest, out=largest), position
 
-    def packed(self, codes: Codes, n_bytes: int) -> PackedCodes:
+    def _search_tables(self, tables: Floats, codes: Codes, largest: Floats, position: Ints) -> None:
+        """Set ``largest`` and ``position`` (q, k) to the k largest negative sums and their codes."""
+        faiss, (q, width), pointer = self._faiss, tables.shape[:2], self._faiss.swig_ptr
+        quantizer = faiss.ProductQuantizer(q * width, width, 8)
+        centers = np.ascontiguousarray(np.minimum(tables, _MOST).transpose(1, 2, 0), np.float32)
+        faiss.copy_array_to_vector(centers.reshape(-1), quantizer.centroids)
+        units = np.tile(-np.eye(q, dtype=np.float32), width)
+        heaps = faiss.float_minheap_array_t()
+        heaps.nh, heaps.k, heaps.ids, heaps.val = q, position.shape[1], pointer(position), pointer(largest)
+        with self._threads_for(q * len(codes)):
+            quantizer.search_ip(pointer(units), q, pointer(codes), len(codes), heaps, True)
+
+    def packed(self, codes: Codes, n_tables: int) -> PackedCodes | None:
         """As ``Scanner.packed``: a copy of the codes in the order of ``IndexPQFastScan``."""
-        return _FastScan(self, codes, n_bytes)
+        return _FastScan(self, codes, n_tables) if _adds_whole_numbers(self._faiss) else None
 
     def threads(self, pairs: int) -> int:
         """FAISS's number of threads, or one for few pairs."""
@@ -234,12 +241,12 @@ class FaissScanner:
 class _FastScan:
     """An ``IndexPQFastScan`` whose 16 centers of each half byte are unit vectors: queries are tables."""
 
-    def __init__(self, scanner: FaissScanner, codes: Codes, n_bytes: int) -> None:
-        faiss, tables = scanner._faiss, 2 * n_bytes
-        flat = faiss.IndexPQ(16 * tables, tables, 4, faiss.METRIC_INNER_PRODUCT)
-        centers = np.broadcast_to(np.eye(16, dtype=np.float32), (tables, 16, 16))
+    def __init__(self, scanner: FaissScanner, codes: Codes, n_tables: int) -> None:
+        faiss = scanner._faiss
+        flat = faiss.IndexPQ(16 * n_tables, n_tables, 4, faiss.METRIC_INNER_PRODUCT)
+        centers = np.broadcast_to(np.eye(16, dtype=np.float32), (n_tables, 16, 16))
         faiss.copy_array_to_vector(np.ascontiguousarray(centers).reshape(-1), flat.pq.centroids)
-        faiss.copy_array_to_vector(np.ascontiguousarray(codes[:, :n_bytes]).reshape(-1), flat.codes)
+        faiss.copy_array_to_vector(np.ascontiguousarray(codes).reshape(-1), flat.codes)
         flat.is_trained, flat.ntotal = True, len(codes)
         self._scanner, self._n, self._index = scanner, len(codes), faiss.IndexPQFastScan(flat)
 
@@ -248,7 +255,19 @@ class _FastScan:
         q = len(tables)
         with self._scanner._threads_for(q * self._n):
             largest, position = self._index.search(np.negative(tables).reshape(q, -1), k)
-        return np.negative(largest), position
+        return np.negative(largest, out=largest), position
+
+
+@cache
+def _adds_whole_numbers(faiss: ModuleType) -> bool:
+    """Whether the fast scan adds the entries of tables of whole numbers: other versions may round them."""
+    rng = np.random.default_rng(0)
+    codes, tables = rng.integers(0, 256, (600, 4), np.uint8), rng.integers(0, 256, (9, 8, 16))
+    tables[:, :, 0], tables[:, 0, 1] = 0, 255
+    halves = np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), -1)
+    expected = np.sort(tables[:, np.arange(8), halves].sum(axis=2), axis=1)[:, :50]
+    found = _FastScan(FaissScanner(faiss), codes, 8).smallest(tables.astype(np.float32), 50)
+    return bool((np.sort(found[0], axis=1) == expected).all())
 
 
 @contextmanager

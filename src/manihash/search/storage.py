@@ -262,12 +262,15 @@ class StoredIndex:
     def fields(self) -> AttachedRows:
         """The fields of the rows beside the index file, with those in its journal, read once."""
         if self.attached is None:
-            self.attached = AttachedRows()
+            attached = AttachedRows()
             if self.file is not None:
-                self.attached = read_attached(self.file.path, self.file.sha256)
+                if self.file.has_fields and not attached_path(self.file.path).exists():
+                    raise FileNotFoundError(_missing_fields(self.file.path))
+                attached = read_attached(self.file.path, self.file.sha256)
                 for change in self.changes:
-                    self.attached.apply(change)
-                self.attached.forget(at_once=True)
+                    attached.apply(change)
+                attached.forget(at_once=True)
+            self.attached = attached
         return self.attached
 
     def check_journaled(self, path: str | os.PathLike[str], journal: Journal, n_bits: int) -> None:
@@ -295,6 +298,7 @@ class StoredIndex:
         """
         changed = None if journal is None or journal.empty else journal
         fields = self._field_changes(path, content.n_bits, changed, id_type)
+        content = replace(content, has_fields=fields is not None)
         with files.written(path, content) as checksum:
             if fields is not None:
                 append_attached(path, self.fields(), (self.sha256, checksum), fields, id_type)
@@ -312,11 +316,21 @@ class StoredIndex:
             return None  # another index: fields that are there do not belong to it
         content = None if journal is None else read_journal(journal.path, n_bits)
         changes = [] if content is None else content.since(self.sha256) or []
-        if not attached_path(path).exists() and all(change.fields is None for change in changes):
+        has_fields = self.file.has_fields or attached_path(path).exists()
+        if not has_fields and all(change.fields is None for change in changes):
             return None
         removed = list(self.removed)
         ids: Ids = string_array(removed) if id_type is str else np.array(removed, np.int64)
         return [*changes, Change(REMOVE, ids)] if removed else changes
+
+
+def _missing_fields(path: str | os.PathLike[str]) -> str:
+    """The message for an index file without the file with the fields of its rows."""
+    return (
+        f"{path} has vectors, labels, images or texts of its rows in {attached_path(path).name}, which is "
+        "missing: put that file back or, if they are not needed any more, save the index under another name "
+        "with manihash.load(...).save(...), which leaves them out"
+    )
 
 
 def _foreign_journal(path: str | os.PathLike[str]) -> str:

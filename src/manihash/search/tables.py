@@ -3,13 +3,15 @@
 This ranks the real values of a query against stored codes (asymmetric distance), and codes with fields of a
 product quantizer. A byte of signs is a field, too, whose 256 centers are the corners of a cube.
 
-If entries are sums over half bytes, as those of signs and of fields of at most 4 bits, there is a fast scan:
-FAISS's ``IndexPQFastScan`` adds up tables of 16 small whole numbers in registers. Tables of a query are
-rounded to whole numbers from 0 to 255 here, so that FAISS, which rounds tables itself, rounds nothing more.
-The sum of rounded entries times the step is within half a step per table of the distance. The codes with the
-smallest sums are added up exactly, and it is checked that no other code can be an answer.
+A fast scan finds candidates: FAISS's ``IndexPQFastScan`` adds up tables of 16 small whole numbers in
+registers. Entries of signs and of fields of at most 4 bits are sums over half bytes. The 256 centers of a
+field of 8 bits are 16 groups of near centers, with the smallest entry of each, so that sums are bounds from
+below. Tables of a query are rounded to whole numbers from 0 to 255 here, so that FAISS, which rounds tables
+itself, rounds nothing more. The codes with the smallest sums are added up exactly, and it is checked that no
+other code can be an answer.
 """
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,18 +29,23 @@ from manihash.search.routes import QueryPlan, RouteEstimate, estimate_scan
 from manihash.search.scanners import PackedCodes, Scanner
 from manihash.types import Codes, Ints
 
-# Queries whose distances to all codes are held at once.
-_QUERIES = 16
+# Queries whose distances to all codes are held at once, and queries of a scan; pairs added up at once.
+_QUERIES, _SCANNED, _PAIRS = 16, 64, 2**16
 # Candidates beside those requested, which rounding may bring into another order.
 _SPARE = 16
 # Up to this many codes, and for more answers than this, numpy compares all codes.
 _FEW_CODES, _MANY_ANSWERS = 2**10, 2**10
-# Queries from which on a copy of the codes for a fast scan pays, and candidates beside those requested.
-_PACKED_FROM, _FAST_CANDIDATES = 16, (16, 240)
-# Codes per first part from which on first parts are visited in the order of their distance.
-_PER_FIRST = 4
-# Codes that are compared before the first bound is known, per answer.
-_FIRST_CODES = 64
+# Queries from which on a copy of the codes for a fast scan pays, and candidates beside those requested. A
+# candidate takes as long as a scan of so many codes.
+_PACKED_FROM, _FAST_CANDIDATES, _CANDIDATE = 16, (24, 256, 4096), 100
+# A number of candidates is not tried again if it left a third of the queries, and so many, undecided.
+_TRIED = 16
+# Codes per first part from which on first parts are visited in the order of their distance, and the share of
+# all codes, one in so many, up to which visits are faster than a scan.
+_PER_FIRST, _VISITED = 4, 4
+# Codes that are compared before the first bound is known, per answer; codes of a first part from which on
+# they are scanned by themselves.
+_FIRST_CODES, _LARGE = 64, 2**13
 # Time of a code in a scan by tables beside one by Hamming distance; queries that ``plan`` tries.
 _TABLE_COST, _EXPLAINED = 5, 8
 # Rounding of a sum of b float32 numbers that are not negative: b times this, relative.
@@ -93,9 +100,11 @@ def pair_distances(
     tables: NDArray[np.float32], query: Ints, codes: Codes, position: Ints
 ) -> NDArray[np.float32]:
     """Distances (p,) of pairs of queries of the tables (q, b, 256) and split codes (n, b), by positions."""
-    distance = np.zeros(len(query), np.float32)
-    for byte in range(tables.shape[1]):
-        distance += tables[query, byte, codes[position, byte]]
+    distance, each = np.empty(len(query), np.float32), np.arange(tables.shape[1])[:, None]
+    for i in range(0, len(query), _PAIRS):
+        pairs = slice(i, i + _PAIRS)
+        entries = tables[query[pairs], each, codes[position[pairs]].T[: len(each)]]
+        distance[pairs] = np.add.accumulate(entries, axis=0)[-1]  # in this order, unlike a sum
     return distance
 
 
@@ -106,7 +115,7 @@ class FirstParts:
     parts: Codes  # (v, b1)
     starts: Ints  # (v + 1,): the codes of first part i are order[starts[i] : starts[i + 1]]
     order: Ints  # (u,): positions of codes, ascending for each first part
-    seconds: Codes  # (u, b2): the other bytes of the codes, in this order
+    codes: Codes  # (u, b): the codes in this order
 
     @classmethod
     def of(cls, codes: Codes, n_first: int) -> "FirstParts":
@@ -115,14 +124,76 @@ class FirstParts:
         starts = buckets.offsets.dense().astype(np.int64)
         order = buckets.rows.astype(np.int64)
         parts = np.ascontiguousarray(buckets.codes[:, :n_first])
-        return cls(parts, starts, order, np.ascontiguousarray(codes[order, n_first:]))
+        return cls(parts, starts, order, codes[order])
+
+
+@dataclass(frozen=True, eq=False)
+class HalfBytes:
+    """How a fast scan sees split codes: as half bytes, each with a table of 16 entries.
+
+    A byte whose entries are sums over its halves is both halves. A field of 8 bits is the number
+    of the group of its center.
+    """
+
+    n_separable: int  # bytes whose entries are sums over their halves
+    centers: Ints  # (f, 256): the centers of each field of 8 bits, 16 of each group
+
+    @classmethod
+    def of(cls, layout: CodeLayout) -> "HalfBytes":
+        """The half bytes of the codes of a layout."""
+        if layout.codebooks is None or layout.bits_per_field <= 4:
+            return cls(layout.n_split_bytes, np.empty((0, 256), np.intp))
+        return cls(n_bytes(layout.look_up_bits), np.stack([_grouped(book) for book in layout.codebooks]))
+
+    @property
+    def n_tables(self) -> int:
+        """Number of half bytes of a code."""
+        return 2 * self.n_separable + len(self.centers)
+
+    def packed(self, codes: Codes) -> Codes:
+        """The half bytes of split codes (u, b), two in a byte, the low one first."""
+        f, separable = len(self.centers), codes[:, : self.n_separable]
+        groups = np.zeros((len(codes), f + f % 2), np.uint8)
+        for j, centers in enumerate(self.centers):
+            group = np.empty(256, np.uint8)
+            group[centers] = np.arange(256) // 16
+            groups[:, j] = group[codes[:, self.n_separable + j]]
+        return np.hstack([separable, groups[:, ::2] | groups[:, 1::2] << 4])
+
+    def tables(self, tables: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Bounds from below (q, t, 16) on what each half byte adds to distances, of tables (q, b, 256)."""
+        q, n, f = len(tables), self.n_separable, len(self.centers)
+        halves = np.empty((q, 2 * n + f, 16))
+        halves[:, : 2 * n : 2] = tables[:, :n, :16]
+        np.subtract(tables[:, :n, ::16], tables[:, :n, :1], out=halves[:, 1 : 2 * n : 2])
+        if f:
+            entries = tables[:, np.arange(n, n + f)[:, None], self.centers]
+            entries.reshape(q, f, 16, 16).min(axis=3, out=halves[:, 2 * n :])
+        return halves
+
+
+def _grouped(book: NDArray[np.floating]) -> Ints:
+    """The numbers (256,) of the centers (256, w) of a field, 16 of each group of near centers.
+
+    Groups are halved at the median along their first principal axis.
+    """
+    groups = [np.arange(len(book))]
+    while len(groups) < 16:
+        halves = []
+        for group in groups:
+            centered = book[group] - book[group].mean(axis=0)
+            axis = np.linalg.svd(centered, full_matrices=False)[2][0]
+            halves += np.array_split(group[np.argsort(centered @ axis, kind="stable")], 2)
+        groups = halves
+    return np.concatenate(groups)
 
 
 @dataclass(frozen=True)
 class RoundedTables:
-    """Tables (q, 2 b, 16) of whole numbers, of the low and the high half of each byte.
+    """Tables (q, t, 16) of whole numbers.
 
-    The distance of a code is ``least`` plus ``step`` times the sum of its entries, up to ``step`` times b.
+    The sum of the entries that they were rounded from is ``least`` plus ``step`` times the sum of their
+    entries, up to ``step`` times t / 2.
     """
 
     entries: NDArray[np.float32]
@@ -130,33 +201,21 @@ class RoundedTables:
     step: NDArray[np.float64]  # (q,)
 
     @classmethod
-    def of(cls, tables: NDArray[np.float32]) -> "RoundedTables":
-        """Round tables (q, b, 256) whose entries are sums of those of their half bytes."""
-        q, b = tables.shape[:2]
-        by_byte = np.empty((q, b, 2, 16))
-        by_byte[:, :, 0] = tables[:, :, :16]
-        by_byte[:, :, 1] = tables[:, :, ::16].astype(np.float64) - tables[:, :, :1]
-        halves = by_byte.reshape(q, 2 * b, 16)
+    def of(cls, halves: NDArray[np.float64]) -> "RoundedTables":
+        """Round tables (q, t, 16), which are overwritten."""
         lowest = halves.min(axis=2, keepdims=True)
         halves -= lowest
         step = halves.max(axis=(1, 2)) / _LARGEST
-        entries = np.rint(halves / np.where(step > 0, step, 1)[:, None, None]).astype(np.float32)
-        return cls(entries, lowest.sum(axis=(1, 2)), step)
+        halves /= np.where(step > 0, step, 1)[:, None, None]
+        return cls(np.rint(halves, dtype=np.float32, casting="same_kind"), lowest.sum(axis=(1, 2)), step)
 
     def take(self, which: Ints) -> "RoundedTables":
         """The tables of some queries."""
         return RoundedTables(self.entries[which], self.least[which], self.step[which])
 
-    def sums(self, codes: Codes) -> NDArray[np.float32]:
-        """Sums (q,) of the entries of codes (q, b), one per query."""
-        halves = np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), -1)  # (q, 2 b)
-        entries = np.take_along_axis(self.entries, halves[:, :, None].astype(np.intp), axis=2)
-        return entries.sum(axis=(1, 2), dtype=np.float32)
-
     def bounds(self, sums: NDArray[np.float32]) -> NDArray[np.float64]:
         """Distances (q,) below which no code has a sum of at least ``sums`` (q,)."""
-        error = self.entries.shape[1] / 2
-        return self.least + self.step * (sums.astype(np.float64) - error)
+        return self.least + self.step * (sums - self.entries.shape[1] / 2)
 
 
 class TableScan:
@@ -165,13 +224,9 @@ class TableScan:
     def __init__(self, codes: Codes, layout: CodeLayout, scanner: Scanner) -> None:
         self._codes, self._layout, self._scanner = codes, layout, scanner
         self._n_first = n_bytes(layout.look_up_bits) if layout.has_two_parts and layout.is_split else 0
-        self._n_bytes = (
-            n_bytes(layout.look_up_bits) + n_bytes(layout.second_bits)
-            if layout.has_fields
-            else n_bytes(layout.n_bits)
-        )
-        self._is_separable = layout.bits_per_field <= 4 and 2 * self._n_bytes <= _MOST_TABLES
         self._asked = 0
+        self._tried: Counter[int] = Counter()  # queries, by the number of candidates
+        self._undecided: Counter[int] = Counter()
 
     @cached_property
     def split(self) -> Codes:
@@ -187,8 +242,16 @@ class TableScan:
         return firsts if len(firsts.order) >= _PER_FIRST * len(firsts.parts) else None
 
     @cached_property
+    def _half_bytes(self) -> HalfBytes:
+        return HalfBytes.of(self._layout)
+
+    @cached_property
     def _packed(self) -> PackedCodes | None:
-        return self._scanner.packed(self.split, self._n_bytes)
+        """The codes for a fast scan; None if there is none."""
+        half_bytes = self._half_bytes
+        if half_bytes.n_tables > _MOST_TABLES:
+            return None
+        return self._scanner.packed(half_bytes.packed(self.split), half_bytes.n_tables)
 
     def plan(self, k: int, n_queries: int) -> QueryPlan:
         """The plan of a search for the k nearest rows."""
@@ -208,132 +271,169 @@ class TableScan:
         codes = self._codes
         some = codes[np.linspace(0, len(codes) - 1, _EXPLAINED).astype(np.int64)]
         tables = _widened(self._layout.tables(self._layout.values_of(some)), codes.shape[1])
-        compared = [nearest_by_first_parts(table, firsts, min(k, len(codes) - 1))[2] for table in tables]
-        return float(np.mean(compared)) / len(codes)
+        m = min(k, len(codes) - 1)
+        found = [nearest_by_first_parts(table, firsts, m, self._scanner) for table in tables]
+        return float(np.mean([len(codes) if each is None else each[2] for each in found])) / len(codes)
 
     def nearest(self, tables: NDArray[np.float32], m: int) -> tuple[NDArray[np.float32], Ints]:
         """Distances and positions (q, m) of the codes nearest to tables (q, b, 256), ties by position."""
         tables = _widened(tables, self.split.shape[1])
         if m > _MANY_ANSWERS or len(self.split) <= max(_FEW_CODES, 4 * m):
-            return self._all_compared(tables, m)
-        if self._firsts is not None:
-            found = [nearest_by_first_parts(table, self._firsts, m) for table in tables]
-            return np.stack([each[0] for each in found]), np.stack([each[1] for each in found])
+            return _all_compared(tables, self.split, m)
+        if len(tables) > _SCANNED:
+            parts = [self.nearest(tables[i : i + _SCANNED], m) for i in range(0, len(tables), _SCANNED)]
+            return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        if self._firsts is None:
+            return self._nearest_of_all(tables, m)
+        distance, position = np.empty((len(tables), m), np.float32), np.empty((len(tables), m), np.int64)
+        left = []
+        for i, table in enumerate(tables):
+            found = nearest_by_first_parts(table, self._firsts, m, self._scanner)
+            if found is None:
+                left.append(i)
+            else:
+                distance[i], position[i], _ = found
+        if left:
+            distance[left], position[left] = self._nearest_of_all(tables[left], m)
+        return distance, position
+
+    def _nearest_of_all(self, tables: NDArray[np.float32], m: int) -> tuple[NDArray[np.float32], Ints]:
+        """As ``nearest``, by a scan of all codes."""
         self._asked += len(tables)
-        if self._asked >= _PACKED_FROM and self._is_separable and self._packed is not None:
-            return self._fast_scanned(self._packed, tables, m)
-        return self._scanned(tables, m)
+        sizes = [
+            n
+            for n in _FAST_CANDIDATES
+            if n * _CANDIDATE <= len(self.split) and 3 * self._undecided[n] <= self._tried[n] + _TRIED
+        ]
+        if self._asked >= _PACKED_FROM and sizes and self._packed is not None:
+            return self._fast_scanned(self._packed, tables, m, sizes)
+        return _scanned(self._scanner, tables, self.split, m)
 
     def _fast_scanned(
-        self, packed: PackedCodes, tables: NDArray[np.float32], m: int
+        self, packed: PackedCodes, tables: NDArray[np.float32], m: int, sizes: list[int]
     ) -> tuple[NDArray[np.float32], Ints]:
-        """As ``nearest``: candidates of a fast scan of half bytes, in two lengths, then as ``_scanned``."""
-        codes, b = self.split, self._n_bytes
+        """As ``nearest``: candidates of a fast scan, in several numbers, then as ``_scanned``."""
         distance, position = np.empty((len(tables), m), np.float32), np.empty((len(tables), m), np.int64)
-        rounded, unsure = RoundedTables.of(tables[:, :b]), np.arange(len(tables))
+        rounded, unsure = RoundedTables.of(self._half_bytes.tables(tables)), np.arange(len(tables))
         slack = 1 - 2 * tables.shape[1] * _ROUNDING
-        for more in _FAST_CANDIDATES:
-            k = min(m + more, len(codes))
-            some = rounded if len(unsure) == len(tables) else rounded.take(unsure)
-            found, bounds = _candidates(packed, some, codes[:, :b], k)
-            distance[unsure], position[unsure] = _ranked(tables[unsure], codes, found, m)
-            sure = (distance[unsure, -1] < bounds * slack) | (k == len(codes))
-            unsure = unsure[~sure]
-            if not len(unsure):
+        for size in sizes:
+            sums, found = packed.smallest(rounded.entries, m + size)
+            near, place = _ranked(tables, self.split, found, m)
+            distance[unsure], position[unsure] = near, place
+            open_ = np.flatnonzero(~(near[:, -1] < rounded.bounds(sums.max(axis=1)) * slack))
+            self._tried[size] += len(unsure)
+            self._undecided[size] += len(open_)
+            if not len(open_):
                 return distance, position
-        distance[unsure], position[unsure] = self._scanned(tables[unsure], m)
+            rounded, tables, unsure = rounded.take(open_), tables[open_], unsure[open_]
+        distance[unsure], position[unsure] = _scanned(self._scanner, tables, self.split, m)
         return distance, position
 
-    def _scanned(self, tables: NDArray[np.float32], m: int) -> tuple[NDArray[np.float32], Ints]:
-        """As ``nearest``: candidates of the scanner, if it is certain that they hold the answers."""
-        found = self._scanner.by_tables(tables, self.split, min(m + _SPARE, len(self.split)))
-        if found is None:
-            return self._all_compared(tables, m)
-        rough, position = found
-        distance, position = _ranked(tables, self.split, position, m)
-        slack = 1 - 2 * tables.shape[1] * _ROUNDING
-        unsure = np.flatnonzero(rough.max(axis=1) * slack <= distance[:, -1])
-        if len(unsure):
-            distance[unsure], position[unsure] = self._all_compared(tables[unsure], m)
-        return distance, position
 
-    def _all_compared(self, tables: NDArray[np.float32], m: int) -> tuple[NDArray[np.float32], Ints]:
-        """As ``nearest``, by adding up the entries of all codes."""
-        distance, position = np.empty((len(tables), m), np.float32), np.empty((len(tables), m), np.int64)
-        for i in range(0, len(tables), _QUERIES):
-            every = table_distances(tables[i : i + _QUERIES], self.split)
-            position[i : i + _QUERIES] = smallest(every, m)
-            distance[i : i + _QUERIES] = np.take_along_axis(every, position[i : i + _QUERIES], axis=1)
-        return distance, position
+def _scanned(
+    scanner: Scanner, tables: NDArray[np.float32], codes: Codes, m: int
+) -> tuple[NDArray[np.float32], Ints]:
+    """As ``TableScan.nearest``: candidates of the scanner, if it is certain that they hold the answers."""
+    found = scanner.by_tables(tables, codes, min(m + _SPARE, len(codes)))
+    if found is None:
+        return _all_compared(tables, codes, m)
+    rough, candidates = found
+    distance, position = _ranked(tables, codes, candidates, m)
+    slack = 1 - 2 * tables.shape[1] * _ROUNDING
+    sure = (rough.max(axis=1) * slack > distance[:, -1]) & (candidates.min(axis=1) >= 0)
+    unsure = np.flatnonzero(~sure)
+    if len(unsure):
+        distance[unsure], position[unsure] = _all_compared(tables[unsure], codes, m)
+    return distance, position
+
+
+def _all_compared(tables: NDArray[np.float32], codes: Codes, m: int) -> tuple[NDArray[np.float32], Ints]:
+    """As ``TableScan.nearest``, by adding up the entries of all codes."""
+    distance, position = np.empty((len(tables), m), np.float32), np.empty((len(tables), m), np.int64)
+    for i in range(0, len(tables), _QUERIES):
+        every = table_distances(tables[i : i + _QUERIES], codes)
+        position[i : i + _QUERIES] = smallest(every, m)
+        distance[i : i + _QUERIES] = np.take_along_axis(every, position[i : i + _QUERIES], axis=1)
+    return distance, position
 
 
 def _ranked(
     tables: NDArray[np.float32], codes: Codes, position: Ints, m: int
 ) -> tuple[NDArray[np.float32], Ints]:
     """Distances and positions (q, m) of the nearest of some codes, at positions (q, s), ties by position."""
-    query = np.repeat(np.arange(len(tables)), position.shape[1])
-    distance = pair_distances(tables, query, codes, position.ravel()).reshape(position.shape)
-    order = np.lexsort((position, distance), axis=1)[:, :m]
-    return np.take_along_axis(distance, order, axis=1), np.take_along_axis(position, order, axis=1)
-
-
-def _candidates(
-    packed: PackedCodes, rounded: RoundedTables, codes: Codes, k: int
-) -> tuple[Ints, NDArray[np.float64]]:
-    """Positions (q, k) of codes, and distances (q,) below which there is no other code.
-
-    A bound is -inf if the scan did not add up the entries as expected.
-    """
-    sums, position = packed.smallest(rounded.entries, k)
-    query, last = np.arange(len(sums)), sums.argmax(axis=1)
-    bounds, largest = rounded.bounds(sums[query, last]), codes[position[query, last]]
-    bounds[(rounded.sums(largest) != sums[query, last]) | (rounded.step <= 0)] = -np.inf
-    return position, bounds
+    query = np.arange(len(tables))
+    pairs = pair_distances(tables, query.repeat(position.shape[1]), codes, position.ravel())
+    distance = pairs.reshape(position.shape)
+    best = query[:, None], np.lexsort((position, distance), axis=1)[:, :m]
+    return distance[best], position[best]
 
 
 def nearest_by_first_parts(
-    table: NDArray[np.float32], firsts: FirstParts, m: int
-) -> tuple[NDArray[np.float32], Ints, int]:
+    table: NDArray[np.float32], firsts: FirstParts, m: int, scanner: Scanner
+) -> tuple[NDArray[np.float32], Ints, int] | None:
     """Distances and positions (m,) of the codes nearest to a table (b, 256), and the codes compared.
 
     The sum of a code's first bytes is that of its first part. First parts are visited nearest first. Once m
     codes are known, first parts whose sum plus the smallest possible sum of the other bytes exceeds the m-th
-    distance cannot hold an answer, and their codes are not looked at.
+    distance cannot hold an answer, and their codes are not looked at. None if this skips too few codes.
     """
     n_first = firsts.parts.shape[1]
     near = table_distances(table[None, :n_first], firsts.parts)[0]
     sizes = np.diff(firsts.starts)
     order = np.argsort(near, kind="stable")
     enough = int(np.searchsorted(np.cumsum(sizes[order]), _FIRST_CODES * m)) + 1
-    found, place = _distances_of(table, firsts, near, order[:enough])
-    bound = np.partition(found, m - 1)[m - 1] if len(found) > m else found.max()
     least = float(table[n_first:].min(axis=1).sum(dtype=np.float64))
-    slack = 1 - 2 * len(table) * _ROUNDING
-    left = order[enough:]
-    left = left[(near[left] + least) * slack <= bound]
-    if len(left):
-        more, places = _distances_of(table, firsts, near, left)
-        found, place = np.concatenate([found, more]), np.concatenate([place, places])
-    compared = len(found)
-    if compared > 4 * m:
-        kept = np.flatnonzero(found <= np.partition(found, m - 1)[m - 1])
-        found, place = found[kept], place[kept]
-    position = firsts.order[place]
-    best = np.lexsort((position, found))[:m]
-    return found[best], position[best], compared
+    bounds = (near + least) * (1 - 2 * len(table) * _ROUNDING)
+    best, compared = (np.empty(0, np.float32), np.empty(0, np.int64)), 0
+    for which in (order[:enough], order[enough:]):
+        which = which[bounds[which] <= _farthest(best, m)]
+        if compared and _VISITED * sizes[which].sum() > len(firsts.order):
+            return None
+        is_large = sizes[which] >= _LARGE
+        small = which[~is_large]
+        if len(small):
+            best = _merged(best, _nearest_of_some(table, firsts, near, small, m), m)
+            compared += int(sizes[small].sum())
+        for first in which[is_large]:
+            if bounds[first] > _farthest(best, m):
+                break
+            start, end = firsts.starts[first : first + 2]
+            distance, place = _scanned(
+                scanner, table[None], firsts.codes[start:end], min(m, int(end - start))
+            )
+            best = _merged(best, (distance[0], firsts.order[start + place[0]]), m)
+            compared += int(end - start)
+    return *best, compared
 
 
-def _distances_of(
-    table: NDArray[np.float32], firsts: FirstParts, near: NDArray[np.float32], which: Ints
+def _nearest_of_some(
+    table: NDArray[np.float32], firsts: FirstParts, near: NDArray[np.float32], which: Ints, m: int
 ) -> tuple[NDArray[np.float32], Ints]:
-    """Distances of all codes of some first parts, and their places in ``firsts.order``."""
+    """Distances and positions of the m nearest codes of some first parts, and of others, in any order."""
     start, count = firsts.starts[which], firsts.starts[which + 1] - firsts.starts[which]
     place = np.repeat(start - (np.cumsum(count) - count), count) + np.arange(count.sum())
     distance = np.repeat(near[which], count)
-    seconds = firsts.seconds[place]
-    for byte, values in enumerate(table[firsts.parts.shape[1] :]):
-        distance += values[seconds[:, byte]]
-    return distance, place
+    codes = firsts.codes[place]
+    for byte in range(firsts.parts.shape[1], len(table)):
+        distance += table[byte, codes[:, byte]]
+    if len(distance) > 4 * m:
+        kept = np.flatnonzero(distance <= np.partition(distance, m - 1)[m - 1])
+        distance, place = distance[kept], place[kept]
+    return distance, firsts.order[place]
+
+
+def _farthest(best: tuple[NDArray[np.float32], Ints], m: int) -> float:
+    """The m-th distance; infinite if fewer are known."""
+    return float(best[0][-1]) if len(best[0]) == m else np.inf
+
+
+def _merged(
+    best: tuple[NDArray[np.float32], Ints], more: tuple[NDArray[np.float32], Ints], m: int
+) -> tuple[NDArray[np.float32], Ints]:
+    """The m nearest of distances and positions, ties by position."""
+    distance, position = np.concatenate([best[0], more[0]]), np.concatenate([best[1], more[1]])
+    order = np.lexsort((position, distance))[:m]
+    return distance[order], position[order]
 
 
 def _widened(tables: NDArray[np.float32], width: int) -> NDArray[np.float32]:

@@ -14,7 +14,8 @@ from manihash.files.atomic import atomic_write
 from manihash.files.npy import read_npy, write_npy
 from manihash.progress import advance
 from manihash.search.buckets import aligned
-from manihash.search.index import HammingIndex, Index
+from manihash.search.hamming_index import HammingIndex
+from manihash.search.index import Index
 from manihash.search.ranking import LookUp
 from manihash.search.routes import BucketTable
 from manihash.search.segments import Segment

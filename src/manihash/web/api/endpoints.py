@@ -125,7 +125,7 @@ class Api:
         else:
             options = from_query(dict(request.query_params), SearchOptions, self.service.index.id_type)
             job = Job(bodies.rows_of_bytes(body, kind, self.service.width), options=options)
-        options.check(self.limits, by_code=job.vectors is None)
+        options.check(self.limits, self.service.index.layout, by_code=job.vectors is None)
         self.check_count(len(job))
         answers: Answers = await self.batcher.result(job)
         if (wanted := bodies.answer_type(request)) != bodies.JSON:

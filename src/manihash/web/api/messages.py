@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
+from manihash.code_layout import CodeLayout
 from manihash.search.ids import check_texts, string_array
 from manihash.types import Ids
 from manihash.web.application import RequestError
@@ -74,6 +75,17 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             "a code has no real values."
         ),
     ] = False
+    weight: (
+        Annotated[
+            float,
+            Meta(
+                ge=0,
+                le=1e30,
+                description="Weight of the second part of codes of two parts; that of the index by default.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     rerank: Annotated[
         bool, Meta(description="Rank a longer list by the Euclidean distance of the original vectors.")
     ] = False
@@ -88,8 +100,8 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     def __post_init__(self) -> None:
         self.rerank = self.rerank or self.rescore
 
-    def check(self, limits: Limits, *, by_code: bool) -> None:
-        """Raise unless the options can be combined and are within the limits."""
+    def check(self, limits: Limits, layout: CodeLayout, *, by_code: bool) -> None:
+        """Raise unless the options can be combined, suit the codes and are within the limits."""
         if self.k is not UNSET and self.radius is not UNSET:
             raise RequestError(400, "got both k and radius: give one of the two")
         if self.radius is not UNSET and self.rerank:
@@ -98,6 +110,15 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise RequestError(400, "rerank needs the vectors of the queries: give vectors")
         if self.shortlist is not UNSET and not self.rerank:
             raise RequestError(400, "shortlist is the number of rows to re-rank: give rerank, too")
+        if self.radius is not UNSET and not layout.look_up_bits:
+            raise RequestError(400, "codes of a product quantizer have no Hamming radius: give k")
+        if self.weight is not UNSET:
+            if not layout.has_two_parts:
+                raise RequestError(400, "weight is that of a second part, but the codes have one part")
+            try:
+                layout.with_weight(self.weight)
+            except ValueError as error:
+                raise RequestError(400, str(error)) from error
         for name, largest in (("k", limits.k), ("radius", limits.radius), ("shortlist", 10 * limits.k)):
             value = getattr(self, name)
             if value is not UNSET and value > largest:

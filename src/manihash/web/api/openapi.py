@@ -217,6 +217,10 @@ def _add_limits(properties: dict[str, Any], service: Service) -> None:
     limits, width = service.limits, service.width
     digits = 2 * n_bytes(service.hasher.n_bits_)
     largest = {"k": limits.k, "radius": limits.radius, "shortlist": 10 * limits.k}
+    layout = service.index.layout
+    for name, possible in (("radius", layout.look_up_bits > 0), ("weight", layout.has_two_parts)):
+        if not possible:
+            properties.pop(name, None)
     for name, schema in properties.items():
         if name in largest:
             schema["maximum"] = largest[name]

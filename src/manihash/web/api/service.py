@@ -187,7 +187,8 @@ class Service:
             if (options := job.options) is None:
                 continue
             alone = i if options.filter is not UNSET or options.rerank else None
-            groups.setdefault((options.k, options.radius, job.values is None, alone), []).append(i)
+            key = (options.k, options.radius, options.weight, job.values is None, alone)
+            groups.setdefault(key, []).append(i)
         for numbers in groups.values():
             found = self._found([jobs[i] for i in numbers], index)
             for i, part in zip(numbers, found.split([jobs[i].n for i in numbers]), strict=True):
@@ -200,14 +201,20 @@ class Service:
         assert options is not None
         values = None if jobs[0].values is None else _stacked([job.values for job in jobs])
         kept = None if options.filter is UNSET else _known(options.filter, index)
+        weight = None if options.weight is UNSET else options.weight
         if options.radius is not UNSET:
-            return self._within(codes, options.radius, index, kept, values)
+            self._check_count(codes, options.radius, index, kept)
+            lims, distances, ids = index.within(
+                codes, options.radius, filter=kept, asymmetric=values, weight=weight
+            )
+            return Answers(distances, ids, lims)
         n = len(index) if kept is None else len(kept)
         k = min(DEFAULT_K if options.k is UNSET else options.k, n)
         if not k:
             return Answers(np.empty((len(codes), 0)), np.empty((len(codes), 0), np.int64))
         rerank = self._reranking(options, jobs[0].vectors) if options.rerank else None
-        return Answers(*index.search(codes, k, filter=kept, asymmetric=values, rerank=rerank))
+        found = index.search(codes, k, filter=kept, asymmetric=values, rerank=rerank, weight=weight)
+        return Answers(*found)
 
     def _reranking(self, options: SearchOptions, vectors: Any) -> Rerank:
         if self.attachments.vectors is None:
@@ -216,9 +223,8 @@ class Service:
         stored, places = self.attachments.for_reranking()
         return Rerank(self.hasher._as_stored(vectors), stored, shortlist, places)
 
-    def _within(
-        self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None, values: Any
-    ) -> Answers:
+    def _check_count(self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None) -> None:
+        """Raise if more rows are within a radius than the server returns."""
         if len(codes) * len(index) > self.limits.answers:
             n = int(index.count(codes, radius, filter=kept).sum())
             if n > self.limits.answers:
@@ -226,8 +232,6 @@ class Service:
                 raise RequestError(
                     400, f"{text} {self.limits.answers:,}: lower the radius, or ask less at once"
                 )
-        lims, distances, ids = index.within(codes, radius, filter=kept, asymmetric=values)
-        return Answers(distances, ids, lims)
 
 
 def _known(ids: list[int | str], index: HammingIndex) -> Ids:
