@@ -8,9 +8,12 @@ import sys
 
 CONTEXT = multiprocessing.get_context("forkserver")
 COMMAND = ["manihash.cli._app", "manihash.cli._command", "sklearn.base", "manihash.search"]
-PARTS = ["hashers.recipes", "maintenance.stored_codes", "files.formats", "datasets"]
+PARTS = ["hashers.recipes", "maintenance.stored_codes", "files.formats", "datasets", "stores"]
+# Those that are there.
+LIBRARIES = ["faiss", "duckdb", "usearch.index", "jinja2", "pydantic.type_adapter", "uvloop"]
+LIBRARIES += ["manihash.web.api.application", "manihash.web.server"]
 # What commands import takes longer than their work.
-CONTEXT.set_forkserver_preload([*COMMAND, *(f"manihash.{part}" for part in PARTS)])
+CONTEXT.set_forkserver_preload([*COMMAND, *(f"manihash.{part}" for part in PARTS), *LIBRARIES])
 
 
 def _work(folder, args, file_limit, ready):

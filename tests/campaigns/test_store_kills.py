@@ -4,7 +4,6 @@ MANIHASH_KILLS sets the number of kills, and MANIHASH_ROUNDS that of the rounds 
 database; the seed of a case is its number.
 """
 
-import multiprocessing
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from store_databases import DATABASES, database_params, new_address
 from manihash import HammingIndex
 from manihash.stores import create_store, open_store
 
+killed_command = pytest.importorskip("killed_command", reason="needs processes that can be forked")
 tasks = pytest.importorskip("store_tasks")
 
 KILLS = int(os.environ.get("MANIHASH_KILLS", "2"))
@@ -61,11 +61,10 @@ def test_changes_that_were_acknowledged_survive_a_kill(database, tmp_path):
     address, log = new_address(database, tmp_path), tmp_path / "log"
     create_store(address, N_BITS).close()
     log.write_text("")
-    context = multiprocessing.get_context("spawn")
     before, rng = set(), np.random.default_rng(FIRST)
     for seed in range(FIRST, FIRST + KILLS):
         log.write_text("")
-        process = context.Process(
+        process = killed_command.CONTEXT.Process(
             target=tasks.change_often, args=(address, str(log), seed, 10**6 * (seed + 1))
         )
         process.start()

@@ -1,13 +1,23 @@
 """Several handles, threads and processes that change one store."""
 
+import importlib
 import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from store_databases import DATABASES, database_params, new_address, repeated_codes
 
 from manihash.files import locks
-from manihash.stores import StoreError, StoreNotFoundError, create_store, export_codes, open_store
+from manihash.stores import (
+    StoreError,
+    StoreNotFoundError,
+    create_store,
+    export_codes,
+    faiss_file,
+    open_store,
+)
 
 N = 60
 FILES = {"faiss": "a.faiss", "sqlite": "a.db", "lance": "a.lance", "usearch": "a.usearch"}
@@ -81,6 +91,68 @@ def test_processes_that_write_to_one_store_keep_all_rows_once(tmp_path, database
     with open_store(address) as store:
         assert store.count() == len(expected)
         np.testing.assert_array_equal(store.get(expected), repeated_codes(3 * N, 16)[expected])
+
+
+@pytest.mark.parametrize("database", database_params(["faiss", "usearch"]))
+def test_rows_that_another_handle_writes_right_after_a_change_are_kept(tmp_path, monkeypatch, database):
+    """The lock is that of the file, so it is free as soon as the file is replaced."""
+    address, codes = str(tmp_path / FILES[database]), repeated_codes(N, 16)
+    module = importlib.import_module(f"manihash.stores.{database}_file")
+    write = module._write
+
+    def and_another(*args):
+        version = write(*args)
+        monkeypatch.undo()
+        other.add(codes[20:40], np.arange(20, 40))
+        return version
+
+    with create_store(address, 16) as one, open_store(address) as other:
+        monkeypatch.setattr(module, "_write", and_another)
+        one.add(codes[:20], np.arange(20))
+        one.add(codes[40:], np.arange(40, N))
+        for store in (one, other):
+            np.testing.assert_array_equal(store.get(np.arange(N)), codes)
+
+
+@pytest.mark.parametrize("part", ["_read_header", "_read_ids", "_mapped"])
+def test_a_file_that_is_replaced_while_it_is_read_is_read_as_one_version(tmp_path, monkeypatch, part):
+    address, codes = str(tmp_path / "a.faiss"), repeated_codes(N, 16)
+    read = getattr(faiss_file, part)
+
+    def and_replace(*args):
+        monkeypatch.undo()
+        one.remove(np.arange(1, 20))
+        return read(*args)
+
+    with create_store(address, 16) as one:
+        one.add(codes[:20], np.arange(20))
+        monkeypatch.setattr(faiss_file, part, and_replace)
+        with open_store(address) as other:
+            np.testing.assert_array_equal(other.get([0]), codes[:1])
+            assert other.count() == 1
+
+
+@pytest.mark.usefixtures("threads_switch_often")
+@pytest.mark.parametrize("database", database_params(["faiss", "usearch"]))
+def test_threads_that_share_a_store_see_whole_versions_of_another_handle(tmp_path, database):
+    address, codes = str(tmp_path / FILES[database]), repeated_codes(N, 16)
+    ended = threading.Event()
+
+    def read(store):
+        while not ended.is_set():
+            np.testing.assert_array_equal(store.get(np.arange(10)), codes[:10])
+            assert store.search(codes[:1], 10)[1].shape == (1, 10)
+
+    with create_store(address, 16) as one, open_store(address) as shared, ThreadPoolExecutor(3) as pool:
+        one.add(codes[:10], np.arange(10))
+        readers = [pool.submit(read, shared) for _ in range(3)]
+        try:
+            for i in range(10, N):
+                one.add(codes[i : i + 1], [i])
+        finally:
+            ended.set()
+        for reader in readers:
+            reader.result(60)
 
 
 def test_a_removed_file_is_not_created_again_by_a_handle(tmp_path):

@@ -1,20 +1,23 @@
 """What a database driver implements, and helpers that the drivers share."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from manihash.code_layout import CodeLayout
-from manihash.errors import StoreExistsError, StoreNotFoundError
+from manihash.errors import StoreError, StoreExistsError, StoreNotFoundError
 from manihash.files.locks import locked
 from manihash.search.ids import are_strings, shown_id, string_array
 from manihash.types import Codes, Ids
 
+Result = TypeVar("Result")
+_ATTEMPTS = 100  # to read a file that others replace
 # Distances are integers, or float32 if the store ranks by a layout.
 Matches = tuple[NDArray[Any], Ids]  # distances and ids found for one query, nearest first, ties by id
 
@@ -89,10 +92,32 @@ class FirstPartDriver(Driver, Protocol):
 def file_version(path: Path) -> tuple[int, ...]:
     """Return numbers that change whenever the file is replaced."""
     try:
-        state = path.stat()
+        return version_of(path.stat())
     except FileNotFoundError:
         raise StoreNotFoundError(f"{path} was removed while it was open: create it again") from None
+
+
+def version_of(state: os.stat_result) -> tuple[int, ...]:
+    """Return the numbers of ``file_version`` from the state of a file."""
     return state.st_ino, state.st_mtime_ns, state.st_size
+
+
+def read_version(path: Path, read: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
+    """Return what ``read`` returns and the version of the file that it read.
+
+    It is called again if another handle replaced the file meanwhile, as it may open the path several times.
+    """
+    for _ in range(_ATTEMPTS):
+        version = file_version(path)
+        try:
+            result = read()
+        except StoreError:
+            if file_version(path) == version:
+                raise
+            continue
+        if file_version(path) == version:
+            return result, version
+    raise TimeoutError(f"{path} is being changed again and again: try again")
 
 
 def first_line(error: Exception) -> str:

@@ -14,7 +14,7 @@ from manihash.errors import StoreError, StoreExistsError, StoreNotFoundError
 from manihash.files import locks
 from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
-from manihash.stores.driver import RowFormat, consecutive, creating, file_version, first_line
+from manihash.stores.driver import RowFormat, consecutive, creating, file_version, first_line, read_version
 from manihash.stores.sql import Column, WordTable, format_of_words, quoted, record_of, word_names
 from manihash.types import Codes, Ids
 
@@ -23,7 +23,6 @@ _ID_TYPES = {name: kind for kind, name in _TYPES.items()}
 _WRITER = RLock()  # between threads: no other process can open a file that this one has open
 _LOCKED = "Could not set lock on file"
 _POLL_SECONDS = 0.05
-_ATTEMPTS = 100  # to read a Parquet file that others replace
 _RECORD_KEY = "manihash"
 
 
@@ -177,18 +176,12 @@ class ParquetFile(_DuckDB):
 
     def _select(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """As for tables; asked again if another handle replaced the file while DuckDB read it."""
-        for _ in range(_ATTEMPTS):
-            version = file_version(self._path)
-            try:
-                self._check_unchanged()
-                rows = super()._select(statement, parameters)
-            except StoreError:
-                if file_version(self._path) == version:
-                    raise
-                continue
-            if file_version(self._path) == version:
-                return rows
-        raise TimeoutError(f"{self._path} is being changed again and again: try again")
+
+        def read() -> list[Any]:
+            self._check_unchanged()
+            return super(ParquetFile, self)._select(statement, parameters)
+
+        return read_version(self._path, read)[0]
 
     def _check_unchanged(self) -> None:
         """Raise if another handle has replaced the file by one of another format."""

@@ -12,11 +12,14 @@ Codes with fields of a product quantizer are written as ``IndexIDMap`` over ``In
 we do, with n_bits and the layout of the codes behind them. Such files are read if manihash wrote them.
 """
 
+import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -29,7 +32,7 @@ from manihash.files.atomic import atomic_write
 from manihash.files.locks import locked
 from manihash.search import HammingIndex
 from manihash.search.ids import StringIds, are_strings, check_ids, is_in
-from manihash.stores.driver import Matches, RowFormat, creating, file_version
+from manihash.stores.driver import Matches, RowFormat, creating, file_version, version_of
 from manihash.stores.faiss_quantizer import (
     ID_MAPS,
     read_header,
@@ -62,17 +65,51 @@ class _Content:
     def id_type(self) -> type:
         return str if are_strings(self.ids) else int
 
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The rows by ascending id."""
+        return np.argsort(self.ids)
+
+    @cached_property
+    def bits(self) -> HammingIndex:
+        """The index that ranks all bits of the codes alike."""
+        return HammingIndex(self.codes, self.n_bits, self.ids)
+
+    @cached_property
+    def ranked(self) -> HammingIndex:
+        """The index that ranks by the layout of the codes."""
+        if self.layout is None:
+            return self.bits
+        return HammingIndex(self.codes, self.n_bits, self.ids, layout=self.layout)
+
+    @cached_property
+    def first(self) -> HammingIndex:
+        """The index of the first parts of the codes."""
+        if self.layout is None:
+            return self.bits
+        return HammingIndex(self.layout.first(self.codes), self.layout.look_up_bits, self.ids)
+
+    def within(self, queries: Codes, radius: int, *, first: bool = False) -> list[Matches]:
+        """The rows of which all bits, or the first part, are within the radius of each query's."""
+        if not len(self.ids):
+            return [(np.empty(0, np.int64), self.ids)] * len(queries)
+        lims, distances, ids = (self.first if first else self.bits).within(queries, radius)
+        parts = zip(np.split(distances, lims[1:-1]), np.split(ids, lims[1:-1]), strict=True)
+        return [(distance.astype(np.int64), number) for distance, number in parts][: len(queries)]
+
 
 class FaissFile:
-    """An index file: searched in memory, rewritten on each change."""
+    """An index file: searched in memory, rewritten on each change.
+
+    Threads can share it: each call reads one version of the file, and a change keeps the others out.
+    """
 
     rewrites_on_add = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._indexes: dict[str, HammingIndex] = {}
-        self._version = file_version(path)
-        self._set_content(_read(path))
+        self._in_use = RLock()  # of the two attributes below, and of a thread that changes rows
+        self._content, self._version = _read(path)
         self.n_bits, self.id_type = self._content.n_bits, self._content.id_type
         self.layout = self._content.layout
         self.look_up_bits = self.layout.look_up_bits if self.layout and self.layout.has_two_parts else None
@@ -96,32 +133,31 @@ class FaissFile:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Lock the file, and read it again if another process has changed it."""
-        self._refresh()
-        with locked(self._path):
-            self._refresh()
+        """Lock the file; other threads that share this object wait."""
+        self._current()
+        with locked(self._path), self._in_use:
             yield
 
     def add(self, codes: Codes, ids: Ids) -> None:
         """Rewrite the file with these rows appended."""
-        old = self._content
+        old = self._current()
         self._replace(np.concatenate([old.codes, codes]), np.concatenate([old.ids, ids]))
 
     def delete(self, ids: Ids) -> None:
         """Rewrite the file without these rows."""
-        kept = ~is_in(self._content.ids, ids)
-        self._replace(self._content.codes[kept], self._content.ids[kept])
+        old = self._current()
+        kept = ~is_in(old.ids, ids)
+        self._replace(old.codes[kept], old.ids[kept])
 
     def put(self, codes: Codes, ids: Ids) -> None:
         """Rewrite the file once, with these codes instead of those that it has under these ids."""
-        kept = ~is_in(self._content.ids, ids)
-        old = self._content.codes[kept], self._content.ids[kept]
-        self._replace(np.concatenate([old[0], codes]), np.concatenate([old[1], ids]))
+        old = self._current()
+        kept = ~is_in(old.ids, ids)
+        self._replace(np.concatenate([old.codes[kept], codes]), np.concatenate([old.ids[kept], ids]))
 
     def search(self, queries: Codes, k: int, values: NDArray[Any] | None = None) -> list[Matches]:
         """Return the k nearest of each query, by its real values if given, found by a HammingIndex."""
-        self._refresh()
-        distances, ids = self._index("ranked").search(queries, k, asymmetric=values)
+        distances, ids = self._current().ranked.search(queries, k, asymmetric=values)
         kind = np.int64 if self.layout is None else np.float32
         return list(zip(distances.astype(kind), ids, strict=True))
 
@@ -132,75 +168,51 @@ class FaissFile:
                 f"the codes in {self._path} have fields of a product quantizer, and their Hamming distance "
                 "means nothing: use search, or within with part='first' if they have a first part of signs"
             )
-        return self._within("bits", queries, radius)
+        return self._current().within(queries, radius)
 
     def within_first(self, queries: Codes, radius: int) -> list[Matches]:
         """Return all rows whose first part is within the radius of each query's."""
-        return self._within("first", queries, radius)
-
-    def _within(self, part: str, queries: Codes, radius: int) -> list[Matches]:
-        if not self.count():  # it reads the file again if necessary
-            return [(np.empty(0, np.int64), self._content.ids)] * len(queries)
-        lims, distances, ids = self._index(part).within(queries, radius)
-        parts = zip(np.split(distances, lims[1:-1]), np.split(ids, lims[1:-1]), strict=True)
-        return [(distance.astype(np.int64), number) for distance, number in parts][: len(queries)]
+        return self._current().within(queries, radius, first=True)
 
     def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return rows by id."""
-        self._refresh()
-        place = np.searchsorted(self._content.ids, ids, sorter=self._order)
-        inside = place < len(self._order)
-        position = self._order[place[inside]]
-        found = self._content.ids[position] == ids[inside]
-        return ids[inside][found], np.asarray(self._content.codes[position[found]])
+        content = self._current()
+        place = np.searchsorted(content.ids, ids, sorter=content.order)
+        inside = place < len(content.order)
+        position = content.order[place[inside]]
+        found = content.ids[position] == ids[inside]
+        return ids[inside][found], np.asarray(content.codes[position[found]])
 
     def count(self) -> int:
         """Return the number of rows in the file."""
-        self._refresh()
-        return len(self._content.ids)
+        return len(self._current().ids)
 
     def close(self) -> None:
-        """Release the index; the file is always complete."""
-        self._indexes = {}
-
-    def _index(self, part: str) -> HammingIndex:
-        """Return the index that ranks all codes, one of their bits alike, or one of their first parts."""
-        if part not in self._indexes:
-            codes, ids, layout = self._content.codes, self._content.ids, self.layout
-            if layout is not None and part == "first":
-                self._indexes[part] = HammingIndex(layout.first(codes), layout.look_up_bits, ids)
-            else:
-                ranked_by = layout if part == "ranked" else None
-                self._indexes[part] = HammingIndex(codes, self.n_bits, ids, layout=ranked_by)
-        return self._indexes[part]
+        """Do nothing: no file stays open, and the file is always complete."""
 
     def _replace(self, codes: Codes, ids: Ids) -> None:
+        """Write these rows; the thread that changes rows calls it."""
         content = _Content(self.n_bits, codes, ids, self.layout)
-        _write(self._path, content)
-        self._version = file_version(self._path)
-        self._set_content(content)
-
-    def _refresh(self) -> None:
-        """Read the file again if another handle has replaced it."""
-        version = file_version(self._path)
-        if version == self._version:
-            return
-        content = _read(self._path)
-        if (content.n_bits, content.id_type, content.layout) != (self.n_bits, self.id_type, self.layout):
-            raise StoreError(
-                f"{self._path} was replaced: it has codes of {content.n_bits} bits instead of {self.n_bits}, "
-                f"or other parts of codes, or ids of another type. Open it again"
-            )
-        self._version = version
-        self._set_content(content)
-
-    def _set_content(self, content: _Content) -> None:
+        self._version = _write(self._path, content)
         self._content = content
-        self._order = np.argsort(content.ids)
-        self._indexes = {}
+
+    def _current(self) -> _Content:
+        """The rows of the file, which is read again if another handle has replaced it."""
+        with self._in_use:
+            if file_version(self._path) != self._version:
+                content, version = _read(self._path)
+                found = content.n_bits, content.id_type, content.layout
+                if found != (self.n_bits, self.id_type, self.layout):
+                    raise StoreError(
+                        f"{self._path} was replaced: it has codes of {content.n_bits} bits instead of "
+                        f"{self.n_bits}, or other parts of codes, or ids of another type. Open it again"
+                    )
+                self._content, self._version = content, version
+            return self._content
 
 
-def _write(path: Path, content: _Content) -> None:
+def _write(path: Path, content: _Content) -> tuple[int, ...]:
+    """Write an index file; return its version, which the path may not have any more when this returns."""
     n = len(content.codes)
     with atomic_write(path) as part, open(part, "wb") as file:
         if content.layout is None:
@@ -216,6 +228,8 @@ def _write(path: Path, content: _Content) -> None:
         if strings is not None:
             file.write(_STRINGS.pack(_STRINGS_NAME, len(strings.text)))
             file.write(strings.offsets.astype("<i8").tobytes() + strings.text.tobytes())
+        file.flush()
+        return version_of(os.fstat(file.fileno()))
 
 
 def _write_flat(file: BinaryIO, codes: Codes) -> None:
@@ -228,12 +242,21 @@ def _write_flat(file: BinaryIO, codes: Codes) -> None:
         file.write(codes[i : i + _ROWS_PER_WRITE].tobytes())
 
 
-def _read(path: Path) -> _Content:
-    """Return the content of an index file, its codes as a memory map."""
+def _read(path: Path) -> tuple[_Content, tuple[int, ...]]:
+    """Return the content of an index file, its codes as a memory map, and the version that was read.
+
+    All is read from one open file: another process may give its name to another one at any moment.
+    """
     with open(path, "rb") as file:
         start_of_file = file.read(4)
         file.seek(0)
-        return _read_quantizer(path, file) if start_of_file in ID_MAPS else _read_flat(path, file)
+        content = _read_quantizer(path, file) if start_of_file in ID_MAPS else _read_flat(path, file)
+        return content, version_of(os.fstat(file.fileno()))
+
+
+def _size(file: BinaryIO) -> int:
+    """Return the size of an open file."""
+    return os.fstat(file.fileno()).st_size
 
 
 def _read_flat(path: Path, file: BinaryIO) -> _Content:
@@ -246,12 +269,12 @@ def _read_flat(path: Path, file: BinaryIO) -> _Content:
     ids = _read_ids(path, file, n) if mapped else np.arange(n, dtype=np.int64)
     n_bits = _true_bits(path, file.read(_TRAILER.size), width)
     strings = _read_strings(path, file, n)
-    return _Content(n_bits, _mapped(path, start, n, width), ids if strings is None else strings)
+    return _Content(n_bits, _mapped(file, start, n, width), ids if strings is None else strings)
 
 
 def _read_quantizer(path: Path, file: BinaryIO) -> _Content:
     """Return the content of a file of an ``IndexPQ`` with ids, written by manihash."""
-    size = path.stat().st_size
+    size = _size(file)
     try:
         read_header(file)
         n, width, start = read_quantizer(file, size)
@@ -275,19 +298,20 @@ def _read_quantizer(path: Path, file: BinaryIO) -> _Content:
     except ValueError as error:
         raise StoreError(f"{path} is damaged ({error}): copy it again") from error
     strings = _read_strings(path, file, n)
-    codes = layout.joined(_mapped(path, start, n, width))
+    codes = layout.joined(_mapped(file, start, n, width))
     return _Content(n_bits, codes, ids if strings is None else strings, layout)
 
 
-def _mapped(path: Path, start: int, n: int, width: int) -> Codes:
+def _mapped(file: BinaryIO, start: int, n: int, width: int) -> Codes:
     """Return codes (n, width) of a file as a memory map."""
-    return np.memmap(path, np.uint8, "r", start, (n, width)) if n else np.empty((0, width), np.uint8)
+    return np.memmap(file, np.uint8, "r", start, (n, width)) if n else np.empty((0, width), np.uint8)
 
 
 def _read_ids(path: Path, file: BinaryIO, n: int) -> Ids:
     """Return the ids that start here."""
     try:
-        return check_ids(np.fromfile(path, "<i8", n, offset=_skip(path, file, n, item=8)))
+        file.seek(_skip(path, file, n, item=8))
+        return check_ids(np.fromfile(file, "<i8", n))
     except StoreError:
         raise
     except ValueError as error:
@@ -299,12 +323,12 @@ def _read_strings(path: Path, file: BinaryIO, n: int) -> Ids | None:
     head = file.read(_STRINGS.size)
     if len(head) < _STRINGS.size or not head.startswith(_STRINGS_NAME):
         return None
-    size, start = _STRINGS.unpack(head)[1], file.tell()
+    size = _STRINGS.unpack(head)[1]
     try:
-        if start + 8 * (n + 1) + size != path.stat().st_size:
+        if file.tell() + 8 * (n + 1) + size != _size(file):
             raise ValueError(f"{size:,} bytes of ids expected")
-        offsets = np.fromfile(path, "<i8", n + 1, offset=start)
-        strings = StringIds(np.fromfile(path, np.uint8, size, offset=start + offsets.nbytes), offsets)
+        offsets = np.fromfile(file, "<i8", n + 1)
+        strings = StringIds(np.fromfile(file, np.uint8, size), offsets)
         strings.check_offsets()
         return check_ids(strings.take(np.arange(n)), id_type=str)
     except ValueError as error:
@@ -333,7 +357,7 @@ def _skip(path: Path, file: BinaryIO, length: int, item: int = 1) -> int:
     raw = file.read(_LENGTH.size)
     start = file.tell()
     stated = _LENGTH.unpack(raw)[0] if len(raw) == _LENGTH.size else None
-    size = path.stat().st_size
+    size = _size(file)
     if stated != length or start + length * item > size:
         raise StoreError(
             f"{path} is damaged ({length:,} items expected in a file of {size:,} bytes): copy it again"

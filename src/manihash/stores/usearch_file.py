@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from manihash.stores.driver import (
     file_version,
     first_line,
     nearest_with_ties,
+    read_version,
     sorted_matches,
 )
 from manihash.types import Codes, Ids
@@ -41,13 +43,17 @@ Keys = NDArray[np.uint64]
 
 
 class UsearchFile:
-    """An index file: searched in memory, rewritten on each change."""
+    """An index file: searched in memory, rewritten on each change.
+
+    Threads can share it: their calls wait for each other, as a change is made in the index that is searched.
+    """
 
     rewrites_on_add = True
     look_up_bits: int | None = None
 
     def __init__(self, path: Path, *, hnsw: bool) -> None:
         self._path, self._hnsw = path, hnsw
+        self._in_use = RLock()
         self._load()
         self.n_bits = int(self._index.ndim)
         self.id_type: type = int if self._names is None else str
@@ -71,8 +77,9 @@ class UsearchFile:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Lock the file, and read it again if another process has changed it."""
-        self._refresh()
-        with locked(self._path):
+        with self._in_use:
+            self._refresh()
+        with locked(self._path), self._in_use:
             self._refresh()
             yield
 
@@ -90,29 +97,35 @@ class UsearchFile:
 
     def search(self, queries: Codes, k: int) -> list[Matches]:
         """Return the k nearest of each query: of all codes, or as the graph finds them."""
-        self._refresh()
-        if self._hnsw:
-            return [self._nearest(query, k, exact=False) for query in queries]
-        return [nearest_with_ties(k, partial(self._nearest, q), partial(self._within, q)) for q in queries]
+        with self._in_use:
+            self._refresh()
+            if self._hnsw:
+                return [self._nearest(query, k, exact=False) for query in queries]
+            return [
+                nearest_with_ties(k, partial(self._nearest, q), partial(self._within, q)) for q in queries
+            ]
 
     def within(self, queries: Codes, radius: int) -> list[Matches]:
         """Return all codes within the radius of each query, as nearest rows: usearch has no such search."""
-        self._refresh()
-        return [self._within(query, radius) for query in queries]
+        with self._in_use:
+            self._refresh()
+            return [self._within(query, radius) for query in queries]
 
     def fetch(self, ids: Ids) -> tuple[Ids, Codes]:
         """Return rows by id."""
-        self._refresh()
-        keys, stored = self._keys(ids)
-        codes = np.empty((len(keys), n_bytes(self.n_bits)), np.uint8)
-        if len(keys):
-            codes[:] = np.asarray(self._index.get(keys))
-        return stored, codes
+        with self._in_use:
+            self._refresh()
+            keys, stored = self._keys(ids)
+            codes = np.empty((len(keys), n_bytes(self.n_bits)), np.uint8)
+            if len(keys):
+                codes[:] = np.asarray(self._index.get(keys))
+            return stored, codes
 
     def count(self) -> int:
         """Return the number of rows in the file."""
-        self._refresh()
-        return len(self._index)
+        with self._in_use:
+            self._refresh()
+            return len(self._index)
 
     def close(self) -> None:
         """Do nothing: no file stays open, and the file is always complete."""
@@ -174,11 +187,11 @@ class UsearchFile:
                     self._index.add(keys, codes)
                     if self._names is not None:
                         self._names.update(zip(ids.tolist(), keys.tolist(), strict=True))
-                _write(self._path, self._index, self._names)
+                self._version = _write(self._path, self._index, self._names)
         except BaseException:
             self._load()
             raise
-        self._set_version()
+        self._set_keys()
 
     def _forget(self, keys: Keys) -> None:
         """Remove the names of keys."""
@@ -200,17 +213,12 @@ class UsearchFile:
 
     def _load(self) -> None:
         """Read the index and the names."""
-        with _translated_errors(self._path):
-            self._index = _library().Index.restore(str(self._path))
-        if self._index is None or str(self._index.dtype) != "ScalarKind.B1":
-            raise StoreError(
-                f"{self._path} is no index file of usearch with binary codes: give one (dtype b1)"
-            )
-        self._names = _read_names(self._path)
-        self._set_version()
+        content, self._version = read_version(self._path, partial(_read, self._path))
+        self._index: Any = content[0]
+        self._names: dict[str, int] | None = content[1]
+        self._set_keys()
 
-    def _set_version(self) -> None:
-        self._version = file_version(self._path)
+    def _set_keys(self) -> None:
         self._by_key = {} if self._names is None else {key: name for name, key in self._names.items()}
 
 
@@ -223,14 +231,27 @@ def _integer_keys(ids: Ids) -> Keys:
     return np.where(ids == _RESERVED, _LOWEST, ids).astype(np.int64).view(np.uint64)
 
 
-def _write(path: Path, index: Any, names: dict[str, int] | None) -> None:
-    """Write an index and, if ids are strings, the keys of the names."""
+def _write(path: Path, index: Any, names: dict[str, int] | None) -> tuple[int, ...]:
+    """Write an index and, if ids are strings, the keys of the names; return the version of the new file.
+
+    The path may have another version when this returns.
+    """
     with atomic_write(path) as part:
         index.save(str(part))
         if names is not None:
             document = json.dumps(names).encode()
             with open(part, "ab") as file:
                 file.write(document + _TRAILER.pack(len(document), _TRAILER_NAME))
+        return file_version(part)
+
+
+def _read(path: Path) -> tuple[Any, dict[str, int] | None]:
+    """Return the index of a file and, if its ids are strings, the keys of the names."""
+    with _translated_errors(path):
+        index = _library().Index.restore(str(path))
+    if index is None or str(index.dtype) != "ScalarKind.B1":
+        raise StoreError(f"{path} is no index file of usearch with binary codes: give one (dtype b1)")
+    return index, _read_names(path)
 
 
 def _read_names(path: Path) -> dict[str, int] | None:
