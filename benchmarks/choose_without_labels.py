@@ -24,8 +24,9 @@ from manihash import EuclideanTruth, LabelTruth, recipe
 from manihash.advice.candidates import LOOK_UP, MANIFOLD, RANKED
 from manihash.advice.communities import communities, neighbor_graph
 from manihash.advice.quality import Quality, Truths, quality_of
-from manihash.advice.relevance import nearest_others
+from manihash.advice.relevance import CLEAR, SMALL, nearest_others
 from manihash.advice.scores import WEIGHTS, f1_at, from_tables
+from manihash.base.affinity import number_of_groups
 from manihash.evaluation import NeighborTruth
 
 ROWS, BITS = 4_400, 64
@@ -33,14 +34,17 @@ RECIPES = (*RANKED, "itq", "sign", *MANIFOLD, *LOOK_UP)
 BUDGET = 100  # rows of a look-up, as choose allows for so few rows
 GOALS = ("first", "group", "ranking", "auto")
 KINDS = ("communities", "nearest", "ten nearest")
+FINE = ("small communities", *KINDS[1:])
+MODULARITY = "modularity of small communities"
 Pick = Callable[[dict[str, Any], str], str]
 
 
-def statistics(X: Any) -> tuple[dict[str, float], Any]:
-    """Statistics of rows (n, d) that may tell if manifold codes suit them, and their communities (n,)."""
+def statistics(X: Any) -> tuple[dict[str, float], Any, Any]:
+    """Statistics of rows (n, d) that may tell which codes suit them, and large and small communities."""
     near = nearest_others(X)
     graph = neighbor_graph(near)
     found, again = (communities(graph, np.random.default_rng(seed)) for seed in range(2))
+    small = communities(graph, np.random.default_rng(0), SMALL)
     columns = np.random.default_rng(0).permutation(X.shape[1])
     halves = columns[: len(columns) // 2], columns[len(columns) // 2 :]
     one, two = (nearest_others(X[:, half]) for half in halves)
@@ -54,24 +58,31 @@ def statistics(X: Any) -> tuple[dict[str, float], Any]:
     unit = X / np.maximum(1e-12, np.linalg.norm(X, axis=1, keepdims=True))
     cells = KMeans(min(400, len(X) // 5), n_init=1, max_iter=5, init="random", random_state=0)
     cell = cells.fit(unit).labels_
-    return {
+    found_statistics = {
         "modularity": found.modularity,
         "stability of communities": float((together & too).sum() / max(1, (together | too).sum())),
         "agreement of halves of the columns": float(np.mean(other[one] == other[:, None])),
         "shared neighbors": float(np.mean(shared) / 10),
         "neighbors in the own cell": float(np.mean(cell[near] == cell[:, None])),
-    }, found.label
+        "groups of the graph": number_of_groups(graph),
+        MODULARITY: small.modularity,
+    }
+    return found_statistics, found.label, small.label
 
 
 def measured(X: Any, y: Any, rows: int) -> dict[str, Any]:
     """Statistics of a set, and MAP, precision@10 and F1 of each method by each kind of relevant rows."""
     order = np.random.default_rng(1).permutation(len(X))[:rows]
     X, y = np.asarray(X[order], np.float32), None if y is None else y[order]
-    stats, label = statistics(X)
+    stats, label, small = statistics(X)
     q = len(X) // 11
     Q, D = X[:q], X[q:]
     ten, hundred = NeighborTruth(Q, D, 10), NeighborTruth(Q, D, 100)
-    kinds: dict[str, Any] = {"communities": LabelTruth(label[:q], label[q:]), "nearest": EuclideanTruth(Q, D)}
+    kinds: dict[str, Any] = {
+        "communities": LabelTruth(label[:q], label[q:]),
+        "small communities": LabelTruth(small[:q], small[q:]),
+        "nearest": EuclideanTruth(Q, D),
+    }
     if y is not None:
         kinds["labels"] = LabelTruth(y[:q], y[q:])
     methods: dict[str, Any] = {}
@@ -120,12 +131,12 @@ def share(row: dict[str, Any], method: str, goal: str) -> float:
     return score(row, method, kind, goal) / max(score(row, m, kind, goal) for m in methods_for(row, goal))
 
 
-def mixed(*weights: float) -> Pick:
+def mixed(*weights: float, kinds: tuple[str, ...] = KINDS) -> Pick:
     """The rule that takes the best by a weighted geometric mean over communities, nearest 2 % and the ten."""
 
     def pick(row: dict[str, Any], goal: str) -> str:
         def value(method: str) -> float:
-            logs = [np.log(max(score(row, method, kind, goal), 1e-9)) for kind in KINDS]
+            logs = [np.log(max(score(row, method, kind, goal), 1e-9)) for kind in kinds]
             return float(np.dot(weights, logs))
 
         return max(methods_for(row, goal), key=value)
@@ -137,6 +148,22 @@ def gated(name: str, least: float) -> Pick:
     """The rule that trusts communities more if a statistic is large enough, and otherwise distances."""
     high, low = mixed(0.75, 0.25, 0), mixed(0.25, 0.75, 0)
     return lambda row, goal: (high if row["statistics"][name] >= least else low)(row, goal)
+
+
+def finer(name: str, least: float) -> Pick:
+    """The rule that takes small communities if a statistic is large enough, and otherwise large ones."""
+
+    def pick(row: dict[str, Any], goal: str) -> str:
+        kinds = FINE if row["statistics"][name] >= least else KINDS
+        return mixed(*WEIGHTS[goal], kinds=kinds)(row, goal)
+
+    return pick
+
+
+def chosen(row: dict[str, Any], goal: str) -> str:
+    """The rule of choose."""
+    least = {"first": -1.0, "group": CLEAR}.get(goal, np.inf)
+    return finer(MODULARITY, least)(row, goal)
 
 
 def families(rows: dict[str, dict[str, Any]]) -> dict[str, list[Pick]]:
@@ -153,12 +180,16 @@ def families(rows: dict[str, dict[str, Any]]) -> dict[str, list[Pick]]:
         "communities, nearest rows and the ten nearest, weights chosen": [
             mixed(w, (1 - w) * (1 - ten), (1 - w) * ten) for w in grid for ten in (0, 0.25, 0.5, 0.75, 1)
         ],
-        "communities, nearest rows and the ten nearest (choose)": [mixed(*WEIGHTS)],
+        "communities, nearest rows and the ten nearest, fixed weights": [mixed(0.5, 0.25, 0.25)],
+        "the same with small communities": [mixed(0.5, 0.25, 0.25, kinds=FINE)],
+        "small communities and nearest rows, equal weights": [mixed(0.5, 0.5, 0, kinds=FINE)],
+        "the rule of choose": [chosen],
     }
     for name in next(iter(rows.values()))["statistics"]:
         values = sorted(row["statistics"][name] for row in rows.values())
         steps = [(a + b) / 2 for a, b in pairwise(values)]
         found[f"more communities if {name} is high"] = [gated(name, least) for least in steps]
+        found[f"small communities if {name} is high"] = [finer(name, least) for least in steps]
     return found
 
 

@@ -15,8 +15,9 @@ from manihash.advice.candidates import Candidate, Measured, combined
 from manihash.advice.choose import Stage
 from manihash.advice.quality import CopiesFound, LookUpByRadius, Quality
 from manihash.advice.reasons import knee_of
+from manihash.advice.relevance import LARGE, SMALL, resolution_for
 from manihash.advice.sample import draw_sample
-from manihash.advice.scores import Purpose, error_of
+from manihash.advice.scores import WEIGHTS, Purpose, error_of
 
 
 @pytest.fixture(autouse=True)
@@ -97,19 +98,80 @@ def test_the_curve_of_bytes_has_a_knee(labeled):
     assert knee_of(growing) == 128
 
 
+def scored(name, n_bits, score):
+    """A candidate with one score for all goals of a ranking."""
+    quality = Quality(None, *(score,) * 6)
+    return Measured(Candidate(name, n_bits), quality, (quality,) * 3, n_bits // 8)
+
+
 @pytest.mark.parametrize(
-    ("scores", "sentence"),
+    ("recommended", "last", "sentence"),
     [
-        ((0.4, 0.7, 0.72, 0.73), "the curve bends at 4 bytes: twice as many gain 0.020."),
-        ((0.6, 0.5, 0.4, 0.3), "more than 2 bytes gain nothing there."),
-        ((0.1, 0.2, 0.4, 0.9), "every byte gains."),
+        (
+            64,
+            {64: 0.72},
+            "8 bytes per row are recommended: with 4 bytes the score is 0.020 lower on a few rows; "
+            "with 16 bytes, more than the 64 bits allowed, the score is the same on a few rows. All scores",
+        ),
+        (
+            32,
+            {32: 0.71, 64: 0.712},
+            "4 bytes per row are recommended: with 1 byte the score is 0.300 lower on a few rows; "
+            "with 8 bytes the score is 0.020 higher on a few rows and 0.002 higher on the sample. All scores",
+        ),
+        (
+            8,
+            {8: 0.4},
+            "1 byte per row is recommended: with 4 bytes the score is 0.300 higher on a few rows. All scores",
+        ),
     ],
 )
-def test_the_sentence_on_bytes_says_where_more_of_them_gain_nothing(scores, sentence):
-    points = [
-        {"n_bits": 16 * 2**i, "bytes_per_row": 2 * 2**i, "score": score} for i, score in enumerate(scores)
+def test_the_sentence_on_bytes_is_about_the_recommended_length(recommended, last, sentence):
+    curve = [
+        {"n_bits": bits, "bytes_per_row": bits // 8, "score": score}
+        for bits, score in ((8, 0.4), (32, 0.7), (64, 0.72), (128, 0.72))
     ]
-    assert reasons._curve_text(points).endswith(sentence)
+    measures = [scored("itq", bits, score) for bits, score in last.items()]
+    purpose = Purpose("ranking", 1, True)
+    findings = reasons.Findings(measures[0], measures, measures, purpose, purpose, None, None, 64)
+    text = reasons._bytes_text(findings, curve)
+    assert text.startswith(sentence)
+    assert text.endswith("0.400 with 1, 0.700 with 4, 0.720 with 8, 0.720 with 16.")
+    assert not reasons._bytes_text(findings, [{**curve[0], "n_bits": recommended}])
+
+
+@pytest.mark.parametrize("goal", ["first", "group", "ranking", "auto"])
+def test_without_labels_the_first_sentence_names_no_measure_that_needs_them(goal):
+    choice = choose(clustered(400)[0], 16, goal)
+    first = choice.reasons[0]
+    score = f"its score for the goal is {choice.best['score']:.3f} ± {choice.best['error']:.3f}"
+    assert f"{score} (estimated without labels: " in first
+    assert not re.search("precision|MAP|F1", first)
+    assert "does not include the error of the estimate" in first
+    assert "By your own categories" in str(choice)
+
+
+@pytest.mark.parametrize("goal", ["neighbors", "duplicates"])
+def test_scores_that_need_no_labels_are_not_called_estimates(goal):
+    text = str(choose(clustered(400)[0], 16, goal))
+    assert "estimated" not in text
+    assert "the score needs none" in text
+
+
+@pytest.mark.parametrize(
+    ("goal", "has_radius"), [("group", True), ("duplicates", True), ("neighbors", False)]
+)
+def test_the_first_sentence_has_the_radius_of_a_look_up(goal, has_radius):
+    choice = choose(clustered(400)[0], 16, goal)
+    assert (f" and look-ups within radius {choice.radius}: " in choice.reasons[0]) == has_radius
+
+
+def test_the_f1_within_the_radius_is_said_only_if_it_is_not_the_score():
+    purpose = Purpose("group", 20, True)
+    found = measured([1, 5, 20, 80, 90], [0.1, 0.3, 0.6, 0.9, 1])
+    assert reasons._score_text(found, purpose) == ""
+    between = reasons._score_text(found, replace(purpose, budget=10))
+    assert between.endswith("within radius 1 alone it is 0.300.")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +190,18 @@ def test_signs_are_praised_only_for_what_they_are_worth(prefix, other, said):
     ]
     few = Purpose("ranking", 1, True)
     assert said in reasons._signs_text(reasons.Findings(found[2], found, found, few, few, None, None, 16))
+
+
+def test_the_sentence_on_signs_compares_codes_of_the_whole_length():
+    few = Purpose("ranking", 1, True)
+    found = [
+        Measured(
+            Candidate(name, bits), Quality(None, s, s, s, s, s, s), (Quality(None, s, s, s, s, s, s),) * 3
+        )
+        for name, bits, s in (("sign-prefix", 16, 0.5), ("sign", 16, 0.3), ("itq", 16, 0.6), ("itq", 8, 0.2))
+    ]
+    text = reasons._signs_text(reasons.Findings(found[2], found, found, few, few, None, None, 16))
+    assert "after ITQ's rotation they have 0.600" in text
 
 
 def test_digits_without_labels_are_given_to_a_manifold_method(monkeypatch):
@@ -257,7 +331,7 @@ def test_a_score_without_labels_is_the_weighted_geometric_mean_of_the_stand_ins(
     quality = Quality(None, 0.4, 0.9, 0.5, 0.5, 0.5, 0.5, 0.9, 0.6)
     found = Measured(Candidate("pq", 8), quality)
     assert Purpose("ranking", 1, False).score(found) == pytest.approx(0.4**0.5 * 0.9**0.25 * 0.5**0.25)
-    assert Purpose("first", 1, False).score(found) == pytest.approx(0.9**0.5 * 0.6**0.25 * 0.5**0.25)
+    assert Purpose("first", 1, False).score(found) == pytest.approx(0.9**0.5 * 0.6**0.5)
     known = replace(found, quality=replace(quality, nearest_map=None, nearest_precision_at_10=None))
     assert Purpose("auto", 1, True).score(known) == pytest.approx(0.6)
 
@@ -280,8 +354,8 @@ def test_a_difference_within_its_error_counts_for_nothing():
 def winner(found, limit=None):
     X, y = clustered(400)
     rng = np.random.default_rng(0)
-    stage = Stage.of(draw_sample(X, y, 400, rng), "group", 10, rng, 0)
-    return choosing._winner(found, replace(stage, purpose=Purpose("group", 10, True)), limit).candidate
+    stage = Stage.of(draw_sample(X, y, 400, rng), "group", 10, rng, 0, LARGE)
+    return choosing._winner(found, replace(stage, purpose=Purpose("group", 10, True)), limit, 8).candidate
 
 
 def test_between_equals_the_shorter_and_then_the_faster_is_taken():
@@ -327,8 +401,9 @@ def test_finalists_are_the_best_and_the_best_manifold_method():
 def test_a_look_up_is_also_measured_at_half_of_the_length():
     purpose = Purpose("group", 10, True)
     found = [measured([100] * 5, [share] * 5, name, 32) for name, share in (("itq", 0.9), ("sph", 0.3))]
-    assert choosing._halves(found, purpose, 32) == [Candidate("itq", 16)]
-    assert choosing._halves(found, purpose, 8) == []
+    assert choosing._halvings(32) == 2
+    assert choosing._halvings(15) == 0
+    assert choosing._halves(found, purpose, 32, 32) == [Candidate("itq", 16)]
     short = [measured([100] * 5, [1] * 5, name, 16) for name in ("itq", "sph", "sign")]
     going_on = choosing._finalists([*found, *short], purpose, 32, None)
     assert going_on == [
@@ -337,6 +412,45 @@ def test_a_look_up_is_also_measured_at_half_of_the_length():
         Candidate("itq", 16),
         Candidate("sph", 16),
     ]
+
+
+def test_a_look_up_of_a_large_group_gets_a_short_code():
+    X, y = clustered(900, 32, 3)
+    choice = choose(X, 64, "group", y)
+    lengths = {row["n_bits"] for row in choice.table if row["final"]}
+    assert 8 in lengths
+    assert choice.n_bits <= 16
+    assert choice.n_bits in {point["n_bits"] for point in choice.curve}
+    text = str(choice)
+    assert "the mean number of rows with one label." in text
+    f1 = f"within radius {choice.radius} alone it is {choice.best['f1']:.3f}"
+    assert (f1 in text) == (f"{choice.best['f1']:.3f}" != f"{choice.best['score']:.3f}")
+
+
+def test_the_weights_of_each_goal_without_labels_sum_to_one():
+    assert all(sum(weights) == pytest.approx(1) for weights in WEIGHTS.values())
+
+
+def test_without_labels_a_shorter_code_must_not_return_more_rows_than_allowed():
+    found = [measured([rows] * 5, [1] * 5, name, 32) for name, rows in (("itq", 90), ("sph", 900))]
+    purpose = Purpose("group", 100, False)
+    assert choosing._halves(found, purpose, 32, 32) == [Candidate("itq", 16)]
+    short = [measured([rows] * 5, [1] * 5, name, 16) for name, rows in (("itq", 99), ("sph", 101))]
+    assert Candidate("sph", 16) not in choosing._finalists([*found, *short], purpose, 32, None)
+    assert Candidate("sph", 16) in choosing._finalists(
+        [*found, *short], Purpose("group", 100, True), 32, None
+    )
+
+
+def test_small_communities_stand_for_relevant_rows_of_first_answers_and_of_many_groups():
+    rng = np.random.default_rng(0)
+    many, few = (draw_sample(clustered(1200, 32, n)[0], None, 1200, rng) for n in (60, 3))
+    assert resolution_for("first", few, rng) == SMALL
+    assert resolution_for("group", many, rng) == SMALL
+    assert resolution_for("group", few, rng) == LARGE
+    assert resolution_for("ranking", many, rng) == LARGE
+    labeled = draw_sample(*clustered(1200, 32, 60), 1200, rng)
+    assert resolution_for("first", labeled, rng) == LARGE
 
 
 def test_candidates_give_no_warnings_about_their_codes():
@@ -363,6 +477,7 @@ def test_the_steps_name_what_runs_and_what_is_left():
     [
         ({"goal": "rankings"}, "unknown goal 'rankings' .did you mean 'ranking'"),
         ({"X": np.zeros((50, 4))}, "got 50 rows: choose needs at least 200"),
+        ({"X": np.full((300, 4), 0.5)}, "the 300 rows of the sample are all equal"),
         ({"X": np.zeros(300)}, "X has 1 dimensions"),
         ({"X": np.ones((300, 4), complex)}, "X holds values of type complex128: give real numbers"),
         ({"X": np.full((300, 4), "1")}, "X holds values of type <U1: give real numbers"),

@@ -45,3 +45,13 @@ def test_separate_cliques_are_the_communities():
 def test_a_neighbor_graph_is_symmetric_and_counts_mutual_neighbors_twice():
     graph = neighbor_graph(np.array([[1], [0], [0]])).toarray()
     assert graph.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
+
+
+def test_a_higher_resolution_finds_smaller_communities():
+    pairs = np.kron(np.eye(8), np.ones((2, 1)) @ np.ones((1, 2)))  # 8 pairs of cliques, joined by few edges
+    graph = np.kron(pairs, 0.1 * np.ones((5, 5))) + 0.9 * np.kron(np.eye(16), np.ones((5, 5)))
+    graph = sp.csr_array(graph - np.eye(80))
+    large, small = (communities(graph, np.random.default_rng(0), scale) for scale in (1, 16))
+    assert (large.number, small.number) == (8, 16)
+    nx_graph = nx.from_scipy_sparse_array(graph)
+    assert len(nx.community.louvain_communities(nx_graph, resolution=16, seed=0)) == 16

@@ -1,5 +1,6 @@
 """manihash choose prints a table, writes a page, and refuses invalid options."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from command import run
 
-from manihash import load
+from manihash import load, recipe
 from manihash.advice import candidates
 from manihash.cli._output import ProgressLines
 
@@ -44,7 +45,7 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     pytest.importorskip("matplotlib")
     result = run("choose", "X.npy", "--bits=8", "--out=choice")
     assert "→" in result.stdout
-    assert "score: the measure of the goal" in result.stdout
+    assert "score: for the goal, as said above" in result.stdout
     assert "use --json or --out" not in result.stdout  # the page has been written
     assert "Use " in result.stdout
     page = Path("choice/index.html").read_text()
@@ -56,6 +57,28 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     assert first.startswith("Use ")
     assert "Bytes against quality of" in page
     run("choose", "X.npy", "--bits=8", "--out=choice")  # replaced
+
+
+@pytest.mark.parametrize("goal", ["group", "ranking"])
+def test_the_page_ends_its_code_with_the_search_or_look_up_and_has_one_word_on_bytes(folder, goal):
+    pytest.importorskip("matplotlib")
+    document = json.loads(
+        run("choose", "X.npy", "--bits=16", f"--goal={goal}", "--out=choice", "--json").stdout
+    )
+    page = html.unescape(Path("choice/index.html").read_text())
+    code = re.search("<code>(.*?)</code>", page, re.S)[1]
+    calls = {"group": f"index.within(Q, radius={document['radius']})", "ranking": "index.search(Q, k=10)"}
+    assert calls[goal] in code.splitlines()[-1]
+    answers = {"recipe": recipe, "X": np.load("X.npy"), "y": np.load("y.npy"), "Q": np.load("Q.npy")}
+    exec(code, answers)
+    assert len(answers["distances"])
+    size = document["n_bits"] // 8
+    words = f"{size} byte is recommended" if size == 1 else f"{size} bytes are recommended"
+    assert words in page
+    assert "gain little" not in page
+    assert any(
+        text.startswith(f"{size} byte") and "recommended: with" in text for text in document["reasons"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,6 +133,19 @@ def test_invalid_options_are_refused_and_nothing_is_written(folder, arguments, m
     result = run("choose", *arguments, "--out=choice", code=2)
     assert message in " ".join(result.stderr.split())
     assert not Path("choice").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("--goal=nearest", "unknown goal 'nearest'"), ("--max-fit-seconds=-1", "above zero")],
+)
+def test_an_invalid_option_is_refused_before_a_long_measurement_is_announced(
+    folder, monkeypatch, option, message
+):
+    monkeypatch.setattr("manihash.cli.choose._LONG", 1000)
+    text = " ".join(run("choose", "X.npy", "--bits=8", option, code=2).stderr.split())
+    assert message in text
+    assert "takes a minute" not in text
 
 
 def test_an_interruption_leaves_nothing_behind(folder, monkeypatch):

@@ -22,7 +22,7 @@ from manihash.evaluation.truth import EuclideanScan
 from manihash.hashers.collapse import codes_not_judged
 from manihash.hashers.recipes import recipe
 from manihash.progress import without_notes
-from manihash.search.index import HammingIndex
+from manihash.search.hamming_index import HammingIndex
 from manihash.types import Floats
 
 MANIFOLD = ("imh-hybrid", "imh-graph", "imh-large-ee", "imh-tsne-rotated", "agh2")
@@ -98,36 +98,36 @@ def candidates(n_bits: int, width: int, goal: str, *, labels: bool, faster: bool
 
 def measure(candidate: Candidate, split: Split) -> Measured:
     """Fit a candidate to a sample and measure it; a method that refuses the rows gives a reason."""
-    sample, times = split.sample, [perf_counter()]
+    sample = split.sample
     try:
-        hasher = fitted(candidate, sample, split.seed)
+        hasher, fit = fitted(candidate, sample, split.seed)
     except ValueError as error:
         return Measured(candidate, reason=str(error))
-    times.append(perf_counter())
     with codes_not_judged():
+        start = perf_counter()
         codes = hasher.encode(sample.database)
-        times.append(perf_counter())
+        encode = perf_counter() - start
         found = quality_of(hasher, codes, sample.Q, split.truths)
         if split.copies is not None and found.whole.lookup is not None:
             found = _with_copies(found, hasher, codes, split.copies)
-    fit, encode = np.diff(times)
     return Measured(
         candidate,
         found.whole,
         found.groups,
         n_bytes(candidate.n_bits),
-        float(fit),
-        1e6 * float(encode) / len(codes),
+        fit,
+        1e6 * encode / len(codes),
         1e6 * _search_seconds(hasher, codes, sample.Q[:_TIMED_QUERIES]),
         len(sample.X),
     )
 
 
-def fitted(candidate: Candidate, sample: Sample, seed: int) -> Any:
-    """The hasher of a candidate, fitted to a sample."""
+def fitted(candidate: Candidate, sample: Sample, seed: int) -> tuple[Any, float]:
+    """The hasher of a candidate, fitted to a sample, and the seconds that this took."""
     with without_notes(), codes_not_judged():  # the scores judge them
-        hasher = recipe(candidate.recipe, candidate.n_bits, seed)
-        return hasher.fit(sample.X, sample.lesson) if candidate.uses_labels else hasher.fit(sample.X)
+        hasher, start = recipe(candidate.recipe, candidate.n_bits, seed), perf_counter()
+        hasher = hasher.fit(sample.X, sample.lesson) if candidate.uses_labels else hasher.fit(sample.X)
+        return hasher, perf_counter() - start
 
 
 def measure_vectors(split: Split) -> Measured:

@@ -43,7 +43,9 @@ class Choice:
         The recommended recipe at several lengths, short codes first: ``n_bits``, ``bytes_per_row``, ``score``
         and its standard ``error``, on a few rows.
     knee : int or None
-        Length in bits beyond which more bytes gain little; None if fewer than three lengths were measured.
+        Length in bits at which ``curve`` bends most: shorter codes lose more than longer ones gain. It is a
+        property of the curve, not the recommended length, which is ``n_bits``. None if fewer than three
+        lengths were measured.
     random_state : int
         Seed of the measurement, and of the hasher that ``build`` returns.
 

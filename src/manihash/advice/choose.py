@@ -6,7 +6,6 @@ decided by the differences over groups of queries: a difference within its stand
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,16 @@ from manihash.advice.candidates import (
 )
 from manihash.advice.choice import Choice
 from manihash.advice.reasons import Findings, Unseen, is_too_short, knee_of, reasons, record
-from manihash.advice.relevance import Relevance, relevance_of, spacing
+from manihash.advice.relevance import Relevance, relevance_of, resolution_for, spacing
 from manihash.advice.sample import FEWEST_ROWS, Sample, draw_sample
-from manihash.advice.scores import ALIASES, GOALS, Purpose, error_of
+from manihash.advice.scores import Purpose, checked_goal, error_of
 
 # Rows and queries that all candidates are measured on, and the number of those that go on to the sample.
 _FEW, _FEW_QUERIES, _FINALISTS = 1_500, 400, 4
-# Look-ups often find more with shorter codes: so many recipes are measured at half of the length, if they
-# reach this share of the best score, and so many of these go on.
-_SHORTER, _PROMISING, _SHORT_FINALISTS = 6, 0.5, 2
+# Look-ups often find more with shorter codes, of a large group with much shorter ones: so many recipes are
+# measured at half of a length, if they reach this share of the best score. So many of each length go on, if
+# they are close to the best one.
+_SHORTER, _PROMISING, _SHORT_FINALISTS, _CLOSE = 6, 0.5, 2, 0.8
 # Samples of at most so many rows are split into queries and database several times.
 _SPLITS = ((2_500, 3), (5_000, 2))
 _COPIES = 1000
@@ -68,8 +68,8 @@ def choose(
     X : array-like of shape (n, d)
         The vectors, in memory or memory-mapped; at least 200 rows.
     n_bits : int, default=64
-        Largest length of the codes. Half of the length is recommended if it is as good; longer codes are
-        measured to say what they gain.
+        Largest length of the codes. Half of the length is recommended if it is as good, for look-ups also
+        shorter codes; longer codes are measured to say what they gain.
     goal : {"auto", "first", "group", "ranking", "neighbors", "duplicates"}, default="auto"
         What the codes are for. "first": the ten best answers, by precision@10. "group": everything of the
         same kind by a look-up within a small radius, by F1 if it returns ``max_candidates`` rows ("lookup" is
@@ -89,7 +89,8 @@ def choose(
         Number of rows of X that a look-up may return on average. By default the mean number of relevant rows
         with labels, otherwise 1 % of the rows, at least 100.
     max_fit_seconds : float, default=None
-        Longest time to fit the recommended model to all rows, estimated from the sample.
+        Longest time to fit the recommended model to all rows, estimated from the sample. Times are elapsed
+        times, which other work on the machine makes longer.
 
     Returns
     -------
@@ -99,7 +100,8 @@ def choose(
     Raises
     ------
     ValueError
-        If there are fewer than 200 rows, the goal is unknown, or labels do not match the rows.
+        If there are fewer than 200 rows, all of them are equal, the goal is unknown, or labels do not
+        match the rows.
 
     See Also
     --------
@@ -144,25 +146,27 @@ def choosing(
 ) -> Generator[str, None, Choice]:
     """Yield the name of each step before it is made, and return the choice."""
     n_bits = checks.positive_int(n_bits, "n_bits", least=2)
-    goal = _checked_goal(goal)
+    goal = checked_goal(goal)
     size = checks.positive_int(sample, "sample", least=FEWEST_ROWS)
     limit = None if max_fit_seconds is None else checks.positive_number(max_fit_seconds, "max_fit_seconds")
     rng = checks.generator(checks.positive_int(random_state, "random_state", least=0))
     yield "sample"
     drawn = draw_sample(X, labels, size, rng)
     yield "relevant rows of the sample"
-    stages = [Stage.of(each, goal, max_candidates, rng, random_state) for each in _samples(drawn, rng)]
+    scale = resolution_for(goal, drawn, checks.generator(random_state))
+    stages = [Stage.of(each, goal, max_candidates, rng, random_state, scale) for each in _samples(drawn, rng)]
     few, whole = stages[0], [stage for stage in stages if len(stage.split.sample.X) == len(drawn.X)]
     tried = candidates(n_bits, drawn.X.shape[1], goal, labels=labels is not None, faster=limit is not None)
-    shorter = _SHORTER + _SHORT_FINALISTS * len(whole) if goal == "group" else 0
+    shorter = _halvings(n_bits) * (_SHORTER + _SHORT_FINALISTS * len(whole)) if goal == "group" else 0
     steps = _Steps(len(tried) + (_FINALISTS + 3) * len(whole) + len(_CURVE) + 2 + shorter)
     found: list[Measured] = []
     for candidate in tried:
         yield steps.named(candidate, few)
         found.append(measure(candidate, few.split))
-    for candidate in _halves(found, few.purpose, n_bits) if goal == "group" else ():
-        yield steps.named(candidate, few)
-        found.append(measure(candidate, few.split))
+    for halving in range(_halvings(n_bits)) if goal == "group" else ():
+        for candidate in _halves(found, few.purpose, n_bits >> halving, n_bits):
+            yield steps.named(candidate, few)
+            found.append(measure(candidate, few.split))
     last: list[Measured] = []
     for candidate in _finalists(found, few.purpose, n_bits, limit):
         own = [m for m in found if m.candidate == candidate and few is whole[0]]
@@ -171,7 +175,7 @@ def choosing(
             own.append(measure(candidate, stage.split))
         last.append(combined(own))
     main = whole[0]
-    best = _winner(last, main, limit)
+    best = _winner(last, main, limit, n_bits)
     curve = yield from _curve(best, n_bits, found, few, steps)
     vectors = None
     if labels is not None and goal in ("first", "ranking", "auto"):
@@ -183,7 +187,7 @@ def choosing(
             continue
         yield steps.named(other, main)
         last.append(combined([measure(other, stage.split) for stage in whole]))
-    best = _winner([m for m in last if m.candidate.n_bits <= n_bits], main, limit)
+    best = _winner([m for m in last if m.candidate.n_bits <= n_bits], main, limit, n_bits)
     unseen = yield from _unseen_classes(best, last, main, few, steps, rng)
     findings = Findings(best, last, found, main.purpose, few.purpose, drawn, main.relevance, n_bits)
     return _choice(findings, vectors, curve, unseen, random_state)
@@ -199,10 +203,16 @@ class Stage:
 
     @classmethod
     def of(
-        cls, sample: Sample, goal: str, max_candidates: int | None, rng: np.random.Generator, seed: int
+        cls,
+        sample: Sample,
+        goal: str,
+        max_candidates: int | None,
+        rng: np.random.Generator,
+        seed: int,
+        resolution: float,
     ) -> "Stage":
-        """The stage of a sample, with its relevant rows."""
-        relevance = relevance_of(sample, rng)
+        """The stage of a sample, with its relevant rows; without labels, communities of a resolution."""
+        relevance = relevance_of(sample, rng, resolution)
         copies = plant_copies(sample, spacing(sample), _COPIES, rng) if goal == "duplicates" else None
         purpose = purpose_of(goal, max_candidates, sample, relevance)
         return cls(Split(sample, relevance.truths, seed, copies), relevance, purpose)
@@ -231,14 +241,6 @@ def _samples(drawn: Sample, rng: np.random.Generator) -> Iterator[Sample]:
         yield drawn.split_again(rng)
 
 
-def _checked_goal(goal: str) -> str:
-    if goal not in (*GOALS, *ALIASES):
-        close = get_close_matches(str(goal).lower(), (*GOALS, *ALIASES), n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"unknown goal {goal!r}{hint}: the goals are {', '.join(GOALS)}")
-    return ALIASES.get(goal, goal)
-
-
 def purpose_of(goal: str, max_candidates: int | None, sample: Sample, relevance: Relevance) -> Purpose:
     """The purpose of the codes, with the budget of a look-up in rows of the database of a sample."""
     n = len(sample.database)
@@ -256,13 +258,37 @@ def _scored(found: Sequence[Measured], purpose: Purpose) -> list[tuple[float, Me
     return [(score, m) for m in found if (score := purpose.score(m)) is not None]
 
 
-def _halves(found: Sequence[Measured], purpose: Purpose, n_bits: int) -> list[Candidate]:
-    """The candidates of half of the length that are worth a measurement on a few rows."""
-    scored = [(s, m.candidate.recipe) for s, m in _scored(found, purpose) if m.candidate.n_bits == n_bits]
-    scored.sort(key=lambda pair: -pair[0])
-    if n_bits // 2 < _SHORTEST:
-        return []
-    return [Candidate(r, n_bits // 2) for s, r in scored[:_SHORTER] if s >= _PROMISING * scored[0][0]]
+def _halvings(n_bits: int) -> int:
+    """How often a length can be halved."""
+    return max(0, (n_bits // _SHORTEST).bit_length() - 1)
+
+
+def _halves(found: Sequence[Measured], purpose: Purpose, length: int, n_bits: int) -> list[Candidate]:
+    """The candidates of half of a length that are worth a measurement on a few rows.
+
+    Below half of ``n_bits``, those of recipes that a halving has not made worse so far.
+    """
+    scores = {m.candidate: score for score, m in _scored(found, purpose) if _may_be_short(m, purpose)}
+    least = _PROMISING * max(scores.values(), default=0.0)
+    own = [
+        (score, c.recipe)
+        for c, score in scores.items()
+        if c.n_bits == length and least <= score >= scores.get(Candidate(c.recipe, 2 * length), 0.0)
+    ]
+    own.sort(key=lambda pair: -pair[0])
+    return [Candidate(recipe, length // 2) for _, recipe in own[:_SHORTER]]
+
+
+def _may_be_short(measured: Measured, purpose: Purpose) -> bool:
+    """Whether a code shorter than requested may be recommended.
+
+    Shorter codes return more rows. Without labels nobody knows whether so many belong together: at radius 0
+    they must return no more than allowed.
+    """
+    if purpose.goal != "group" or purpose.has_labels:
+        return True
+    lookup = None if measured.quality is None else measured.quality.lookup
+    return lookup is not None and bool(lookup.returned[0] <= purpose.budget)
 
 
 def _finalists(
@@ -270,28 +296,35 @@ def _finalists(
 ) -> list[Candidate]:
     """The candidates that go on: the best ones, and the best manifold method, which gains by more rows.
 
-    Short codes seem better on few rows than they are. The best of half of the length go on beside the others.
+    Short codes seem better on few rows than they are. The best of each shorter length go on beside the
+    others.
     """
     allowed = [
         (score, m.candidate)
         for score, m in _scored(found, purpose)
-        if m.candidate.n_bits <= n_bits and (limit is None or m.fit_seconds <= limit)
+        if (m.candidate.n_bits == n_bits or (m.candidate.n_bits < n_bits and _may_be_short(m, purpose)))
+        and (limit is None or m.fit_seconds <= limit)
     ]
     allowed.sort(key=lambda pair: -pair[0])
-    short = [candidate for _, candidate in allowed if candidate.n_bits == n_bits // 2][:_SHORT_FINALISTS]
-    ordered = [candidate for _, candidate in allowed if candidate.n_bits != n_bits // 2]
+    lengths = [n_bits >> halving for halving in range(1, _halvings(n_bits) + 1)]
+    ordered = [candidate for _, candidate in allowed if candidate.n_bits not in lengths]
     best = ordered[:_FINALISTS]
     manifold = [candidate for candidate in ordered if candidate.recipe in MANIFOLD][:1]
-    return [*best, *(candidate for candidate in manifold if candidate not in best), *short]
+    best += [candidate for candidate in manifold if candidate not in best]
+    for length in lengths:
+        own = [c for score, c in allowed if c.n_bits == length and score >= _CLOSE * allowed[0][0]]
+        best += own[:_SHORT_FINALISTS]
+    return best
 
 
-def _winner(last: Sequence[Measured], stage: Stage, limit: float | None) -> Measured:
+def _winner(last: Sequence[Measured], stage: Stage, limit: float | None, n_bits: int) -> Measured:
     """The best candidate; of those that are equal within the error, the shortest, then the fastest."""
     sample, purpose = stage.split.sample, stage.purpose
     allowed = [
         (score, m)
         for score, m in _scored(last, purpose)
-        if limit is None or estimated_fit(m, sample) <= limit
+        if (m.candidate.n_bits >= n_bits or _may_be_short(m, purpose))
+        and (limit is None or estimated_fit(m, sample) <= limit)
     ]
     if not allowed:
         raise ValueError(
@@ -322,11 +355,12 @@ def _without_smaller_bases(allowed: list[tuple[float, Measured]]) -> list[tuple[
 def _curve(
     best: Measured, n_bits: int, found: Sequence[Measured], few: Stage, steps: _Steps
 ) -> Generator[str, None, list[Measured]]:
-    """The best recipe at several lengths, on a few rows."""
-    measures = []
-    for share in _CURVE:
-        candidate = Candidate(best.candidate.recipe, int(share * n_bits))
-        if candidate.n_bits < _SHORTEST:
+    """The best recipe at several lengths, on a few rows: those of a look-up that are known, too."""
+    name, measures = best.candidate.recipe, []
+    lengths = {m.candidate.n_bits for m in found if m.candidate.recipe == name}
+    for length in sorted(lengths | {int(share * n_bits) for share in _CURVE}):
+        candidate = Candidate(name, length)
+        if length < _SHORTEST:
             continue
         known = [m for m in found if m.candidate == candidate]
         if not known:
@@ -342,9 +376,10 @@ def _other_lengths(
     double, if the codes are too short.
     """
     by_length = {m.candidate.n_bits: m for m in curve}
-    own, half, lengths = by_length.get(n_bits), by_length.get(n_bits // 2), []
+    length, lengths = best.candidate.n_bits, []
+    own, half = by_length.get(length), by_length.get(length // 2)
     if own is not None and half is not None and not few.purpose.is_better(own, half):
-        lengths.append(n_bits // 2)
+        lengths.append(length // 2)
     if is_too_short(best, vectors, main.purpose):
         lengths.append(2 * n_bits)
     return lengths

@@ -1,7 +1,7 @@
 """Measurements as records of a table, and the recommendation in plain sentences."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,27 @@ import numpy as np
 from manihash.advice.candidates import VECTORS, Measured
 from manihash.advice.relevance import Relevance
 from manihash.advice.sample import Sample
-from manihash.advice.scores import Purpose, error_of
+from manihash.advice.scores import LOOK_UPS, Purpose, error_of
 from manihash.evaluation import metrics
 
 # Codes that do not reach this share of a scan of the vectors are too short, and the advice says so first.
 _ENOUGH = 0.9
 # Signs of columns that do not reach this share of the best candidate do not serve the goal.
 _USABLE = 0.2
+# Differences of scores below this are 0.000 in a text.
+_SHOWN = 0.0005
 # Factor by which the first columns must beat random directions to be called the best ones.
 _CLEARLY = 1.1
+
+
+_PROXIES = (
+    "The score for the goal is a weighted mean over these proxies, and MAP, P@10 and F1 in the table count "
+    "rows of the cluster. By your own categories, these values can be lower or higher."
+)
+_ESTIMATE = (
+    "estimated without labels: ± is one standard error over the queries, and does not include the error of "
+    "the estimate"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +125,10 @@ def reasons(
             "on rows whose labels it has not seen."
         )
     texts += [] if unseen is None else [_unseen_text(best, unseen)]
-    texts.append(findings.relevance.text)
+    texts.append(_relevance_text(findings))
     if purpose.radius(best) is not None:
         texts.append(_radius_text(findings))
-    texts += [text for text in (_curve_text(curve), _signs_text(findings)) if text]
+    texts += [text for text in (_bytes_text(findings, curve), _signs_text(findings)) if text]
     texts.append(f"The sample was {findings.sample.text}.")
     return texts
 
@@ -127,8 +139,8 @@ def _first(findings: Findings, vectors: Measured | None) -> str:
     score, error = purpose.score(best) or 0.0, error_of(purpose.group_scores(best))
     name = f"{best.candidate.recipe} with {best.candidate.n_bits} bits"
     text = (
-        f"({best.bytes_per_row} bytes per row): its {purpose.measure} is {score:.3f} ± {error:.3f} "
-        "(± one standard error)"
+        f"({_size(best)}){_within(best, purpose)}: its {purpose.measure} is {score:.3f} ± {error:.3f} "
+        f"({_ESTIMATE if purpose.is_estimate else '± one standard error'})"
     )
     exact = _exact(vectors, purpose)
     if not is_too_short(best, vectors, purpose):
@@ -141,13 +153,37 @@ def _first(findings: Findings, vectors: Measured | None) -> str:
         if (more := purpose.score(m) or 0.0) >= _ENOUGH * exact:
             return (
                 f"Use longer codes if you can: {m.candidate.recipe} with {m.candidate.n_bits} bits "
-                f"({m.bytes_per_row} bytes per row) has {more:.3f}, and a scan of the vectors {exact:.3f}. "
+                f"({_size(m)}) has {more:.3f}, and a scan of the vectors {exact:.3f}. "
                 f"With at most {findings.n_bits} bits, use {name} {text}."
             )
     return (
         f"Use the vectors themselves if you can: a scan of them has {exact:.3f}, and no code of at most "
         f"{2 * findings.n_bits} bits comes within 10 % of it. The best code is {name} {text}."
     )
+
+
+def _within(measured: Measured, purpose: Purpose) -> str:
+    """The radius of a look-up in words, if the goal is one."""
+    if purpose.goal not in LOOK_UPS:
+        return ""
+    return f" and look-ups within radius {purpose.radius(measured)}{_part(measured)}"
+
+
+def _part(measured: Measured) -> str:
+    """Which part of the codes a radius is that of, if only the first part is looked up."""
+    assert measured.quality is not None
+    assert measured.quality.lookup is not None
+    is_first = len(measured.quality.lookup.returned) - 1 < measured.candidate.n_bits
+    return " of the first part" if is_first else ""
+
+
+def _size(measured: Measured) -> str:
+    """The size of a code in words."""
+    return f"{_bytes(measured.bytes_per_row)} per row"
+
+
+def _bytes(number: int) -> str:
+    return "1 byte" if number == 1 else f"{number} bytes"
 
 
 def _exact(vectors: Measured | None, purpose: Purpose) -> float | None:
@@ -184,14 +220,24 @@ def _others(findings: Findings) -> list[str]:
 def _unseen_text(best: Measured, unseen: Unseen) -> str:
     """How the recommendation works for classes without labels."""
     text = (
-        f"On classes whose labels it has not seen, {best.candidate.recipe} has {unseen.score:.3f} (on a few "
-        f"rows), and {unseen.other}, which needs no labels, {unseen.other_score:.3f}"
+        f"On classes whose labels it has not seen, {best.candidate.recipe} has {unseen.score:.3f}, and "
+        f"{unseen.other}, which needs no labels, {unseen.other_score:.3f}, both on a few rows"
     )
     if unseen.score < unseen.other_score:
         return (
             f"{text}: if rows of new classes will come, give labels for some of them, or use {unseen.other}."
         )
     return f"{text}."
+
+
+def _relevance_text(findings: Findings) -> str:
+    """Which rows count as right answers."""
+    if findings.purpose.has_labels:
+        return findings.relevance.text
+    if findings.purpose.is_estimate:
+        return f"{findings.relevance.text} {_PROXIES}"
+    known = "the nearest rows are known" if findings.purpose.goal == "neighbors" else "copies were planted"
+    return f"There are no labels, and the score needs none: {known}."
 
 
 def _radius_text(findings: Findings) -> str:
@@ -203,16 +249,44 @@ def _radius_text(findings: Findings) -> str:
     assert quality.lookup is not None
     lookup = quality.lookup
     at, scale = min(radius, len(lookup.returned) - 1), sample.n_rows / len(sample.database)
-    part = " of the first part" if len(lookup.returned) - 1 < best.candidate.n_bits else ""
+    if purpose.goal in LOOK_UPS:
+        start = "A look-up"
+    else:
+        start = "The score is that of a ranking. If you look codes up instead, a look-up"
     text = (
-        f"A look-up within radius {radius}{part} returns {lookup.returned[at] * scale:,.0f} of all "
+        f"{start} within radius {radius}{_part(best)} returns {lookup.returned[at] * scale:,.0f} of all "
         f"{sample.n_rows:,} rows on average, with {lookup.recall[at]:.0%} of the ten nearest rows; "
         f"{lookup.empty[at]:.0%} of the queries get no answer."
     )
+    allowed = f"{purpose.budget * scale:,.0f} rows"
     if purpose.goal != "duplicates" and lookup.returned[at] > purpose.budget:
-        allowed = f"{purpose.budget * scale:,.0f} rows allowed"
-        text += f" That is more than the {allowed}, but radius 0 is the smallest."
-    return text
+        return f"{text} That is more than the {allowed} allowed, but radius 0 is the smallest."
+    if purpose.goal == "group":
+        text += f" It may return {allowed}: {_budget_text(purpose)}. {_score_text(best, purpose)}"
+    return text.strip()
+
+
+def _score_text(best: Measured, purpose: Purpose) -> str:
+    """How the score of a look-up and its F1 within the radius differ; empty if they do not."""
+    if not purpose.has_labels:
+        return (
+            "The score is for as many rows, interpolated between two radii; the F1 in the table is that of "
+            "clusters, within the radius."
+        )
+    score, f1 = f"{purpose.score(best):.3f}", f"{_looked_up(best, purpose)['f1']:.3f}"
+    if score == f1:
+        return ""
+    return (
+        f"The F1 above is for as many rows, interpolated between two radii; within radius "
+        f"{purpose.radius(best)} alone it is {f1}."
+    )
+
+
+def _budget_text(purpose: Purpose) -> str:
+    """What the rows are that a look-up may return."""
+    if purpose.is_limit:
+        return "max_candidates"
+    return "the mean number of rows with one label" if purpose.has_labels else "1 %, at least 100"
 
 
 def knee_of(curve: Sequence[dict[str, Any]]) -> int | None:
@@ -228,30 +302,52 @@ def knee_of(curve: Sequence[dict[str, Any]]) -> int | None:
     return int(curve[at]["n_bits"])
 
 
-def _curve_text(curve: Sequence[dict[str, Any]]) -> str:
-    """The curve of size against quality, and its knee."""
-    knee = knee_of(curve)
-    if knee is None:
+def _bytes_text(findings: Findings, curve: Sequence[dict[str, Any]]) -> str:
+    """What half and twice the recommended bytes lose and gain; empty if neither was measured."""
+    best = findings.best
+    lengths = [point["n_bits"] for point in curve]
+    if len(curve) < 2 or best.candidate.n_bits not in lengths:
         return ""
+    at = lengths.index(best.candidate.n_bits)
     points = ", ".join(f"{point['score']:.3f} with {point['bytes_per_row']}" for point in curve)
-    at = next(i for i, point in enumerate(curve) if point["n_bits"] == knee)
-    text = f"Quality against bytes per row, on a few rows: {points}"
-    gain = curve[at + 1]["score"] - curve[at]["score"] if at + 1 < len(curve) else 0.0
-    if at + 1 == len(curve):
-        return f"{text}; every byte gains."
-    if gain <= 0:
-        return f"{text}; more than {curve[at]['bytes_per_row']} bytes gain nothing there."
-    return f"{text}; the curve bends at {curve[at]['bytes_per_row']} bytes: twice as many gain {gain:.3f}."
+    others = [*curve[max(0, at - 1) : at], *curve[at + 1 : at + 2]]
+    texts = [_length_text(findings, point, curve[at]) for point in others]
+    return (
+        f"{_size(best)} {'is' if best.bytes_per_row == 1 else 'are'} recommended: {'; '.join(texts)}. "
+        f"All scores of {best.candidate.recipe} against bytes per row, on a few rows (to be compared with "
+        f"each other, not with the scores above): {points}."
+    )
+
+
+def _length_text(findings: Findings, point: dict[str, Any], own: dict[str, Any]) -> str:
+    """How the score of another length differs from that of the recommended one."""
+    best, purpose = findings.best, findings.purpose
+    limit = f", more than the {findings.n_bits} bits allowed," if point["n_bits"] > findings.n_bits else ""
+    change = _change(point["score"] - own["score"])
+    text = f"with {_bytes(point['bytes_per_row'])}{limit} the score is {change} on a few rows"
+    candidate = replace(best.candidate, n_bits=point["n_bits"])
+    whole = next((m for m in findings.last if m.candidate == candidate), None)
+    if whole is None:
+        return text
+    return f"{text} and {_change((purpose.score(whole) or 0.0) - (purpose.score(best) or 0.0))} on the sample"
+
+
+def _change(difference: float) -> str:
+    """A difference of scores in words."""
+    if abs(difference) < _SHOWN:
+        return "the same"
+    return f"{abs(difference):.3f} {'higher' if difference > 0 else 'lower'}"
 
 
 def _signs_text(findings: Findings) -> str:
     """What the signs of the columns are worth, by their threshold."""
     purpose = findings.few_purpose
-    known = {m.candidate.recipe: m for m in findings.found if purpose.score(m) is not None}
+    scored = [m for m in findings.found if purpose.score(m) is not None]
+    known = {m.candidate.recipe: m for m in reversed(scored)}  # the first ones are not shortened
     signs = {name: m for name, m in known.items() if name.startswith("sign")}
     if not signs:
         return ""
-    best = max(purpose.score(m) or 0.0 for m in known.values())
+    best = max(purpose.score(m) or 0.0 for m in scored)
     most = max(purpose.score(m) or 0.0 for m in signs.values())
     if most < _USABLE * best:
         return (
@@ -271,7 +367,7 @@ def _threshold_text(known: dict[str, Measured], purpose: Purpose) -> str:
     if purpose.is_better(zero, median) or purpose.is_better(median, zero):
         advice = f"take {'zero' if purpose.is_better(zero, median) else 'the median'}"
     return (
-        f"Signs of all {zero.candidate.n_bits} columns ({zero.bytes_per_row} bytes per row) have "
+        f"Signs of all {zero.candidate.n_bits} columns ({_size(zero)}) have "
         f"{purpose.score(zero):.3f} at zero and {purpose.score(median):.3f} at the median: {advice} for "
         "this embedding model."
     )

@@ -12,6 +12,8 @@ from manihash.evaluation.truth import NEAREST, LabelTruth, nearest_euclidean
 from manihash.types import Floats, Ids
 
 _NEIGHBORS = 10
+# Resolutions of large and of small communities, and the modularity from which on small ones are clear groups.
+LARGE, SMALL, CLEAR = 1.0, 16.0, 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,21 @@ class Relevance:
     text: str
 
 
-def relevance_of(sample: Sample, rng: np.random.Generator) -> Relevance:
+def resolution_for(goal: str, sample: Sample, rng: np.random.Generator) -> float:
+    """The resolution of the communities that stand for relevant rows if there are no labels.
+
+    Ten answers come from a small community. A look-up returns a large one, unless the rows fall into many
+    small ones: nearly all edges of the graph stay inside them then.
+    """
+    if sample.y is not None or goal not in ("first", "group"):
+        return LARGE
+    if goal == "first":
+        return SMALL
+    rows = np.concatenate([sample.Q, sample.database])
+    return SMALL if communities_of(rows, rng, SMALL).modularity >= CLEAR else LARGE
+
+
+def relevance_of(sample: Sample, rng: np.random.Generator, resolution: float = LARGE) -> Relevance:
     """The relevance by labels if there are labels, otherwise by communities and by distance."""
     X, Q = sample.database, sample.Q
     sizes = [_NEIGHBORS, 10 * _NEIGHBORS, max(1, round(NEAREST * len(X)))]
@@ -37,19 +53,19 @@ def relevance_of(sample: Sample, rng: np.random.Generator) -> Relevance:
         truths = Truths(LabelTruth(sample.y_query, sample.y_database), ten, hundred)
         return Relevance(truths, True, "A row is relevant to a query if both have the same label.")
     ten, hundred, nearest = NeighborTruth.of_each(Q, X, sizes)
-    q, found = len(Q), communities_of(np.concatenate([Q, X]), rng)
+    q, found = len(Q), communities_of(np.concatenate([Q, X]), rng, resolution)
     text = (
-        "There are no labels. Codes are therefore judged by proxies: rows of the query's cluster "
-        f"(the graph of the ten nearest rows has {found.number} communities, modularity "
-        f"{found.modularity:.2f}), the nearest {NEAREST:.0%} of the rows, and the ten nearest rows."
+        "There are no labels. Codes are therefore judged by proxies: rows of the query's cluster (one of "
+        f"{found.number}{' small' if resolution == SMALL else ''} communities of the graph of the ten "
+        "nearest rows), and its nearest rows. Labels of a part of the rows make the advice more certain."
     )
     truths = Truths(LabelTruth(found.label[:q], found.label[q:]), ten, hundred, nearest)
     return Relevance(truths, False, text)
 
 
-def communities_of(rows: Floats, rng: np.random.Generator) -> Communities:
+def communities_of(rows: Floats, rng: np.random.Generator, resolution: float) -> Communities:
     """The communities of the graph of the ten nearest rows."""
-    return communities(neighbor_graph(nearest_others(rows)), rng)
+    return communities(neighbor_graph(nearest_others(rows)), rng, resolution)
 
 
 def nearest_others(rows: Floats) -> Ids:

@@ -120,6 +120,11 @@ def draw_sample(X: Any, labels: ArrayLike | None, size: int, rng: np.random.Gene
     queries, rest = _split(len(drawn), y, _MOST_QUERIES, rng)
     rows = rows_of(given)
     parts = _parts(rows.take(drawn[rest]), rows.take(drawn[queries]), y, rest, queries, rng)
+    if all((parts[name] == parts["X"][0]).all() for name in ("X", "Q")):
+        raise ValueError(
+            f"the {len(drawn):,} rows of the sample are all equal, so there is nothing to measure: give rows "
+            "that differ"
+        )
     return Sample(**parts, n_rows=n)
 
 

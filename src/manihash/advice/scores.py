@@ -1,6 +1,7 @@
 """The score of a candidate for a goal, its error, and the radius that goes with it."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -11,14 +12,30 @@ from manihash.types import Floats
 
 GOALS = ("auto", "first", "group", "ranking", "neighbors", "duplicates")
 ALIASES = {"lookup": "group"}
+LOOK_UPS = ("group", "duplicates")  # goals that need a look-up within a radius
 # Rows that a look-up for duplicates may return.
 _DUPLICATE_CANDIDATES = 10
 # A look-up is answered from tables up to this radius: at least one of n_bits / 16 parts of 16 bits is equal.
 _BITS_PER_TABLE = 16
-# Weights of communities, of the nearest 2 % and of the ten nearest rows. Half of the weight is that of
+# Weights of communities, of the nearest 2 % and of the ten nearest rows. About half of the weight is that of
 # clusters, which manifold codes keep, half that of distances: docs/benchmarks/choosing.md compares rules.
-WEIGHTS = (0.5, 0.25, 0.25)
+# Few codes rank exactly the ten nearest rows first, and ten good answers need not be these.
+WEIGHTS = {
+    "first": (0.5, 0.5, 0.0),
+    "group": (0.6, 0.2, 0.2),
+    "ranking": (0.5, 0.25, 0.25),
+    "auto": (0.5, 0.25, 0.25),
+}
 _LEAST = 1e-9  # instead of 0 in a geometric mean, so that the other part still counts
+
+
+def checked_goal(goal: str) -> str:
+    """The name of a goal, for its former name as well; raise if there is no such goal."""
+    if goal not in (*GOALS, *ALIASES):
+        close = get_close_matches(str(goal).lower(), (*GOALS, *ALIASES), n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"unknown goal {goal!r}{hint}: the goals are {', '.join(GOALS)}")
+    return ALIASES.get(goal, goal)
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,7 @@ class Purpose:
     """What codes are chosen for: the goal, rows that a look-up may return, and whether there are labels.
 
     Without labels, a score is the weighted geometric mean of the score by communities, of that by the nearest
-    2 % of the rows, and of the recall of the ten nearest rows.
+    2 % of the rows, and of the recall of the ten nearest rows (not for the goal "first").
     """
 
     goal: str
@@ -47,7 +64,7 @@ class Purpose:
     def score(self, measured: Measured) -> float | None:
         """The score for the goal, from 0 to 1; None if the candidate cannot serve it."""
         radius = self.radius(measured)
-        if measured.quality is None or (radius is None and self.goal in ("group", "duplicates")):
+        if measured.quality is None or (radius is None and self.goal in LOOK_UPS):
             return None
         return self._score(measured.quality, radius)
 
@@ -79,22 +96,26 @@ class Purpose:
         if quality.nearest_map is None or quality.nearest_precision_at_10 is None:
             return relevant
         nearest = float(quality.nearest_map**of_map * quality.nearest_precision_at_10**of_first)
-        return _mean(relevant, nearest, quality.recall_at_10)
+        return self._mean(relevant, nearest, quality.recall_at_10)
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the score is estimated from clusters and nearest rows, because there are no labels."""
+        return not self.has_labels and self.goal in WEIGHTS
 
     @property
     def measure(self) -> str:
-        """What the score is, in words."""
-        one = {
+        """What the score is, in words; the names of measures that need labels only if there are labels."""
+        if self.is_estimate:
+            return "score for the goal"
+        return {
             "ranking": "MAP",
             "first": "precision@10",
             "auto": "geometric mean of MAP and precision@10",
-            "group": "F1 of a look-up of as many rows as allowed",
+            "group": "F1 of a look-up",
             "neighbors": "recall@10 after re-ranking 100 rows",
             "duplicates": "share of planted copies within the radius",
         }[self.goal]
-        if self.has_labels or self.goal in ("neighbors", "duplicates"):
-            return one
-        return f"{one} (mean over the proxies)"
 
     def _lookup_score(self, lookup: LookUpByRadius) -> float:
         """F1 at the budget, of all kinds of relevant rows."""
@@ -105,15 +126,14 @@ class Purpose:
             nearest = f1_at(
                 self.budget, returned, lookup.nearest_precision[part], lookup.nearest_recall[part]
             )
-            score = _mean(score, nearest, float(np.interp(self.budget, returned, lookup.recall[part])))
+            score = self._mean(score, nearest, float(np.interp(self.budget, returned, lookup.recall[part])))
         share = min(1.0, self.budget / returned[0]) if self.is_limit and returned[0] else 1.0
         return share * score
 
-
-def _mean(communities: float, nearest: float, ten: float) -> float:
-    """The weighted geometric mean of the scores by the proxies of relevant rows."""
-    logs = np.log(np.maximum([communities, nearest, ten], _LEAST))
-    return float(np.exp(np.dot(WEIGHTS, logs)))
+    def _mean(self, communities: float, nearest: float, ten: float) -> float:
+        """The weighted geometric mean of the scores by the proxies of relevant rows."""
+        logs = np.log(np.maximum([communities, nearest, ten], _LEAST))
+        return float(np.exp(np.dot(WEIGHTS[self.goal], logs)))
 
 
 def error_of(values: Floats) -> float:

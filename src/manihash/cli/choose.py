@@ -97,7 +97,10 @@ def choose(
       manihash choose vectors.npy --labels labels.npy --max-fit-seconds 120
       manihash choose vectors.npy --goal neighbors --bits 128 --json
     """
+    from manihash.advice.scores import checked_goal
+
     _inputs.check_inputs(vectors, labels)
+    checked_goal(goal)
     n_bits = _code_length(bits, code_bytes)
     if out is not None:
         from manihash.pages.folder import check_folder
@@ -122,9 +125,10 @@ def choose(
             max_candidates=max_candidates,
             max_fit_seconds=max_fit_seconds,
         )
+        step = next(steps)  # arguments are checked before it
         if not quiet:
             _announce(min(sample, X.shape[0]), X.shape[1])
-        choice = _finished(steps, bar)
+        choice = _finished(step, steps, bar)
         if out is not None:
             _write(choice, vectors, out)
     seconds = perf_counter() - start
@@ -158,13 +162,12 @@ def _announce(rows: int, columns: int) -> None:
         print_message("note", text + hint, "bold yellow")
 
 
-def _finished(steps: "Generator[str, None, Choice]", bar: Any) -> "Choice":
-    """Return the choice after all steps, each named in the progress bar."""
-    step = "nothing"
+def _finished(step: str, steps: "Generator[str, None, Choice]", bar: Any) -> "Choice":
+    """Return the choice after a step and all further ones, each named in the progress bar."""
     try:
         while True:
-            step = next(steps)
             bar.start(step)
+            step = next(steps)
     except StopIteration as done:
         return done.value
     except KeyboardInterrupt:
@@ -222,7 +225,7 @@ class _Column(NamedTuple):
 
 
 _COLUMNS = {  # key of a record
-    "score": _Column("score", ".3f", "the measure of the goal, named above"),
+    "score": _Column("score", ".3f", "for the goal, as said above"),
     "error": _Column("±", ".3f", "standard error of the score"),
     "map": _Column("MAP", ".3f", "relevant rows in the whole ranking"),
     "nearest_map": _Column("near MAP", ".3f", "the nearest 2 % of the rows in the whole ranking"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from manihash import __version__
 from manihash.advice.choice import Choice
+from manihash.advice.scores import LOOK_UPS
 from manihash.pages import curves, page
 from manihash.pages.curves import Curve, Plot, Value
 
@@ -65,6 +66,7 @@ def choice_page(choice: Choice, name: str, made: date) -> str:
         recipe=choice.recipe,
         n_bits=choice.n_bits,
         labels=", y" if choice.uses_labels else "",
+        radius=choice.radius if choice.goal in LOOK_UPS else None,
         facts={
             "Vectors": name,
             "Sample": f"{choice.sample}; seed {choice.random_state}",
@@ -96,10 +98,10 @@ def _plots(choice: Choice, measured: Sequence[dict[str, Any]]) -> list[dict[str,
     """The quality of the recommended recipe by size, and of all candidates by time."""
     label = f"score for the goal {choice.goal}"
     timed = [row for row in measured if row["final"] and "fit_seconds" in row]
+    size = choice.best["bytes_per_row"]
+    recommended = f"{size} {'byte is' if size == 1 else 'bytes are'} recommended"
     caption = (
-        f"Bytes against quality of {choice.recipe}, on a few rows"
-        + ("" if choice.knee is None else f"; the curve bends at {(choice.knee + 7) // 8} bytes per row")
-        + "."
+        f"Bytes against quality of {choice.recipe}, on a few rows; {recommended}, as the advice explains."
     )
     by_size = [row | {"recipe": choice.recipe} for row in choice.curve]
     return [
