@@ -1,18 +1,22 @@
 """How often ``drift`` raises an alarm for fresh rows of the same kind, for rows of many shapes.
 
-MANIHASH_CASES sets the number of fits of each shape and size, each asked about fresh rows once.
+MANIHASH_CASES sets the number of fits of each shape and size, and of each recipe, each asked about fresh rows
+once; the seed of a fit of a recipe is its number. ``python -m pytest -s`` shows the counts.
 """
 
 import os
+from collections import Counter
 
 import numpy as np
 import pytest
+from dask_vectors import small_recipe
 
 from manihash.base import KMeansBase
 from manihash.embeddings import PCA
 from manihash.hashers import IMH, ITQ
 
 CASES = int(os.environ.get("MANIHASH_CASES", "40"))
+FIRST = int(os.environ.get("MANIHASH_FIRST", "0"))
 
 
 def unit_rows(n, clusters, d, rng):
@@ -45,3 +49,19 @@ def test_the_rate_of_false_alarms_is_at_most_twice_the_level(shape, rows):
         methods[run % 2].fit(draw(rows[0])).drift(draw(rows[1]), level=0.05).drifted for run in range(CASES)
     )
     assert alarms <= 2 * 0.05 * CASES
+
+
+@pytest.mark.parametrize("name", ["imh-graph", "itq", "pq", "imh-hybrid", "imh-tsne"])
+@pytest.mark.filterwarnings("ignore:codes cannot tell", "ignore:the rows have too few distinct values")
+def test_the_rate_of_false_alarms_of_a_recipe_is_at_most_twice_the_level(name):
+    alarms, hasher = Counter(), small_recipe(name)
+    if name == "itq":
+        hasher.set_params(n_bits=8)  # the least number of columns
+    for seed in range(FIRST, FIRST + CASES):
+        rng = np.random.default_rng([seed, *name.encode()])  # draws of its own
+        shape = list(SHAPES)[seed % len(SHAPES)]
+        draw, (n, new) = SHAPES[shape](rng), ((300, 50), (2000, 1000))[seed // len(SHAPES) % 2]
+        p_value = hasher.set_params(random_state=seed).fit(draw(n)).drift(draw(new)).p_value
+        alarms.update({level: p_value < level for level in (0.01, 0.05)} | {shape: p_value < 0.05})
+    print(f"{name}: alarms in {CASES} fits: {dict(alarms)}")
+    assert alarms[0.05] <= 2 * 0.05 * CASES

@@ -40,6 +40,21 @@ def test_the_exit_code_and_the_text_say_whether_there_is_drift() -> None:
 
 
 @pytest.mark.usefixtures("vectors")
+def test_the_advice_nothing_with_drift_says_what_is_not_recognized() -> None:
+    rng = np.random.default_rng(0)
+    centers = 10 * rng.normal(size=(3, 8))
+    np.save(
+        "three.npy", (centers[rng.integers(3, size=1000)] + rng.normal(size=(1000, 8))).astype(np.float32)
+    )
+    np.save("one.npy", (centers[0] + rng.normal(size=(300, 8))).astype(np.float32))
+    run("fit", "three.npy", "--recipe=itq", "--bits=4", "-o", "itq.mhash")
+    result = invoke(["drift", "itq.mhash", "one.npy"])
+    assert result.exit_code == 3
+    assert "nothing: the model covers the new rows" in result.stdout
+    assert "new classes that lie among known rows are not recognized" in " ".join(result.stderr.split())
+
+
+@pytest.mark.usefixtures("vectors")
 def test_json_and_the_folder_hold_the_result() -> None:
     pytest.importorskip("matplotlib")
     code, text = outcome("model.mhash", "moved.npy", "--json", "--out", "report")

@@ -68,6 +68,78 @@ def test_codes_of_the_old_model_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("fitted")
+def test_codes_are_replaced_and_those_of_new_rows_added() -> None:
+    X = np.load("all.npy")
+    run("encode", "model.mhash", "old.npy", "-o", "codes.npy")
+    made = json.loads(run(*REFIT, "--codes=codes.npy", "--json").stdout)
+    assert made["replaced"] == {"codes.npy": {"replaced": 400, "added": 100}}
+    np.testing.assert_array_equal(np.load("codes.npy"), load("model2.mhash").encode(X))
+    again = json.loads(run(*REFIT, "--codes=codes.npy", "--json").stdout)
+    assert again["replaced"] == {"codes.npy": {"replaced": 500, "added": 0}}
+    np.testing.assert_array_equal(np.load("codes.npy"), load("model2.mhash").encode(X))
+
+
+@pytest.mark.usefixtures("fitted")
+@pytest.mark.parametrize("recipe", ["imh-tsne", "imh-hybrid", "imh-hybrid-hamming"])
+@pytest.mark.parametrize("named", [False, True])
+def test_an_index_that_holds_its_model_gets_the_refitted_one(recipe: str, named: bool) -> None:
+    X, order = np.load("all.npy"), np.random.default_rng(1).permutation(500)
+    Path("names.txt").write_text("\n".join(f"n{i:03d}" for i in order[:400]))
+    Path("every.txt").write_text("\n".join(f"n{i:03d}" for i in order))
+    old_ids, ids = (["--ids=names.txt"], ["--ids=every.txt"]) if named else ([], [])
+    run("build", "old.npy", f"--recipe={recipe}", "--bits=32", *old_ids, "-o", "items.mhx")
+    before = load("items.mhx")
+    text = run("refit", "items.mhx", "all.npy", "-o", "model2.mhash", "--codes=items.mhx", *ids).stdout
+    assert "400 replaced in items.mhx, 100 added" in text
+    index, new = load("items.mhx"), load("model2.mhash")
+    assert index.hasher.lineage_ == new.lineage_
+    assert index.made_by == new.lineage_["id"]
+    assert index.layout == new.layout_
+    names = [f"n{i:03d}" for i in order] if named else list(range(500))
+    assert index.ids.tolist() == sorted(names)
+    expected = new.index(X, ids=names).search(X[:20], 5)
+    found = index.search(X[:20], 5)
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert len(before) == 400
+
+
+@pytest.mark.usefixtures("fitted")
+def test_an_index_with_gaps_in_its_ids_needs_the_ids_of_the_vectors() -> None:
+    X, sold = np.load("old.npy"), np.arange(5)
+    run("build", "old.npy", "--recipe=itq", "--bits=8", "-o", "items.mhx")
+    np.save("sold.npy", sold)
+    run("index", "items.mhx", "--remove", "sold.npy")
+    np.save("left.npy", X[5:])
+    np.save("ids.npy", np.arange(5, len(X)))
+    asked = ["refit", "items.mhx", "left.npy", "-o", "model2.mhash", "--codes=items.mhx"]
+    message = stderr_line(run(*asked, code=2))
+    assert "5 ids have no vector, such as 395" in message
+    assert "give the ids of the vectors with --ids FILE" in message
+    assert "395 replaced in items.mhx, 0 added" in run(*asked, "--ids=ids.npy").stdout
+
+
+@pytest.mark.usefixtures("fitted")
+def test_codes_without_vectors_or_of_another_model_are_refused() -> None:
+    run("encode", "model.mhash", "all.npy", "-o", "codes.npy")
+    run("index", "codes.npy", "--model=model.mhash", "-o", "codes.mhx")
+    for codes in ("codes.npy", "codes.mhx"):
+        content = Path(codes).read_bytes()
+        asked = ["refit", "model.mhash", "old.npy", "-o", "model2.mhash", f"--codes={codes}"]
+        message = stderr_line(run(*asked, code=2))
+        assert "500 codes, but there are 400 vectors" in message or "100 ids have no vector" in message
+        assert not Path("model2.mhash").exists(), "refused before the work"
+        assert Path(codes).read_bytes() == content
+    run("fit", "old.npy", "--recipe=imh-tsne", "--bits=16", *SETTINGS, "--seed=1", "-o", "other.mhash")
+    other = ["refit", "other.mhash", "all.npy", "-o", "model3.mhash"]
+    assert "another model" in stderr_line(run(*other, "--codes=codes.mhx", code=2))
+    assert "is not that of the model" in stderr_line(run(*other, "--codes=codes.npy", code=2))
+    assert "--ids are the ids of VECTORS in an index file" in " ".join(
+        run(*REFIT, "--ids=codes.npy", code=2).stderr.replace("│", " ").split()
+    )
+
+
+@pytest.mark.usefixtures("fitted")
 def test_another_seed_gives_another_model() -> None:
     run(*REFIT)
     run(*REFIT[:-1], "other.mhash", "--seed=1")

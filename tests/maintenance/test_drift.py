@@ -94,6 +94,17 @@ def test_rows_that_are_all_different_ask_for_a_refit():
     assert ITQ(8, random_state=0).fit(clusters(2000, 0)).drift(5 * clusters(100, 1)).advice == "refit"
 
 
+def test_the_advice_to_refit_says_if_only_a_new_fit_is_possible():
+    X = clusters(2000, 0)
+    cannot = "; fit a new model, because this one cannot be refitted"
+    assert cannot in LSH(8, random_state=0).fit(X).drift(5 * clusters(100, 1)).reason
+    assert cannot not in ITQ(8, random_state=0).fit(X).drift(5 * clusters(100, 1)).reason
+    # One part that can be refitted is enough.
+    both = Hybrid(LSH(8), ITQ(8), random_state=0).fit(X).drift(5 * clusters(100, 1))
+    assert both.advice == "refit"
+    assert cannot not in both.reason
+
+
 def quantiles(values):
     """The quantiles that a model keeps of distances (n,)."""
     return reference(Seen(np.zeros(len(values), int), values, values, np.zeros(1)), len(values), 1)[

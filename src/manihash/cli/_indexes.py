@@ -88,6 +88,8 @@ def change_rows(
         check_model(path, index, hasher, model)
         if add is not None and not holds_model(path):  # queries are encoded by the model inside
             index.made_by = model_id(hasher)
+    elif add is not None and holds_model(path):
+        print_message("note", f"{add} is taken as codes of the model in {path}: it does not say so", "yellow")
     elif add is not None and index.made_by is not None:
         text = f"{path} holds codes of the model {index.made_by}, and {add} does not say which model made it"
         print_message("note", f"{text}: give its model with --model to check that they match", "yellow")
@@ -134,6 +136,44 @@ def open_index_of(
     check_model(path, index, hasher, model)
     use_layout(path, index, hasher)
     return index
+
+
+def check_replaced(codes: str) -> None:
+    """Raise unless codes can be replaced in a file, by its suffix."""
+    if not is_index(codes) and not codes.lower().endswith(".npy"):
+        raise ValueError(f"cannot replace codes in {codes}: expected an npy file or *{INDEX_SUFFIX}")
+
+
+def check_made_by(path: str, index: "HammingIndex", before: "Hasher", after: "Hasher") -> None:
+    """Raise if the codes of an index are of another model than one before or after a change."""
+    accepted = {None, before.lineage_["id"], after.lineage_["id"], *before.lineage_["compatible"]}
+    if index.made_by not in accepted:
+        raise ValueError(f"{path} holds codes of another model (id {index.made_by}): give its own model")
+
+
+def row_ids(ids: str | None, n: int) -> "NDArray[Any]":
+    """Return the id of each of n rows: those of a file, or the row numbers."""
+    import numpy as np
+
+    from manihash.search.ids import check_ids
+
+    return np.arange(n) if ids is None else check_ids(_inputs.read_ids(ids).reshape(-1), n)
+
+
+def rows_of_index(path: str, ids: str | None, n: int) -> "NDArray[Any]":
+    """Return the row of the n vectors of each id of an index file; raise if an id has no vector."""
+    from manihash.search.ids import rows_of_ids
+
+    given = row_ids(ids, n)
+    try:
+        return rows_of_ids(open_index(path).ids, given, n)
+    except ValueError as error:
+        if ids is not None:
+            raise
+        raise ValueError(
+            f"{path}: {error}. Without --ids, the vectors have the ids 0 to {n - 1}: if rows were removed, "
+            "or the index has ids of its own, give the ids of the vectors with --ids FILE"
+        ) from error
 
 
 def check_store(store: "Store", hasher: "Hasher") -> None:

@@ -9,7 +9,14 @@ import typer
 from rich.table import Table
 
 from manihash.cli import _inputs, _options
-from manihash.cli._output import key_values, print_json, print_message, print_result, progress_shown
+from manihash.cli._output import (
+    key_values,
+    print_json,
+    print_message,
+    print_notes,
+    print_result,
+    progress_shown,
+)
 
 if TYPE_CHECKING:
     from manihash.maintenance import Drift
@@ -62,10 +69,13 @@ def drift(
 
     The model file holds a few training vectors (landmarks) and statistics of the
     others: distances to the landmarks and their use. Five tests compare the new
-    vectors with them. The exit code is 0 without drift and 3 with drift.
+    vectors with them. The exit code is 0 without drift and 3 with drift, whatever
+    the advice: read the field advice of --json if a script must know what to do.
 
     The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit
     (train anew and keep most bits: [bold]manihash refit[/]; otherwise [bold]manihash fit[/]).
+    With drift, "nothing" means that only the proportions seem to have changed. New
+    classes whose vectors lie among known ones are not recognized.
 
     Examples:
 
@@ -119,6 +129,13 @@ def _show(result: dict[str, Any], found: "Drift") -> None:
             }
         )
     )
+    if found.drifted and found.advice == "nothing":
+        print_notes(
+            [
+                "new classes that lie among known rows are not recognized: if you expect some, update the "
+                "model or fit a new one"
+            ]
+        )
     table = Table("test", "p", box=None, header_style="bold")
     for name, p in found.tests.items():
         table.add_row(_TESTS[name], _shown(p).removeprefix("= "))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import is_index, rewritten_index
+from manihash.cli._indexes import check_made_by, check_replaced, is_index, rewritten_index, row_ids
 from manihash.cli._output import key_values, print_json, print_result, progress_shown, written_file
 
 if TYPE_CHECKING:
@@ -85,9 +85,8 @@ def update(
         raise typer.BadParameter("--codes and --store need the vectors of these codes: give --vectors OLD")
     _inputs.check_inputs(vectors, old, codes, ids, model=model)
     earlier = _inputs.check_model_output(out, model, vectors, old, codes, ids)
-    if codes is not None and not (is_index(codes) or codes.lower().endswith(".npy")):
-        raise ValueError(f"cannot replace codes in {codes}: expected an npy file or *{_options.INDEX_SUFFIX}")
     if codes is not None:
+        check_replaced(codes)
         holds_model = store is None and is_index(codes) and Path(codes).samefile(model)
         _inputs.check_output(codes, None if holds_model else model, vectors, old, ids)
     start = perf_counter()
@@ -122,15 +121,6 @@ def update(
     print_json(result) if as_json else print_result(key_values(_as_text(result)))
 
 
-def _row_ids(ids: str | None, n: int) -> "NDArray[Any]":
-    """Return the id of each old vector."""
-    import numpy as np
-
-    from manihash.search.ids import check_ids
-
-    return np.arange(n) if ids is None else check_ids(_inputs.read_ids(ids).reshape(-1), n)
-
-
 def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | None) -> int:
     """Replace the codes that change in a file of codes or an index file, and return their number."""
     import numpy as np
@@ -149,7 +139,7 @@ def _replace(codes: str, before: "Hasher", after: "Hasher", X: Any, ids: str | N
                 np.save(file, whole)
         return len(rows)
     with rewritten_index(codes, Path(codes), with_model=True) as index:
-        return _replace_in_index(codes, index, before, after, X, _row_ids(ids, len(X)))
+        return _replace_in_index(codes, index, before, after, X, row_ids(ids, len(X)))
 
 
 def _replace_in_index(
@@ -161,9 +151,7 @@ def _replace_in_index(
     from manihash.maintenance.stored_codes import check_origin, update_index
     from manihash.search.ids import shown_id
 
-    accepted = {None, before.lineage_["id"], after.lineage_["id"], *before.lineage_["compatible"]}
-    if index.made_by not in accepted:
-        raise ValueError(f"{codes} holds codes of another model (id {index.made_by}): give its own model")
+    check_made_by(codes, index, before, after)
     missing = numbers[~index.contains(numbers)]
     if len(missing):
         raise ValueError(
@@ -178,7 +166,7 @@ def _replace_in_store(store: str, before: "Hasher", after: "Hasher", X: Any, ids
     from manihash.maintenance.stored_codes import check_store, update_store
     from manihash.stores import open_store
 
-    numbers = _row_ids(ids, len(X))
+    numbers = row_ids(ids, len(X))
     with open_store(store) as opened:
         check_store(opened, numbers, X, before, after)
         return update_store(opened, after, X, numbers)

@@ -72,7 +72,8 @@ class Drift(Shown):
         Quantiles from 0 to 1 of the distance to the nearest landmark: of the training rows and of the new
         rows.
     advice : {"nothing", "update", "refit"}
-        What to do.
+        What to do. With drift it is "nothing" if the new rows lie no farther from known rows than the
+        training rows. New classes that lie among known rows are not recognized.
     reason : str
         Why, in one sentence.
 

@@ -86,6 +86,11 @@ def check_start(embedding: Any) -> None:
         )
 
 
+def copy_of(embedding: Any) -> Any:
+    """Return an unfitted copy of an embedding; of the default one for None."""
+    return TSNE() if embedding is None else clone(embedding)
+
+
 def affinities_of(embedding: Any, graph: BaseGraph, rows: Rows, seed: int) -> Any:
     """Return the affinities (m, m) of the base points from the rows, or None if they come from distances."""
     affinity = getattr(embedding, "affinity", None)
@@ -107,11 +112,12 @@ def warm_embedding(
 ) -> tuple[Floats, float]:
     """Return an embedding (m, r) of the base points, from old values (n, r) of some rows, and its loss.
 
-    The ``whole`` descent starts from small old values, so that new clusters can leave old ones.
+    The ``whole`` descent starts from small old values, so that new clusters can leave old ones. ``embedding``
+    is changed: give a copy, the one that ``affinities`` were computed with.
     """
-    part = TSNE() if embedding is None else clone(embedding)
-    set_seed(part, seed)
-    part.set_params(n_components=old.shape[1], n_iter=part.n_iter if whole else max(1, part.n_iter // _SHARE))
+    set_seed(embedding, seed)
+    n_iter = embedding.n_iter if whole else max(1, embedding.n_iter // _SHARE)
+    embedding.set_params(n_components=old.shape[1], n_iter=n_iter)
     first = _pulled_back(graph, some, old)
     if whole:
         first = _SMALL * (first - first.mean(axis=0))
@@ -120,7 +126,7 @@ def warm_embedding(
     if affinities is not None:
         options["affinities"] = affinities
     with single_blas_thread():
-        return np.asarray(part.fit_transform(graph.B, **options)), part.loss_
+        return np.asarray(embedding.fit_transform(graph.B, **options)), embedding.loss_
 
 
 def quantized(Y: Floats, R: Floats) -> Floats:

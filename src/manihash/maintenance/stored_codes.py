@@ -11,7 +11,8 @@ import numpy as np
 
 from manihash.files.lineage import model_id
 from manihash.hashers._hasher import Hasher
-from manihash.search.index import HammingIndex, Index
+from manihash.search.hamming_index import HammingIndex
+from manihash.search.index import Index
 from manihash.stores.export import put_codes
 from manihash.stores.store import Store
 from manihash.types import Codes, Ids, Mask
@@ -28,6 +29,12 @@ def check_origin(codes: Any, X: Any, old: Hasher, new: Hasher, name: str) -> Non
         )
     rows = _some_rows(n)
     _compare(np.asarray(codes[rows]), rows, X, old, new, name)
+
+
+def check_codes_of(codes: Codes, rows: Ids, X: Any, old: Hasher, new: Hasher, name: str) -> None:
+    """Raise unless stored codes (m, bytes) are codes of these rows of X by the old or the new model."""
+    some = _some_rows(len(rows))
+    _compare(np.asarray(codes[some]), rows[some], X, old, new, name)
 
 
 def check_store(store: Store, ids: Ids, X: Any, old: Hasher, new: Hasher) -> None:
@@ -88,11 +95,30 @@ def update_index(index: HammingIndex, hasher: Hasher, X: Any, ids: Ids) -> int:
     order = np.searchsorted(index.ids, ids)
     rows, codes = new_codes(hasher, X, index.codes[order])
     HammingIndex.update(index, codes, ids[rows])
+    _adopt(index, hasher)
+    return len(rows)
+
+
+def replace_index(index: HammingIndex, hasher: Hasher, X: Any, ids: Ids) -> int:
+    """Make an index hold the codes of all rows of X, and add those that it does not have.
+
+    Return the number of rows added. An index that holds its model gets the hasher, too.
+    """
+    known = index.contains(ids)
+    codes = np.concatenate(list(hasher.encode_blocks(X)))
+    HammingIndex.update(index, codes[known], ids[known])
+    if not known.all():
+        HammingIndex.add(index, codes[~known], ids[~known])
+    _adopt(index, hasher)
+    return int((~known).sum())
+
+
+def _adopt(index: HammingIndex, hasher: Hasher) -> None:
+    """Record the hasher as the one that made the codes of an index."""
     index.made_by = model_id(hasher)
     if isinstance(index, Index):
         index.hasher = hasher
         index.set_layout(hasher.layout_.with_weight(index.layout.weight))
-    return len(rows)
 
 
 def update_store(store: Store, hasher: Hasher, X: Any, ids: Ids) -> int:
