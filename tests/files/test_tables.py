@@ -183,3 +183,20 @@ class TestWideParquet:
         with pytest.raises(DataFileError) as raised:
             read(path)
         assert len(str(raised.value)) < 300 + len(str(path))
+
+
+@pytest.mark.parametrize("options", [{}, {"header": True}])
+@pytest.mark.parametrize(
+    ("top", "said"),
+    [
+        ("a,b", "the first line has 2 fields and the rows have 3: it is taken as a header"),
+        ("measured by hand", "the first line has 1 field and the rows have 3: it is taken as a header"),
+        ("a,b,c,", "the first line has 4 fields and the rows have 3: it is taken as a header"),
+        ("a,b,c", ""),
+    ],
+)
+def test_a_header_of_another_width_than_the_rows_is_noted(tmp_path, notes, top, said, options):
+    path = tmp_path / "x.csv"
+    path.write_text(f"{top}\n1,2,3\n4,5,6\n")
+    np.testing.assert_array_equal(read(path, **options), [[1, 2, 3], [4, 5, 6]])
+    assert (said in notes.text) if said else not notes.text

@@ -79,6 +79,11 @@ def _layout(*first: list[str], header: bool | None, index: bool | None) -> _Layo
         header = True
         reasons.append(f"the first line 0, 1, …, {len(top) - 1} is taken as a header")
     header = not numbers if header is None else header
+    if header and len(first) == 2 and len(top) != len(below):
+        reasons.append(
+            f"the first line has {len(top)} field{'s' * (len(top) > 1)} and the rows have {len(below)}: it "
+            "is taken as a header"
+        )
     name = top[0].strip().lower() if header else None
     if index is None and len(top) > 1 and name == "":  # as pandas writes its index
         index = True
