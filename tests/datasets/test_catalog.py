@@ -216,3 +216,8 @@ def test_a_damaged_file_of_mnist_is_refused_before_it_is_read(empty_home: Path) 
     (empty_home / CATALOG["mnist"].files[0].path).write_bytes(gzip.compress(b"not these"))
     with pytest.raises(DataFileError, match="not the published file"):
         load_dataset("mnist")
+
+
+def test_the_text_of_a_dataset_is_one_line():
+    text = repr(load_dataset("digits"))
+    assert text == "Dataset(name='digits', rows=1597, queries=200, columns=64, classes=10)"

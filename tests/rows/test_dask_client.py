@@ -19,6 +19,7 @@ from dask_vectors import vectors
 from manihash.files.resumable import ResumableFile
 from manihash.hashers import LSH
 from manihash.rows import dask_client
+from manihash.rows.dask import connected
 
 pytestmark = [pytest.mark.extra, pytest.mark.usefixtures("small_spans")]
 
@@ -65,6 +66,17 @@ def test_a_check_waits_until_the_only_worker_is_restarted(monkeypatch):
         monkeypatch.setattr(dask_client, "_ASK_VERSION", ask)
         dask_client.check_workers(client)
         assert list(client.run(os.getpid).values()) != [number]
+
+
+def test_a_worker_that_is_restarted_slowly_is_not_given_up(monkeypatch):
+    import dask
+
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}), connected("1"):
+        client = dask_client.current()
+        (number,) = client.run(os.getpid).values()
+        os.kill(number, 9)
+        assert client.submit(os.getpid).result(60) != number
+        assert len(client.cluster.workers) == 1
 
 
 def test_a_worker_whose_manihash_cannot_load_a_library_is_an_error(client, monkeypatch):

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from manihash.checks import positive_int
 from manihash.datasets.catalog import CATALOG, Entry
 from manihash.datasets.sources import SplitSet, UnsplitSet
+from manihash.display import Shown
 from manihash.types import Ints
 
 PAPER_SEED = 2013
 
 
-@dataclass(frozen=True)
-class Dataset:
+@dataclass(frozen=True, repr=False)
+class Dataset(Shown):
     """A dataset: rows to learn from, which are also the database, and queries.
 
     Attributes
@@ -50,6 +51,13 @@ class Dataset:
     image_shape: tuple[int, ...] | None = None
     neighbors: NDArray[Any] | None = None
     is_papers_own: bool = False
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"name": self.name, "rows": len(self.X_train), "queries": len(self.X_test)}
+        facts["columns"] = self.X_train.shape[1]
+        if self.y_train is not None:
+            facts["classes"] = len(np.unique(self.y_train))
+        return facts
 
 
 def load_dataset(

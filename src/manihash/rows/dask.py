@@ -32,6 +32,12 @@ _AT_ONCE = 16
 # By default workers return freed memory at once, and every block allocates it again: 50 % slower.
 _WORKER = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}
 _WORKER |= {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1}
+# A worker that dies is started again. By default a new cluster gives it up for good if it is not there 15 s
+# later: because the machine is busy, or because it has just died once more. Without workers nothing ends.
+_NEW_CLUSTER = {
+    "distributed.nanny.pre-spawn-environ": _WORKER,
+    "distributed.deploy.lost-worker-timeout": "24h",
+}
 
 
 def is_dask(X: Any) -> bool:
@@ -245,7 +251,7 @@ def connected(where: str) -> Iterator[None]:
     # Its defaults are part of the configuration: imported later, they would be lost when ``set`` ends.
     dask_client.library()
     with (
-        extra("dask", "dask").config.set({"distributed.nanny.pre-spawn-environ": _WORKER}),
+        extra("dask", "dask").config.set(_NEW_CLUSTER),
         dask_client.connected(where),
     ):
         yield
