@@ -116,6 +116,9 @@ bench-choose: setup ## compare what choose recommends with the best candidate on
 	$(BIN)/python benchmarks/choose.py
 	$(BIN)/python benchmarks/choose_without_labels.py
 
+bench-base-sizes: setup ## compare every row as a base point with one base point per six rows (needs MNIST; three minutes)
+	$(BIN)/python benchmarks/base_sizes.py
+
 bench-maintenance: setup ## drift, update and refit on MNIST, and updates that are killed (needs MNIST)
 	$(BIN)/python benchmarks/maintenance.py
 
@@ -147,6 +150,12 @@ bench-onnx: .venv/.extras-ready ## compare ONNX files with encode, and time one 
 
 bench-quantizers: setup ## compare PQ and OPQ with those of FAISS on five datasets (half an hour, most of it FAISS's OPQ)
 	$(BIN)/python benchmarks/quantizers.py
+
+WORD := imh-hybrid,imh-hybrid-hamming,imh-graph,pq,opq,scan
+bench-word: setup ## measure the word of 4 to 64 bytes beside quantizers and the vectors, and its search (needs all datasets; resumable)
+	$(BIN)/python benchmarks/run_all.py --quality --methods $(WORD) --jobs $(JOBS)
+	$(BIN)/python benchmarks/word_search.py
+	$(BIN)/python docs/_ext/figures.py
 
 bench-word-search: setup ## time the search of words beside FAISS (needs MNIST; five minutes)
 	$(BIN)/python benchmarks/word_search.py

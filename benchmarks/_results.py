@@ -54,6 +54,7 @@ class Benchmark:
 
 
 BENCHMARKS = {  # by the name of the file of results
+    "base-sizes": Benchmark("make bench-base-sizes", (*SPEED, "hashers", "maintenance", "embeddings")),
     "baseline-speed": Benchmark("make bench-baselines", (*SPEED, "hashers")),
     "bridge": Benchmark("make bench-bridge"),
     "bridge-speed": Benchmark("make bench-bridge", ("maintenance/bridge_map.py", "hashers/bridged.py")),

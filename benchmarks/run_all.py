@@ -98,7 +98,7 @@ def _quality() -> Iterator[Piece]:
     for part in ("drift", "update"):
         program = ("maintenance.py", "--parts", part, "--recipe", "imh-graph")
         yield Piece("maintenance", (f"{part}, imh-graph",), program, 2.5)
-    for name in ("imh-tsne-rotated", "imh-graph"):
+    for name in ("imh-tsne-rotated", "imh-graph", "imh-hybrid"):
         program = ("maintenance.py", "--parts", "new digits", "--recipe", name)
         yield Piece("maintenance", (f"new digits, {name}",), program, 2.5)
     for part, minutes in (("false alarms", 5), ("kills", 3)):
@@ -139,6 +139,9 @@ def _timings() -> Iterator[Piece]:
     for section in ("top", "radius", "routes", "open", "learned"):
         yield timing("search", f"{section}, 1 thread", ("search.py", section, "--threads", "1"), 3)
     yield timing("word-search", "MNIST, first parts repeat", ("word_search.py",), 5, alone=False)
+    for data in ("clinc150", "mnist"):
+        parts = tuple(f"{data}, {name}" for name in ("imh-graph", "imh-hybrid"))
+        yield Piece("base-sizes", parts, ("base_sizes.py", "--data", data), 2, timing=True)
     yield timing("baseline-speed", "2 threads", ("baseline_speed.py",), 4)
     yield timing("choose", "time", ("choose.py", "--only", "time"), 3)
     yield timing("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 2, alone=False)
@@ -162,7 +165,12 @@ def is_compared(piece: Piece) -> bool:
     """Whether the page that compares methods shows a piece of the codes."""
     from quality import COMPARED
 
-    return "--avx2" not in piece.program and piece.program[-1] in (*COMPARED, "scan")
+    return is_of(piece, (*COMPARED, "scan"))
+
+
+def is_of(piece: Piece, methods: tuple[str, ...]) -> bool:
+    """Whether a piece has codes of one of some methods."""
+    return piece.result == "quality" and "--avx2" not in piece.program and piece.program[-1] in methods
 
 
 def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
@@ -234,6 +242,7 @@ def main() -> None:
     parser.add_argument(
         "--compared", action="store_true", help="of the codes, only methods that are compared"
     )
+    parser.add_argument("--methods", help="of the codes, only these methods, separated by commas")
     parser.add_argument("--jobs", type=int, default=2, help="pieces of quality that are measured at once")
     parser.add_argument("--any-versions", action="store_true", help="keep results of other versions of numpy")
     parser.add_argument("--list", action="store_true", help="show the pieces and measure nothing")
@@ -245,6 +254,8 @@ def main() -> None:
     skipped = {False} if options.timings else {True} if options.quality else set()
     wanted = [piece for piece in pieces() if options.only in str(piece) and piece.timing not in skipped]
     wanted = [piece for piece in wanted if not options.compared or is_compared(piece)]
+    if options.methods:
+        wanted = [piece for piece in wanted if is_of(piece, tuple(options.methods.split(",")))]
     older = {piece: piece.older(options.any_versions) for piece in wanted}
     todo = [piece for piece in wanted if older[piece]]
     absent = [piece for piece in todo if piece.needs and find_spec(piece.needs) is None]

@@ -94,6 +94,36 @@ def word(read: Read, *names: str) -> list[str]:
     return table_or_note([*head, "F1, radius 2", "seeds"], rows, "make bench-quality")
 
 
+def word_lengths(read: Read, *names: str) -> list[str]:
+    """The word less the scan of the vectors and less `pq` of its size, by bytes: means over datasets."""
+    rows = []
+    for size, first, whole in ((4, -0.01, 0.08), (8, 0.005, 0.08), (16, 0.01, 0.08), (32, 0.015, 0.08)):
+        gains = []
+        for name in names:
+            scan = read("quality").get(f"{name}, scan")
+            own, peer = (fits(read, f"{name}, {method}, {8 * size} bits") for method in ("imh-hybrid", "pq"))
+            if not scan or not own or not peer or any("asymmetric" not in part for part in (*own, *peer)):
+                continue
+            ranked = {
+                key: [statistics.mean(part["asymmetric"][key] for part in found) for found in (own, peer)]
+                for key in _TWO
+            }
+            precision, (mean_ap, of_peer) = ranked["precision@10"][0], ranked["MAP"]
+            gains.append((precision - scan["precision@10"], mean_ap - scan["MAP"], mean_ap - of_peer))
+        if gains:
+            means = [f"{statistics.mean(each):+.3f}" for each in zip(*gains, strict=True)]
+            targets = f"{first:+.3f}, {whole:+.2f}"
+            rows.append([str(size), str(len(gains)), *means, targets])
+    head = [
+        "bytes",
+        "datasets",
+        "precision@10 less the scan's",
+        "MAP less the scan's",
+        "MAP less that of `pq`",
+    ]
+    return table_or_note([*head, "targets (first, last)"], rows, "make bench-word")
+
+
 def rerank(read: Read, *names: str) -> list[str]:
     """Recall@10 of the Euclidean ten against the number of candidates, by float32 / one byte per value."""
     source, rows, counts = read("quality"), [], ("10", "50", "100", "500", "1000")

@@ -452,6 +452,17 @@ def false_alarms(read: Read) -> list[str]:
     return lines(["fresh rows", "alarms in 400 draws (4 expected at most)"], rows)
 
 
+def base_sizes(read: Read) -> list[str]:
+    """Every row as a base point, and one base point per six rows, by dataset and recipe."""
+    source = read("base-sizes")
+    found = {(part, size): own for part in source.parts for size, own in source[part].items()}
+    names = [key for own in [*found.values()][:1] for key in own if key not in ("rows", "update", "fit, s")]
+    rows = [[name, *(f"{own[name]:,}" for own in found.values())] for name in names]
+    for name in [key for own in [*found.values()][:1] for key in own["update"] if key != "s"]:
+        rows.append([f"update: {name}", *(f"{own['update'][name]:,}" for own in found.values())])
+    return table_or_note(["", *(f"{part}: {size}" for part, size in found)], rows, "make bench-base-sizes")
+
+
 def new_digits(read: Read) -> list[str]:
     """A refit with new digits beside a new fit, by recipe."""
     source, rows = read("maintenance"), []
@@ -540,10 +551,11 @@ def word_search(read: Read) -> list[str]:
     source, rows = read("word-search"), []
     for part, title, bar in (
         ("fields of 8 bits", "random words, fields of 8 bits: times `IndexPQ` 8x8", "1.0"),
+        ("fields of 8 bits, half the spread", "the same, second part with half the spread of the first", ""),
         ("fields of 4 bits", "random words, fields of 4 bits: times `IndexPQFastScan` 16x4", "1.1"),
         ("MNIST, words repeat", "words of 10,000 MNIST rows, repeated: times faster than `IndexPQ`", "5"),
         ("MNIST, first parts repeat", "their first parts, second parts at random: times faster", ""),
     ):
-        found = source[part]
-        rows.append([title, bar, f"{found['50 at once']:.2f}", f"{found['one by one']:.2f}"])
+        if found := source.get(part):
+            rows.append([title, bar, f"{found['50 at once']:.2f}", f"{found['one by one']:.2f}"])
     return lines(["top 10 of 1M words, one thread", "target", "50 queries at once", "one by one"], rows)
