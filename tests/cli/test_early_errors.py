@@ -10,6 +10,7 @@ import pytest
 from command import run, stderr_line
 
 from manihash import recipe
+from manihash.files.atomic import atomic_write
 from manihash.hashers import LSH
 
 
@@ -182,3 +183,18 @@ def test_a_closed_stdout_is_reported():
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
     assert done.returncode == 2
     assert b"stdout is closed" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="on Windows it is not known whether a process has ended")
+def test_what_is_left_of_a_check_that_is_killed_is_removed_by_the_next_write():
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom manihash.cli._inputs import check_output\n"
+        "kill = lambda event, args: event == 'os.remove' and os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.addaudithook(kill)\ncheck_output(Path('new.mhx'))"
+    )
+    before = set(os.listdir())
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode < 0
+    assert len(set(os.listdir()) - before) == 1
+    with atomic_write("new.mhx") as part:
+        part.write_text("whole")
+    assert set(os.listdir()) - before == {"new.mhx"}

@@ -63,7 +63,7 @@ DEDUP = ["dedup", "codes.npy", "-o", "new.npz"]
         (["index", "no_bytes.npy", "-o", "new.mhx"], "0 bytes per row"),
         (["index", "one.npy", "-o", "new.mhx"], "got 1-D"),
         (["index", "codes.npy", "-o", "new.npy"], "ends in .mhx"),
-        (["index", "codes.npy", "-o", "no/new.mhx"], "in an existing, writable folder"),
+        (["index", "codes.npy", "-o", "no/new.mhx"], "Choose a target in a folder you can write to"),
         (["index", "codes.npy"], "with -o"),
         (["index", "codes.npy", "--verify"], "expected an index file, named *.mhx"),
         (["index", "codes.mhx", "--verify", "-o", "new.mhx"], "writes nothing"),

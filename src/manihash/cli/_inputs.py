@@ -3,9 +3,8 @@
 import csv
 import errno
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from manihash import Hasher
 
 
+_LONGEST_ENDING = ".part.json.new"  # of the names of files beside an output, those of resumable files
 _SAMPLES, _SAMPLE_BYTES = 64, 4096  # of a file, spread over it, that its fingerprint contains
 
 
@@ -170,16 +170,29 @@ def check_output(path: Path | str, *inputs: Path | str | None) -> bool:
             raise ValueError(f"{path} is given for two outputs: give each a file of its own")
     if is_stream(target):
         return False
-    try:
-        # The name is as long as that of the temporary file of an atomic write.
-        with tempfile.NamedTemporaryFile(prefix=f".{target.name}.", suffix=".part", dir=target.parent):
-            pass
-    except OSError as error:
-        remedy = "Give a file in an existing, writable folder"
-        if error.errno == errno.ENAMETOOLONG:
-            remedy = "Give a shorter name: temporary files beside it add 15 characters"
-        raise type(error)(f"cannot write {target}: {error.strerror}. {remedy}") from error
+    _check_place(target)
     return target.exists()
+
+
+class _NotWritten(Exception):
+    """Ends a write before its file gets its name."""
+
+
+def _check_place(target: Path) -> None:
+    """Raise if no file can be made beside a target, or if names of the files beside it are too long."""
+    from manihash.files.atomic import atomic_write
+
+    try:
+        target.with_name(target.name + _LONGEST_ENDING).lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        remedy = f"Give a shorter name: temporary files beside it add {len(_LONGEST_ENDING)} characters"
+        raise OSError(error.errno, f"cannot write {target}: {error.strerror}. {remedy}") from error
+    with suppress(_NotWritten), atomic_write(target):
+        raise _NotWritten
 
 
 def check_model_output(path: Path, *inputs: Path | str | None) -> bool:
