@@ -138,7 +138,10 @@ def _save_embedding(path: str) -> None:
         (["encode", "model.mhash", "cut.npy", "-o", "new.npy"], "truncated"),
         (["encode", "model.mhash", "none.npy", "-o", "new.npy"], "no file at"),
         (["encode", "model.mhash", "X.npy", "-o", "new.txt"], "selects no format"),
-        (["encode", "model.mhash", "X.npy", "-o", "no/new.npy"], "Choose a target in a folder you can write to"),
+        (
+            ["encode", "model.mhash", "X.npy", "-o", "no/new.npy"],
+            "Choose a target in a folder you can write to",
+        ),
         (
             ["encode", "model.mhash", "X.npy", "-o", "model.mhash.npz/x.npy"],
             "Choose a target in a folder you can write to",

@@ -4,6 +4,7 @@ import copy
 import os
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from fractions import Fraction
 from functools import cache
@@ -14,9 +15,16 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from manihash import load, unpack
+from manihash.datasets import load_dataset
 from manihash.errors import BadRowsError
 from manihash.hashers import ITQ, CollapsedCodesWarning, ProductQuantizer
-from manihash.hashers._codebooks import codes_of_fields, fields_of_codes, learn_rotation, start_rotation
+from manihash.hashers._codebooks import (
+    codes_of_fields,
+    fields_of_codes,
+    learn_rotation,
+    rotation_to_columns,
+    start_rotation,
+)
 
 DIGITS = np.ascontiguousarray(load_digits().data / 16, np.float32)
 QUANTIZERS = {
@@ -118,6 +126,36 @@ def test_a_rotation_loses_no_more_than_that_of_faiss():
     assert relative_error(ours, X, mean) < 0.9 * relative_error(plain, X, mean)
 
 
+def test_a_rotation_keeps_groups_of_neighboring_columns_together():
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(4, 16, 8)) * np.array([4, 3, 2, 1])[:, None, None]  # 16 centers for 8 columns
+    X = np.hstack([group[rng.integers(16, size=3000)] for group in centers])
+    X = (X + rng.normal(scale=0.3, size=X.shape)).astype(np.float32)
+    ours = ProductQuantizer(16, bits_per_field=4, random_state=0).fit(X)
+    plain = ProductQuantizer(16, bits_per_field=4, rotation=False, random_state=0).fit(X)
+    assert relative_error(ours, X, X.mean(axis=0)) < 1.02 * relative_error(plain, X, X.mean(axis=0))
+
+
+@pytest.mark.parametrize("name", ["photo-sift1m", "mnist"])
+def test_a_rotation_loses_less_than_the_columns_of_images(data_folder, name):
+    X = np.ascontiguousarray(load_dataset(name).X_train[:4000], np.float32)
+    errors = [
+        relative_error(ProductQuantizer(64, rotation=on, random_state=0).fit(X), X, X.mean(axis=0))
+        for on in (True, False)
+    ]
+    assert errors[0] < errors[1]
+
+
+def test_a_rotation_to_groups_of_very_many_columns_takes_little_memory():
+    P = np.linalg.qr(np.random.default_rng(0).normal(size=(40_000, 16)))[0].T  # squares of groups: 800 MB
+    Z = np.random.default_rng(1).normal(size=(50, 16))
+    tracemalloc.start()
+    R = rotation_to_columns(Z, P, 4)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+    np.testing.assert_allclose(R.T @ R, np.eye(16), atol=1e-12)
+
+
 def test_the_directions_are_orthonormal_and_the_rows_centered():
     quantizer = fitted("opq")
     P = quantizer.projection_
@@ -147,7 +185,7 @@ def test_more_rounds_lose_less():
     Z = (np.random.default_rng(0).normal(size=(2000, 16)) * np.geomspace(1, 0.1, 16)).astype(np.float32)
 
     def lost(rounds):
-        R, books = learn_rotation(Z, 4, 16, rounds, np.random.default_rng(0))
+        R, books = learn_rotation(Z, np.eye(16), 4, 16, rounds, np.random.default_rng(0))
         np.testing.assert_allclose(R.T @ R, np.eye(16), atol=1e-12)
         T = (Z @ R).reshape(len(Z), 4, 1, 4)
         return np.square(T - books).sum(axis=3).min(axis=2).sum()

@@ -61,33 +61,69 @@ def learn_codebooks(
 
 
 def learn_rotation(
-    Z: Floats, fields: int, centers: int, max_iter: int, rng: np.random.Generator
+    Z: Floats, P: Floats, fields: int, centers: int, max_iter: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Return a rotation R (p, p) in float64 and codebooks (f, c, w) of the coordinates Z R.
 
-    Each of ``max_iter`` rounds moves the centers of each field by an iteration of k-means, and then rotates
-    Z as close to the centers of its rows as possible. Rounds of k-means alone follow.
+    P (p, d) are the principal directions of the coordinates Z. Each of ``max_iter`` rounds moves the centers
+    of each field by an iteration of k-means, and then rotates Z as close to the centers of its rows as
+    possible. Rounds of k-means alone follow.
+
+    A rotation ends near its start. There are two: components with about equal products of their variances in
+    each field, and fields like those of groups of columns, which are better where neighboring columns belong
+    together, as in images. The one with the smaller error after the first iterations of k-means is kept.
     """
-    p = Z.shape[1]
-    w = p // fields
-    R = start_rotation(Z, fields)
-    T = _rotated(Z, R)
-    books = [part[rng.choice(len(part), centers, replace=False)] for part in _fields(T, w)]
+    chosen = [rng.choice(len(Z), centers, replace=False) for _ in range(fields)]
+    starts = start_rotation(Z, fields), rotation_to_columns(Z, P, fields)
+    begun = [_Rounds(Z, R, chosen) for R in starts]
+    best = min(begun, key=lambda rounds: rounds.error)
     for done in range(max_iter):
         advance("rotation", done, max_iter)
-        nearest = np.empty_like(T)
-        for j, part in enumerate(_fields(T, w)):
-            rows = LocalRows(part)
-            for _ in range(1 if done else _FIRST_STEPS):
-                books[j], labels, _ = lloyd_round(rows, books[j], among_all(rows))
-            nearest[:, j * w : (j + 1) * w] = books[j][labels]
-        R = _closest_rotation(Z, nearest)
-        T = _rotated(Z, R)
+        best.rotate()
+        if done < max_iter - 1:
+            best.move_centers()
     advance("rotation", max_iter, max_iter)
-    for j, part in enumerate(_fields(T, w)):
-        rows = LocalRows(part)
-        books[j] = _with_equal_unused(*lloyd(rows, books[j], max_iter, among_all(rows))[:2])
-    return R, np.stack(books)
+    return best.R, best.finished(max_iter)
+
+
+class _Rounds:
+    """Rounds of k-means and rotation of coordinates Z (n, p), after the first iterations of k-means.
+
+    ``chosen`` has the rows of the first centers of each field. ``error`` is the sum of squared distances of
+    rows to their centers.
+    """
+
+    def __init__(self, Z: Floats, R: Floats, chosen: list[NDArray[np.intp]]) -> None:
+        self.Z, self.R, self.w = Z, R, Z.shape[1] // len(chosen)
+        self._T = _rotated(Z, R)
+        self._books = [part[rows] for part, rows in zip(_fields(self._T, self.w), chosen, strict=True)]
+        self.move_centers(_FIRST_STEPS)
+
+    def move_centers(self, steps: int = 1) -> None:
+        """Move the centers of each field by some iterations of k-means."""
+        self._nearest = np.empty_like(self._T)
+        for j, part in enumerate(_fields(self._T, self.w)):
+            rows = LocalRows(part)
+            for _ in range(steps):
+                self._books[j], labels, _ = lloyd_round(rows, self._books[j], among_all(rows))
+            self._nearest[:, j * self.w : (j + 1) * self.w] = self._books[j][labels]
+
+    @property
+    def error(self) -> float:
+        return float(np.square(self._T - self._nearest, dtype=np.float64).sum())
+
+    def rotate(self) -> None:
+        """Rotate the rows as close to their centers as possible."""
+        self.R = _closest_rotation(self.Z, self._nearest)
+        self._T = _rotated(self.Z, self.R)
+
+    def finished(self, max_iter: int) -> Floats:
+        """The codebooks (f, c, w) after k-means alone."""
+        for j, part in enumerate(_fields(self._T, self.w)):
+            rows = LocalRows(part)
+            found = lloyd(rows, self._books[j], max_iter, among_all(rows))
+            self._books[j] = _with_equal_unused(*found[:2])
+        return np.stack(self._books)
 
 
 def _with_equal_unused(book: Floats, labels: NDArray[Any]) -> Floats:
@@ -114,6 +150,20 @@ def start_rotation(Z: Floats, fields: int) -> Floats:
     return np.eye(p)[:, np.concatenate(chosen)]
 
 
+def rotation_to_columns(Z: Floats, P: Floats, fields: int) -> Floats:
+    """Return the rotation (p, p) after which fields are most like principal components of groups of columns.
+
+    Z (n, p) are coordinates for the principal directions P (p, d). Field j gets the components of the j-th
+    of ``fields`` groups of neighboring columns.
+    """
+    width, variances = Z.shape[1] // fields, Z.var(axis=0, dtype=np.float64)
+    components = []
+    for group in np.array_split(P.T.astype(np.float64), fields):  # (d / f, p)
+        U, _, _ = np.linalg.svd(group * np.sqrt(variances), full_matrices=False)
+        components.append(group.T @ U[:, :width])
+    return _nearest_rotation(variances[:, None] * np.hstack(components))
+
+
 def _rotated(Z: Floats, R: Floats) -> Floats:
     """Return Z R (n, p) in the type of Z, computed in fixed blocks."""
     turned = R.astype(Z.dtype)
@@ -128,7 +178,12 @@ def _closest_rotation(Z: Floats, Y: Floats) -> Floats:
         return (), (both[:, :p].T @ both[:, p:],)
 
     _, (cross,) = LocalRows(np.hstack([Z, Y])).fold(block)
-    U, _, Vt = np.linalg.svd(cross)
+    return _nearest_rotation(cross)
+
+
+def _nearest_rotation(A: Floats) -> Floats:
+    """Return the rotation R (p, p) with the largest trace of AᵀR."""
+    U, _, Vt = np.linalg.svd(A)
     return U @ Vt
 
 

@@ -260,7 +260,7 @@ class ProductQuantizer(Hasher):
             P = principal_directions(rows, p, rng)
             Z = self._coordinates(rows, P, mean @ P.T.astype(np.float64))
             self.n_iter_ = self.max_iter
-            R, books = learn_rotation(Z, fields, centers, self.max_iter, rng)
+            R, books = learn_rotation(Z, P, fields, centers, self.max_iter, rng)
             self.projection_: Floats | None = P.T.astype(np.float64) @ R
             self.offset_ = mean @ self.projection_
         else:
