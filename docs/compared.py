@@ -68,11 +68,9 @@ def file_of(figure: str) -> Path:
 def draw(figure: str) -> None:
     """One small plot per dataset: a figure against the bytes of a row; bands are the range over seeds."""
     found = drawn(figure)
-    columns = min(5, len(found))
+    columns = min(3, len(found))  # the text of more would be too small on the page
     lines = -(-len(found) // columns)
-    fig, grid = plt.subplots(
-        lines, columns, figsize=(max(7.5, 2.5 * columns), 2.5 * lines + 0.9), squeeze=False, sharex=True
-    )
+    fig, grid = plt.subplots(lines, columns, figsize=(7.5, 2.2 * lines + 0.9), squeeze=False)
     labels: dict[str, Any] = {}
     for axis, (data, curves) in zip(grid.flat, found.items(), strict=False):
         for method in reversed(curves):
@@ -100,9 +98,9 @@ def draw(figure: str) -> None:
     fig.supxlabel("bytes per row", fontsize=9)
     order = [name for name in (*STYLES, "agh, sph, sh, sign, lsh", "scan of the vectors") if name in labels]
     fig.legend(
-        [labels[name] for name in order], order, loc="upper center", ncols=5, fontsize=8, frameon=False
+        [labels[name] for name in order], order, loc="upper center", ncols=4, fontsize=8, frameon=False
     )
-    fig.tight_layout(rect=(0, 0, 1, 1 - 0.75 / (2.5 * lines + 0.9)))
+    fig.tight_layout(rect=(0, 0, 1, 1 - 0.75 / (2.2 * lines + 0.9)))
     fig.savefig(file_of(figure), metadata={"Date": None, "Description": f"values {hash_of(figure)}"})
     plt.close(fig)
 
