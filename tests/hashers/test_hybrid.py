@@ -227,6 +227,16 @@ def test_agreement_is_the_share_of_nearest_rows_with_the_same_bits():
     assert agreement(bits, rows) == pytest.approx(np.mean(found))
 
 
+@pytest.mark.parametrize("offset", [1e5, 1e8])
+def test_agreement_and_weight_do_not_depend_on_where_the_rows_lie(offset):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, 600)
+    rows = 5 * rng.normal(size=(10, 16))[y] + 0.1 * rng.normal(size=(600, 16))
+    bits = (rng.random((10, 12)) < 0.5)[y]
+    assert agreement(bits, rows + offset) == agreement(bits, rows) == 1
+    assert least_weight(bits, rows + offset) == 0.125
+
+
 def test_bits_that_separate_neighbors_do_not_outweigh_the_quantizer():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 8, 1000)

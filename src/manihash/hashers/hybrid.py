@@ -86,6 +86,7 @@ def separated_groups(bits: Floats) -> float:
 def agreement(bits: Floats, X: Floats) -> float:
     """Share of rows (s, d) whose nearest other row has the same bits (s, r); ties count in proportion."""
     _, code = np.unique(bits, axis=0, return_inverse=True)
+    X = X - X.mean(axis=0)  # far from zero, the squared lengths would exceed all differences
     squared = numpy_backend.squared_norms(X)
     D = squared[:, None] + squared - 2 * (X @ X.T)
     np.fill_diagonal(D, np.inf)
