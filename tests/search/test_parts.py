@@ -497,3 +497,6 @@ def test_first_parts_that_repeat_are_visited_in_order_and_most_codes_are_skipped
     assert plan.route == "first parts"
     skipped = float(plan.estimates[0].why.split("codes ")[1].split(" %")[0])
     assert skipped > 90, "other first parts differ in about 16 bits"
+    other = HammingIndex(pack(bits), 64, layout=layout)
+    other.search(pack(bits[:2]), 10, weight=1e3)
+    assert other.explain(k=10) == plan, "a weight of an earlier search is not that of the layout"

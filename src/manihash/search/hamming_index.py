@@ -7,7 +7,7 @@ the old one in a single assignment. A query takes the snapshot once and is there
 import logging
 import os
 from math import isqrt
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,19 +23,13 @@ from manihash.search.files import IndexContent, IndexFile
 from manihash.search.ids import check_ids, next_id_after, next_ids, shown_id
 from manihash.search.journal import REMOVE, UPDATE, Change, Journal, locked_journal, merged
 from manihash.search.ranking import RankedQueries, Ranking
-from manihash.search.rerank import (
-    Rerank,
-    one_reranking,
-)
+from manihash.search.rerank import Rerank, one_reranking
 from manihash.search.routes import QueryPlan
 from manihash.search.scanners import default_scanner
 from manihash.search.segments import ChangeLog, Filter, LogEntry, Segment, Selection, Snapshot, rows_after
 from manihash.search.stats import IndexStats, stats
 from manihash.search.storage import StoredIndex
 from manihash.types import Codes, Ids, Ints, Mask
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 
@@ -202,16 +196,11 @@ class HammingIndex:
         layout = CodeLayout(self.n_bits) if layout is None else layout
         if layout.n_bits != self.n_bits:
             raise ValueError(f"the layout is that of codes of {layout.n_bits} bits, expected {self.n_bits}")
-        self._ranking = self._reweighted = Ranking(layout, default_scanner())
+        self._ranking = Ranking(layout, default_scanner())
 
     def _ranking_by(self, weight: float | None) -> Ranking:
-        """The ranking by the layout, or with another weight of the second part; the last one is kept."""
-        if weight is None:
-            return self._ranking
-        ranking = self._reweighted
-        if not ranking.layout.has_two_parts or ranking.layout.weight != weight:
-            ranking = self._reweighted = self._ranking.with_weight(weight)
-        return ranking
+        """The ranking by the layout, or with another weight of the second part."""
+        return self._ranking if weight is None else self._ranking.with_weight(weight)
 
     def search(
         self,

@@ -28,6 +28,8 @@ class Ranking:
     def __init__(self, layout: CodeLayout, scanner: Scanner) -> None:
         self.layout, self.scanner = layout, scanner
         self._ranked: WeakKeyDictionary[Buckets, RankedCodes] = WeakKeyDictionary()
+        self._layout_of_ranked = layout  # has another weight if another ranking shares the codes
+        self._reweighted: Ranking | None = None
 
     @cached_property
     def by_all_bits(self) -> "Ranking":
@@ -36,22 +38,26 @@ class Ranking:
         return self if layout.is_hamming else Ranking(CodeLayout(layout.n_bits), self.scanner)
 
     def with_weight(self, weight: float) -> "Ranking":
-        """The ranking of the same codes with another weight of their second part."""
+        """The ranking of the same codes with another weight of their second part; the last one is kept."""
         if not self.layout.has_two_parts:
             raise ValueError(
                 f"weight={weight} is that of the second part of a code, but these codes have one part: "
                 "omit it"
             )
-        found = Ranking(self.layout.with_weight(weight), self.scanner)
-        if self.layout.has_fields:  # the weight is in the tables of the queries
-            found._ranked = self._ranked
+        layout, found = self.layout.with_weight(weight), self._reweighted
+        if found is None or found.layout.weight != layout.weight:
+            found = Ranking(layout, self.scanner)
+            if layout.has_fields:  # the weight is only in the tables of the queries
+                found._ranked, found._layout_of_ranked = self._ranked, self.layout
+            self._reweighted = found
         return found
 
     def of(self, buckets: Buckets) -> "RankedCodes":
         """The codes of buckets, kept as long as the buckets are. Threads need no lock: all find the same."""
         found = self._ranked.get(buckets)
         if found is None:
-            found = self._ranked.setdefault(buckets, RankedCodes(buckets.codes, self.layout, self.scanner))
+            codes = RankedCodes(buckets.codes, self._layout_of_ranked, self.scanner)
+            found = self._ranked.setdefault(buckets, codes)
         return found
 
     def queries(self, codes: Codes | None, values: ArrayLike | None) -> "RankedQueries":
