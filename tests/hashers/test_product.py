@@ -454,6 +454,16 @@ def test_distances_that_float32_cannot_hold_are_refused(scale):
         quantizer.distances(X[:2], codes)
 
 
+@pytest.mark.parametrize("rotation", [True, False])
+@pytest.mark.parametrize("scale", [1e-50, 1e-35, 1e38, 1e100])
+def test_rows_whose_centers_float32_cannot_hold_are_refused(scale, rotation):
+    X = np.random.default_rng(0).normal(size=(300, 12)) * scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"coordinates of about .* scale the vectors"):
+            ProductQuantizer(16, rotation=rotation, max_iter=3).fit(X)
+
+
 def test_few_rows_are_computed_again_if_most_rows_of_a_field_are_equal():
     X = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
     X[20:, :4] = 0.1

@@ -35,8 +35,8 @@ _TRAINING_ROWS = 2**16
 # Components per field, if there are so many columns. With four, the reconstruction error of 16 fields is 2 to
 # 6 % larger (MNIST, CIFAR-10 GIST, CLINC150).
 _LEAST_WIDTH = 8
-# Tables of squared distances are float32; the squares of centers must exceed this.
-_LEAST_SQUARE = 1e-30
+# Tables of squared distances are float32; the squares of centers must exceed this, and coordinates, too.
+_LEAST_SQUARE = _LEAST_COORDINATE = 1e-30
 
 
 class ProductQuantizer(Hasher):
@@ -181,10 +181,7 @@ class ProductQuantizer(Hasher):
         """Raise if squared distances of coordinates leave the range of float32."""
         square = float(np.square(self.codebooks_, dtype=np.float64).max())
         if not _LEAST_SQUARE < square < 1 / _LEAST_SQUARE:
-            raise ValueError(
-                f"squared distances of about {square:.0e} leave the range of float32: scale the vectors so "
-                "that their values are near 1, and fit again"
-            )
+            raise _out_of_range(f"squared distances of about {square:.0e}")
 
     def distances(self, Q: Any, codes: ArrayLike) -> NDArray[np.float32]:
         """Compute the squared distances of queries to the centers of codes.
@@ -297,7 +294,12 @@ class ProductQuantizer(Hasher):
         def block(X: Floats) -> Floats:
             return (_padded(X, len(center)) if P is None else numpy_backend.product(X, P)) - center
 
-        return np.asarray(rows.stack(block, len(center), dtype))
+        with np.errstate(over="ignore"):
+            Z = np.asarray(rows.stack(block, len(center), dtype))
+        largest = float(np.abs(Z).max())
+        if not _LEAST_COORDINATE < largest < 1 / _LEAST_COORDINATE:
+            raise _out_of_range(f"coordinates of about {largest:.0e}")
+        return Z
 
     def _embed(self, X: Any) -> Any:
         if self.projection_ is None:
@@ -309,6 +311,12 @@ class ProductQuantizer(Hasher):
 
     def _bits_of(self, Y: Any) -> Any:
         return bits_of_fields(nearest_centers(Y, self.codebooks_), self._field_bits)
+
+
+def _out_of_range(what: str) -> ValueError:
+    return ValueError(
+        f"{what} leave the range of float32: scale the vectors so that their values are near 1, and fit again"
+    )
 
 
 def _warn_of_constant_fields(Z: Floats, fields: int) -> None:
