@@ -308,3 +308,19 @@ def test_too_many_bits_are_refused_before_the_first_part_is_fitted():
         Hybrid(Unfittable(8), ITQ(50)).fit(X[:, :9])
     with pytest.raises(ValueError, match="10 rows of 8 columns allow"):
         recipe("imh-hybrid", 64, 0).fit(np.random.default_rng(0).normal(size=(10, 8)))
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "d", "most", "of_parts"),
+    [
+        ("imh-hybrid", 300, 5, 339, "299 for the first part and 40"),
+        ("imh-hybrid", 6, 3, 8, "5 for the first part and 3"),
+        ("imh-hybrid-hamming", 300, 5, 304, "299 for the first part and 5"),
+    ],
+)
+def test_the_message_of_too_many_bits_names_the_longest_possible_code(name, n, d, most, of_parts):
+    rows = np.random.default_rng(0).normal(size=(n, d))
+    expected = f"n_bits={most + 1} exceeds the {most} bits that {n} rows of {d} columns allow, {of_parts} for"
+    with pytest.raises(ValueError, match=f"^{expected}"):
+        recipe(name, most + 1, 0).fit(rows)
+    assert recipe(name, most, 0).fit(rows).n_bits_ == most

@@ -156,13 +156,22 @@ def first_length(
     return length
 
 
-def check_limits(parts: tuple[Hasher, Hasher], limits: tuple[int | None, ...], rows: Rows) -> None:
-    """Raise if a part has more bits than the rows allow, before the first one is fitted."""
+def check_limits(
+    parts: tuple[Hasher, Hasher], limits: tuple[int | None, ...], n_bits: int | None, rows: Rows
+) -> None:
+    """Raise if a part, or both together, have more bits than the rows allow, before the first is fitted."""
+    first, second = limits
+    allowed = f"{len(rows)} rows of {rows.width} columns allow"
+    if n_bits is not None and first is not None and second is not None and n_bits > first + second:
+        raise ValueError(
+            f"n_bits={n_bits} exceeds the {first + second} bits that {allowed}, {first} for the first part "
+            f"and {second} for the second: lower n_bits, or give more rows"
+        )
     for part, most, name in zip(parts, limits, ("first", "second"), strict=True):
         if most is not None and part.n_bits > most:
             raise ValueError(
                 f"the {name} part, {type(part).__name__}: n_bits={part.n_bits} exceeds the {most} bits that "
-                f"{len(rows)} rows of {rows.width} columns allow: lower n_bits, or give more rows"
+                f"{allowed}: lower n_bits, or give more rows"
             )
 
 
@@ -311,7 +320,7 @@ class Hybrid(Hasher):
             length = first_length(self.n_bits, *limits, field_bits)
             first.set_params(n_bits=length)
             second.set_params(n_bits=self.n_bits - length)
-        check_limits((first, second), limits, rows)
+        check_limits((first, second), limits, self.n_bits, rows)
         for part, name in ((first, "first"), (second, "second")):
             set_seed(part, checks.seed(rng))
             if self.normalize is not None:
