@@ -470,3 +470,19 @@ def test_few_rows_are_computed_again_if_most_rows_of_a_field_are_equal():
     quantizer = ProductQuantizer(16, rotation=False, max_iter=5, random_state=0).fit(X)
     quantizer.encode(X)
     assert quantizer._row_map(np.dtype(np.float32)).repeated < 0.1 * len(X)
+
+
+@pytest.mark.parametrize("rotation", [True, False])
+def test_float32_decides_rows_that_have_few_different_values(rotation):
+    """Without one center for all that differ only by rounding, float32 decides none of these rows."""
+    rng = np.random.default_rng(0)
+    X = np.eye(8, dtype=np.float32)[rng.integers(0, 8, (3000, 6))].reshape(3000, 48)
+    quantizer = ProductQuantizer(48, rotation=rotation, max_iter=4, random_state=0).fit(X)
+    codes = quantizer.encode(X)
+    assert quantizer._row_map(np.dtype(np.float32)).repeated < 0.01 * len(X)
+    for book in quantizer.codebooks_.astype(np.float64):
+        distinct = np.unique(book, axis=0)
+        apart = np.sqrt(np.square(distinct[:, None] - distinct).sum(axis=2))
+        assert np.sort(apart, axis=1)[:, 1].min() > 1e-4
+    assert len(np.unique(codes, axis=0)) == len(np.unique(X, axis=0))
+    np.testing.assert_allclose(quantizer.reconstruct(codes), quantizer.embed(X), atol=1e-5)

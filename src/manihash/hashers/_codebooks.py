@@ -39,6 +39,8 @@ from manihash.types import Codes, Floats, Ints, Mask
 _FIRST_STEPS = 3
 # Smaller variances, relative to the largest, count as this one.
 _LEAST_VARIANCE = 1e-9
+# Centers at a distance of this many rounding errors of float32 of their length count as equal.
+_ROUNDING = 64
 
 
 def learn_codebooks(
@@ -54,7 +56,7 @@ def learn_codebooks(
         rows = LocalRows(T)
         start = T[rng.choice(len(T), centers, replace=False)]
         book, labels, _, taken = lloyd(rows, start, max_iter, among_all(rows))
-        found.append(_with_equal_unused(book, labels))
+        found.append(_merged(book, labels))
         most = max(most, taken)
     advance("codebooks", fields, fields)
     return np.stack(found), most
@@ -122,19 +124,25 @@ class _Rounds:
         for j, part in enumerate(_fields(self._T, self.w)):
             rows = LocalRows(part)
             found = lloyd(rows, self._books[j], max_iter, among_all(rows))
-            self._books[j] = _with_equal_unused(*found[:2])
+            self._books[j] = _merged(*found[:2])
         return np.stack(self._books)
 
 
-def _with_equal_unused(book: Floats, labels: NDArray[Any]) -> Floats:
-    """Return centers (c, w) in which those without rows equal the first one with rows.
+def _merged(book: Floats, labels: NDArray[Any]) -> Floats:
+    """Return centers (c, w) in which those that differ only by rounding, and those without rows, are equal.
 
-    Where rows repeat, such centers differ from a used one by rounding, and float32 could decide no row.
+    Where rows repeat, float32 could not decide between such centers for any row. A center without rows equals
+    the first one with rows.
     """
     used = np.unique(labels)
-    kept = np.repeat(book[used[:1]], len(book), axis=0)
-    kept[used] = book[used]
-    return kept
+    first = np.full(len(book), used[0])
+    lengths = np.sqrt(numpy_backend.squared_norms(exact := book[used].astype(np.float64)))
+    near = np.sqrt(numpy_backend.squared_distances(exact, exact))
+    rounding = _ROUNDING * np.finfo(np.float32).eps * np.maximum(lengths[:, None], lengths)
+    first[used] = used[(near <= rounding).argmax(axis=1)]
+    while (again := first[first]).tolist() != first.tolist():  # the first center may be near another one
+        first = again
+    return book[first]
 
 
 def start_rotation(Z: Floats, fields: int) -> Floats:
