@@ -377,6 +377,8 @@ class CodeLayout:
 
         This is weight = p / q, so that q d = q d_first + p d_second.
         """
+        if not self.has_two_parts:  # a weight means nothing
+            return 1, 1
         p, q = float(self.weight).as_integer_ratio()
         bits = q * self.look_up_bits + p * self.second_bits
         return (q, p) if bits <= min(_MOST_COPIED * self.n_bits, 2**16 - 1) else None

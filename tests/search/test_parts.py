@@ -458,6 +458,15 @@ def test_a_weight_of_codes_of_one_part_is_refused(layout):
         index.search(pack(random_bits(1, 32, 1)), 3, weight=0.5)
 
 
+@pytest.mark.parametrize("weight", [0, 0.3, 1e9])
+def test_a_weight_in_a_layout_of_one_part_means_nothing(weight):
+    bits, layout = random_bits(300, 32, 0), CodeLayout(32, weight=weight)
+    index, plain = HammingIndex(pack(bits), 32, layout=layout), HammingIndex(pack(bits), 32)
+    assert searched(index.search(pack(bits[:3]), 9)) == searched(plain.search(pack(bits[:3]), 9))
+    assert index.explain(k=9) == plain.explain(k=9)
+    assert layout.distances(np.arange(33)).tolist() == list(range(33))
+
+
 @pytest.mark.parametrize("weight", [-1, np.nan, "auto"])
 def test_an_invalid_weight_of_a_search_is_refused(weight):
     index = HammingIndex(pack(random_bits(300, 32, 0)), 32, layout=CodeLayout(32, 16, 0.5))
