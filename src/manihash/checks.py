@@ -51,7 +51,7 @@ def neighbor_count(k: Any, m: int, name: str = "n_neighbors") -> int:
     if k > m:
         raise ValueError(
             f"{name}={k} exceeds the {m} neighbors available in the base set: "
-            f"lower {name} or use a larger base set"
+            f"lower {name}, use a larger base set or give more rows that differ"
         )
     return k
 
