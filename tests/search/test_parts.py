@@ -509,3 +509,6 @@ def test_first_parts_that_repeat_are_visited_in_order_and_most_codes_are_skipped
     other = HammingIndex(pack(bits), 64, layout=layout)
     other.search(pack(bits[:2]), 10, weight=1e3)
     assert other.explain(k=10) == plan, "a weight of an earlier search is not that of the layout"
+    other.set_layout(layout.with_weight(1e3))
+    assert other.explain(k=10).route == "scan"
+    assert "0.0 % skipped" in str(other.explain(k=10))

@@ -92,7 +92,7 @@ class QueryPlan:
 
     @property
     def route(self) -> str:
-        """The cheapest route: ``"scan"``, ``"enumerate"`` or ``"multi-index"``.
+        """The cheapest route: ``"scan"``, ``"enumerate"``, ``"multi-index"`` or ``"first parts"``.
 
         Returns
         -------

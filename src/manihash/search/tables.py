@@ -264,7 +264,7 @@ class TableScan:
         skipped = f"{100 * (1 - share):.1f} % skipped by their bound"
         why = f"{len(firsts.parts):,} first parts in order; of {len(codes):,} codes {skipped}"
         visit = RouteEstimate("first parts", share * 2 * scan.query + 1e-8 * len(firsts.parts), 0, why)
-        return QueryPlan(f"nearest {k}", n_queries, (visit,))
+        return QueryPlan(f"nearest {k}", n_queries, (visit, scan))
 
     def _share_compared(self, firsts: FirstParts, k: int) -> float:
         """Share of the codes that a search for k rows compares, mean over a few codes as queries."""
