@@ -68,6 +68,12 @@ def test_reranked_answers_are_those_of_the_vectors(hasher, digits):
         loaded.search(hasher.encode(Q), 3, rerank=X)
 
 
+def test_an_invalid_number_of_candidates_is_named_as_it_was_given(hasher, digits):
+    X, Q = digits
+    with pytest.raises(ValueError, match=r"^candidates must be a whole number of at least 1, not 0"):
+        hasher.index(X).search(Q, 3, rerank=X, candidates=0)
+
+
 def test_one_vector_as_queries_is_refused_in_one_line(hashers, digits):
     X, Q = digits
     index = hashers["itq"].index(X)

@@ -292,6 +292,8 @@ class Index(HammingIndex):
 
     def _reranking(self, rerank: Any, vectors: Any, candidates: int | None) -> Rerank:
         """The vectors of queries and rows, and the length of the list to rank again."""
+        if candidates is not None:
+            candidates = positive_int(candidates, "candidates")
         if isinstance(rerank, Rerank):
             return rerank if candidates is None else replace(rerank, shortlist=candidates)
         if vectors is None:
