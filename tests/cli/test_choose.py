@@ -25,7 +25,7 @@ def few_candidates(monkeypatch):
 
 
 @pytest.mark.parametrize("labels", [[], ["--labels=y.npy"]])
-def test_the_last_line_is_the_command_that_builds_the_recommendation(folder, labels):
+def test_the_last_lines_are_the_commands_that_build_and_search_the_recommendation(folder, labels):
     arguments = ["choose", "X.npy", *labels, "--bytes=1"]
     document = json.loads(run(*arguments, "--json").stdout)
     recipe, n_bits = document["recipe"], document["n_bits"]
@@ -33,12 +33,42 @@ def test_the_last_line_is_the_command_that_builds_the_recommendation(folder, lab
     assert recipe in ("imh-graph", "itq", "sign", "ldahash")
     assert document["uses_labels"] == (recipe == "ldahash")
     assert {row["n_bits"] for row in document["table"]} >= {8, 16}
-    last = " ".join(run(*arguments).stdout.split("\n\n")[-1].split())
-    given = " --labels y.npy" if document["uses_labels"] else ""
-    assert last == f"manihash build X.npy{given} --recipe {recipe} --bits {n_bits} -o items.mhx"
-    run(*last.split()[1:])
+    build, search = _commands(run(*arguments).stdout)
+    given = ["--labels", "y.npy"] if document["uses_labels"] else []
+    assert build == ["build", "X.npy", *given, "--recipe", recipe, "--bits", str(n_bits), "-o", "items.mhx"]
+    assert search == ["search", "items.mhx", "queries.npy", "-k", "10"]
+    run(*build)
     index = load("items.mhx")
     assert (len(index), index.n_bits) == (300, n_bits)
+
+
+def _commands(output):
+    """The words of each command at the end of the output, after the name of the program."""
+    return [words.split() for words in output.split("\n\n")[-1].split("manihash ")[1:]]
+
+
+@pytest.mark.parametrize("goal", ["group", "duplicates", "neighbors"])
+def test_the_search_that_is_printed_is_the_one_that_was_scored(folder, goal):
+    arguments = ["choose", "X.npy", "--bits=16", f"--goal={goal}"]
+    radius = str(json.loads(run(*arguments, "--json").stdout)["radius"])
+    build, search = _commands(run(*arguments).stdout)
+    options = ["-k", "10", "--rerank", "X.npy"] if goal == "neighbors" else ["--radius", radius]
+    assert search == ["search", "items.mhx", "queries.npy", *options]
+    np.save("queries.npy", np.load("Q.npy"))
+    run(*build)
+    run(*search)
+
+
+def test_a_line_of_the_table_says_which_scores_are_those_of_a_few_rows(folder, monkeypatch):
+    assert "rows only" not in run("choose", "X.npy", "--bits=8").stdout  # all were fitted to all rows
+    monkeypatch.setattr("manihash.advice.choose._SPLITS", ((200, 1),))
+    monkeypatch.setattr("manihash.advice.choose._FEW", 150)
+    monkeypatch.setattr("manihash.advice.choose._FINALISTS", 1)
+    document = json.loads(run("choose", "X.npy", "--bits=8", "--json").stdout)
+    few = next(row for row in document["table"] if not row["final"])
+    lines = run("choose", "X.npy", "--bits=8").stdout.splitlines()
+    at = lines.index(next(line for line in lines if line.strip() == f"on {few['rows']:,} rows only:"))
+    assert lines[at + 1].split()[:2] == [few["recipe"], str(few["n_bits"])]
 
 
 def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
@@ -59,7 +89,7 @@ def test_the_table_the_advice_and_the_page_name_the_recommendation(folder):
     run("choose", "X.npy", "--bits=8", "--out=choice")  # replaced
 
 
-@pytest.mark.parametrize("goal", ["group", "ranking"])
+@pytest.mark.parametrize("goal", ["group", "ranking", "neighbors"])
 def test_the_page_ends_its_code_with_the_search_or_look_up_and_has_one_word_on_bytes(folder, goal):
     pytest.importorskip("matplotlib")
     document = json.loads(
@@ -67,7 +97,11 @@ def test_the_page_ends_its_code_with_the_search_or_look_up_and_has_one_word_on_b
     )
     page = html.unescape(Path("choice/index.html").read_text())
     code = re.search("<code>(.*?)</code>", page, re.S)[1]
-    calls = {"group": f"index.within(Q, radius={document['radius']})", "ranking": "index.search(Q, k=10)"}
+    calls = {
+        "group": f"index.within(Q, radius={document['radius']})",
+        "ranking": "index.search(Q, k=10)",
+        "neighbors": "index.search(Q, k=10, rerank=X)",
+    }
     assert calls[goal] in code.splitlines()[-1]
     answers = {"recipe": recipe, "X": np.load("X.npy"), "y": np.load("y.npy"), "Q": np.load("Q.npy")}
     exec(code, answers)

@@ -209,10 +209,20 @@ def _show(
     print_result(choice_table(choice, has_page=has_page))
     print_result(Text(legend(choice), style="dim"))
     print_result(Text("\n" + "\n".join(choice.reasons[1:]) + "\n"))
+    print_result(Text("\n".join(_commands(choice, vectors, labels))))
+
+
+def _commands(choice: "Choice", vectors: str, labels: str | None) -> list[str]:
+    """Return the commands that build the recommendation and search it as its score was measured."""
+    from manihash.advice.scores import LOOK_UPS
+
     given = f" --labels {labels}" if choice.uses_labels else ""
-    print_result(
-        Text(f"manihash build {vectors}{given} --recipe {choice.recipe} --bits {choice.n_bits} -o items.mhx")
-    )
+    asked = f"--radius {choice.radius}" if choice.goal in LOOK_UPS else "-k 10"
+    ranked = f" --rerank {vectors}" if choice.goal == "neighbors" else ""
+    return [
+        f"manihash build {vectors}{given} --recipe {choice.recipe} --bits {choice.n_bits} -o items.mhx",
+        f"manihash search items.mhx queries.npy {asked}{ranked}",
+    ]
 
 
 _SHOWN = 12
@@ -270,7 +280,10 @@ def choice_table(choice: "Choice", *, has_page: bool) -> Table:
     measured = [row for row in choice.table if row["score"] is not None]
     best = choice.best
     shown = measured[:_SHOWN] if best in measured[:_SHOWN] else [*measured[: _SHOWN - 1], best]
+    few = next((row for row in shown if row["rows"] < shown[0]["rows"]), None)
     for row in shown:
+        if row is few:
+            table.add_row("", Text(f"on {row['rows']:,} rows only:", style="dim"))
         cells = (format(row[key], column.form) if key in row else "-" for key, column in columns.items())
         labels = ["seen" if row["uses_labels"] else ""] if saw else []
         table.add_row("→" if row is best else "", row["recipe"], str(row["n_bits"]), *labels, *cells)

@@ -67,6 +67,7 @@ def choice_page(choice: Choice, name: str, made: date) -> str:
         n_bits=choice.n_bits,
         labels=", y" if choice.uses_labels else "",
         radius=choice.radius if choice.goal in LOOK_UPS else None,
+        reranks=choice.goal == "neighbors",
         facts={
             "Vectors": name,
             "Sample": f"{choice.sample}; seed {choice.random_state}",
