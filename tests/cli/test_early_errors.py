@@ -96,6 +96,14 @@ def test_a_name_that_is_too_long_is_refused_before_the_work(command, monkeypatch
     assert "too long. Give a shorter name" in stderr_line(run(*command, code=2))
 
 
+@pytest.mark.parametrize("out", [".", "folder"])
+def test_a_folder_is_refused_as_the_index_file_to_build(out):
+    os.mkdir("folder")
+    line = stderr_line(run("build", "X.npy", "-o", out, code=2))
+    assert f"cannot write {out}: it is a folder" in line
+    assert "suffix" not in line
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from command import run
+from command import run, stderr_line
 
 from manihash import IMH, Hybrid, LabelTruth, evaluate, load, load_dataset, recipe
 from manihash.base import KMeansBase
@@ -55,6 +55,18 @@ def test_search_in_a_store_says_that_it_counts_all_bits_alike(codes):
     assert "a store ranks" not in run("search", "m.mhash", "c.npy", "x.npy", "--radius", "2").stderr
 
 
+def test_a_store_of_bare_codes_of_a_quantizer_is_refused_with_the_file_to_export(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.random.default_rng(0).normal(size=(300, 40)))
+    run("build", "x.npy", "-o", "i.mhx")
+    run("encode", "i.mhx", "x.npy", "-o", "c.npy")
+    run("export", "c.npy", "--to", "c.faiss")
+    line = stderr_line(run("search", "i.mhx", "x.npy", "--store", "c.faiss", code=2))
+    assert "use an index file, or export that one, which knows the parts of its codes" in line
+    run("export", "i.mhx", "--to", "i.faiss")
+    run("search", "i.mhx", "x.npy", "--store", "i.faiss")
+
+
 def test_fit_without_a_recipe_gives_hybrid_codes_that_can_be_searched(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(300, 40))
@@ -85,6 +97,16 @@ def test_options_of_the_parts_are_set_by_their_names(tmp_path, monkeypatch):
     model = load("m.mhash")
     assert (model.first_.n_neighbors_, len(model.first_.base_points_), model.weight_) == (3, 20, 1)
     assert (model.layout_.look_up_bits, model.n_bits_, model.second_.n_iter) == (12, 24, 2)
+
+
+@pytest.mark.parametrize("part", ["first", "second"])
+def test_the_length_of_a_part_is_refused_because_that_of_the_code_is_divided(tmp_path, monkeypatch, part):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.random.default_rng(0).normal(size=(300, 40)))
+    result = run("build", "x.npy", "--bits=64", f"--set={part}__n_bits=20", "-o", "i.mhx", code=2)
+    assert f"got --set {part}__n_bits: --bits is divided among both parts" in stderr_line(result)
+    own = recipe("imh-hybrid", n_bits=None, first__n_bits=16, second__n_bits=48, random_state=0)
+    assert own.fit(np.load("x.npy")).layout_.look_up_bits == 16  # what the message names
 
 
 def test_the_hint_names_the_option_of_the_part(tmp_path, monkeypatch):

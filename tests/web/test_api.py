@@ -346,7 +346,7 @@ def test_types_that_pages_of_other_sites_can_send_are_refused(client, kind):
 def test_reranking_needs_the_vectors(connect, rows):
     with connect() as client:
         answer = post(client, "/v1/search", {"vectors": rows[:1].tolist(), "rerank": True})
-        assert "no vectors to re-rank" in error(answer, 400)
+        assert "no vectors to re-rank by: start it with --vectors" in error(answer, 400)
 
 
 def test_a_large_body_is_refused_before_it_is_read(connect):

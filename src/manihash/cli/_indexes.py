@@ -191,8 +191,9 @@ def check_store(store: "Store", hasher: "Hasher") -> None:
     if layout.has_fields and store.look_up_bits is None:
         raise ValueError(
             f"{store.url} compares codes by Hamming distance, and those of the model have fields of a "
-            "product quantizer: use an index file, or export it to a FAISS file, or to a store with a "
-            "column for the first part of hybrid codes, such as DuckDB or PostgreSQL"
+            "product quantizer: use an index file, or export that one, which knows the parts of its codes, "
+            "to a FAISS file, or to a store with a column for the first part of hybrid codes, such as DuckDB "
+            "or PostgreSQL"
         )
     if store.look_up_bits not in (None, look_up_bits):
         raise ValueError(

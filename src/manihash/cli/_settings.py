@@ -57,8 +57,13 @@ def _check_names(name: str, hasher: "Hasher", values: Mapping[str, Any]) -> None
 
 
 def _check_type(name: str, hasher: "Hasher", setting: str, value: Any) -> None:
-    """Raise if a value is not of the type that the constructor of its owner declares."""
+    """Raise if a value is not of the type that its constructor declares, or would have no effect."""
     known = hasher.get_params()
+    if setting in ("first__n_bits", "second__n_bits"):
+        raise ValueError(
+            f"got --set {setting}: --bits is divided among both parts. Lengths of their own are set in "
+            f"Python, recipe({name!r}, n_bits=None, first__n_bits=16, second__n_bits=48)"
+        )
     if value is not None and hasattr(known[setting], "get_params"):
         raise ValueError(
             f"got --set {setting}={value}, but {setting} of {name} is a part: set its parameters, such as "

@@ -68,7 +68,7 @@ def build(
       manihash build vectors.npy --labels y.npy --recipe ksh -o items.mhx
       manihash search items.mhx queries.npy -k 10
     """
-    if not is_index(str(out)):
+    if not is_index(str(out)) and not out.is_dir():
         raise ValueError(f"{out} has not the suffix of an index file: use -o {out}{_options.INDEX_SUFFIX}")
     _inputs.check_inputs(vectors, ids, labels)
     _inputs.check_output(out, vectors, ids, labels)

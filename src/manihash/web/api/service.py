@@ -218,7 +218,9 @@ class Service:
 
     def _reranking(self, options: SearchOptions, vectors: Any) -> Rerank:
         if self.attachments.vectors is None:
-            raise RequestError(400, "this server has no vectors to re-rank by: omit rerank")
+            raise RequestError(
+                400, "this server has no vectors to re-rank by: start it with --vectors, or omit rerank"
+            )
         shortlist = None if options.shortlist is UNSET else options.shortlist
         stored, places = self.attachments.for_reranking()
         return Rerank(self.hasher._as_stored(vectors), stored, shortlist, places)
