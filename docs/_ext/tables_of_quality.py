@@ -121,7 +121,7 @@ def word_lengths(read: Read, *names: str) -> list[str]:
         "MAP less the scan's",
         "MAP less that of `pq`",
     ]
-    return table_or_note([*head, "targets (first, last)"], rows, "make bench-word")
+    return table_or_note([*head, "targets (precision@10, MAP to `pq`)"], rows, "make bench-word")
 
 
 def rerank(read: Read, *names: str) -> list[str]:
