@@ -51,7 +51,7 @@ def test_a_base_set_that_is_larger_than_the_rows_is_made_smaller():
         (["X.npy", "--labels=yq.npy"], "expected one label for each of 300 rows"),
         (["X.npy", "--texts=latin.txt"], "latin.txt is not UTF-8 text"),
         (["nan.npy"], "contains NaN: the first such row is 7"),
-        (["X.npy", "--model=wide.mhash"], "wide.mhash was fitted to vectors of length 4, but X.npy holds"),
+        (["X.npy", "--model=wide.mhash"], "wide.mhash was fitted to vectors of 4 columns, but X.npy holds"),
         (["three.npy"], "three.npy has 3 rows: give at least 10"),
     ],
 )
@@ -91,7 +91,7 @@ def test_the_report_is_a_folder_with_two_pages():
     result = run("report", "X.npy", "--labels=y.npy", "-o", "out", *LSH)
     assert result.stdout.startswith("report out/index.html (")
     page = Path("out/index.html").read_text("utf-8")
-    assert "300 vectors of length 16 have codes of 2 bytes" in page
+    assert "300 vectors of 16 columns have codes of 2 bytes" in page
     assert re.findall(r'(?:src|href)="(?!data:|#)([^"]*)"', page) == ["explore.html"]
     assert "answers to 30 held-out queries" in page
     run("report", "X.npy", "-o", "out", *LSH)  # an earlier report is replaced
@@ -143,7 +143,7 @@ def test_an_index_file_needs_its_vectors_and_nothing_else(built):
         ),
         (
             ["items.mhx", "--vectors=narrow.npy"],
-            "items.mhx was fitted to vectors of length 16, but narrow.npy",
+            "items.mhx was fitted to vectors of 16 columns, but narrow.npy",
         ),
         (["named.mhx", "--vectors=X.npy"], "the ids of named.mhx are strings: give --ids"),
         (

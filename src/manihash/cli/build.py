@@ -116,6 +116,6 @@ def _as_text(made: dict[str, Any]) -> dict[str, str]:
         "index": f"{made['index']} ({file_size(made['file_bytes'])}, with its model)",
         "recipe": f"{made['recipe']}, {made['bits']} bits, seed {made['seed']}",
         "codes": f"{made['parts']}; {made['distinct_codes']:,} distinct codes of {made['rows']:,} rows",
-        "learned from": f"{made['rows']:,} vectors of length {made['width']:,} in {made['seconds']:.2f} s",
+        "learned from": f"{made['rows']:,} vectors of {made['width']:,} columns in {made['seconds']:.2f} s",
         **({} if made["byte_vectors"] is None else {"vectors": made["byte_vectors"]}),
     }

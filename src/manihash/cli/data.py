@@ -169,7 +169,7 @@ def gist(
     if as_json:
         print_json({"descriptors": str(out), "rows": n, "width": width})
     else:
-        print_result(key_values({"descriptors": str(out), "rows": f"{n:,} vectors of length {width}"}))
+        print_result(key_values({"descriptors": str(out), "rows": f"{n:,} vectors of {width} columns"}))
 
 
 def _source(entry: "Entry") -> str:

@@ -128,7 +128,7 @@ def _as_text(learned: dict[str, Any]) -> dict[str, str]:
     lines = {
         "model": f"{learned['model']} ({file_size(learned['file_bytes'])})",
         "recipe": f"{learned['recipe']}, {learned['bits']} bits, seed {learned['seed']}",
-        "learned from": f"{learned['rows']:,} vectors of length {learned['width']:,} "
+        "learned from": f"{learned['rows']:,} vectors of {learned['width']:,} columns "
         f"in {learned['seconds']:.2f} s",
     }
     if learned["loss"] is not None:

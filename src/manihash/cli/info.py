@@ -124,7 +124,7 @@ def _index_as_text(found: dict[str, Any]) -> dict[str, str]:
     if found["recipe"] is not None:
         lines["made by"] = f"recipe {found['recipe']}, {lines['made by']}"
     if found["width"] is not None:
-        lines["input"] = f"vectors of length {found['width']:,}"
+        lines["input"] = f"vectors of {found['width']:,} columns"
     return {**lines, "more": f"manihash stats {found['file']} shows statistics of the codes"}
 
 
@@ -141,7 +141,7 @@ def _onnx_as_text(found: dict[str, Any]) -> dict[str, str]:
     return {
         "file": f"{found['file']} ({file_size(found['file_bytes'])}): ONNX file",
         "model": f"{name}, codes of {found['n_bits']} bits, id {found.get('model_id', 'not recorded')}",
-        "input": f"vectors of length {int(found['n_features']):,}, computed in {found['precision']}",
+        "input": f"vectors of {int(found['n_features']):,} columns, computed in {found['precision']}",
         "written by": f"manihash {found['manihash_version']}",
     }
 
@@ -216,7 +216,7 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
         lines["parts"] = (
             f"first part of {facts['look_up_bits']} bits, second part with weight {facts['weight']:g}"
         )
-    lines["input"] = f"vectors of length {facts['width']:,}"
+    lines["input"] = f"vectors of {facts['width']:,} columns"
     if facts["base_points"] is not None:
         lines["base set"] = f"{facts['base_points']:,} points"
     for name in ("sigma", "loss"):

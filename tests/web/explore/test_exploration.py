@@ -202,7 +202,7 @@ def test_parts_that_do_not_match_the_rows_are_refused(digits, what):
 
 def test_a_model_of_other_vectors_is_refused(digits, exploration):
     rows = explored_rows("narrow.npy", digits[0][:, :30])
-    with pytest.raises(ValueError, match=r"fitted to vectors of length 64, but narrow.npy holds .* 30"):
+    with pytest.raises(ValueError, match=r"fitted to vectors of 64 columns, but narrow.npy holds .* 30"):
         coded_rows("a.mhash", exploration.models[0].hasher, rows)
 
 

@@ -188,7 +188,7 @@ def coded_rows(name: str, hasher: Hasher, rows: ExploredRows, stored: Codes | No
     width: Any = hasher.n_features_in_
     if width != rows.width:
         raise ValueError(
-            f"{name} was fitted to vectors of length {width}, but {rows.name} holds vectors of length "
+            f"{name} was fitted to vectors of {width} columns, but {rows.name} holds vectors of "
             f"{rows.width}: they do not belong together. Give the model of these vectors, or none to fit one"
         )
     return CodedRows(name, hasher, rows, stored)

@@ -77,7 +77,7 @@ def report_page(
 def _lead(exploration: Exploration, model: CodedRows, first: AnswerShares, queries: int) -> str:
     """The result in two sentences, with intervals; it says if the model was fitted to the queries, too."""
     rows, depth = exploration.rows, first.depths[0]
-    size = f"{len(rows):,} vectors of length {rows.width:,} have codes of {model.codes.shape[1]} bytes."
+    size = f"{len(rows):,} vectors of {rows.width:,} columns have codes of {model.codes.shape[1]} bytes."
     asked = f"{queries} held-out queries"
     if exploration.held_out is None:
         asked = f"{queries} queries, which the model may have been fitted to,"
@@ -296,7 +296,7 @@ def _facts(
         "the model may have been fitted to them" if exploration.held_out is None else "held out of the fit"
     )
     return {
-        "Rows": f"{rows.name}: {len(rows):,} vectors of length {rows.width:,}",
+        "Rows": f"{rows.name}: {len(rows):,} vectors of {rows.width:,} columns",
         "Model": f"{model.name}: {type(model.hasher).__name__}, {model.n_bits} bits",
         "Queries": f"{queries} rows at equal distances in the file, {known}; a query is not among its own "
         "answers",
