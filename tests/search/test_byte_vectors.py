@@ -86,6 +86,15 @@ def test_the_command_builds_and_reranks_with_bytes(tmp_path, monkeypatch):
     assert [answer["ids"] for answer in answers["answers"]] == expected[1].tolist()
 
 
+@pytest.mark.parametrize(("dtype", "noted"), [(np.uint8, True), (np.float16, False)])
+def test_a_note_says_that_vectors_of_bytes_are_bytes_already(tmp_path, monkeypatch, dtype, noted):
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", np.random.default_rng(0).integers(0, 256, size=(50, 16)).astype(dtype))
+    made = run("build", "X.npy", "--recipe=sign", "--bits=8", "--byte-vectors=v.mhv", "-o", "i.mhx")
+    assert ("--rerank X.npy reads no more, and is exact" in " ".join(made.stderr.split())) == noted
+    assert len(ByteVectors.load("v.mhv")) == 50
+
+
 @pytest.mark.parametrize("again", ["i.mhx", "./i.mhx"])
 def test_one_file_is_not_written_for_two_outputs(tmp_path, monkeypatch, again):
     monkeypatch.chdir(tmp_path)

@@ -90,6 +90,9 @@ def build(
             bar.start("encoding")
             index = hasher.index(X, names)
             if byte_vectors is not None:
+                if X.dtype.itemsize == 1:
+                    text = f"{vectors} has one byte per value: --rerank {vectors} reads no more, and is exact"
+                    print_message("note", text, "bold yellow")
                 bar.start("writing the vectors")
                 ByteVectors.write(byte_vectors, X)
         bar.start("writing the index")
