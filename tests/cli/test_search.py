@@ -152,6 +152,16 @@ def test_codes_added_to_an_index_with_its_model_are_those_of_this_model() -> Non
     assert len(HammingIndex.load("built.mhx")) == 2 * rows
 
 
+def test_vectors_instead_of_codes_are_answered_with_the_command_that_encodes_them() -> None:
+    run("build", "X.npy", "--recipe=sign", "--bits=12", "-o", "built.mhx")
+    refused = run("index", "built.mhx", "--add=X.npy", code=2)
+    command = "manihash encode built.mhx X.npy -o codes.npy"
+    assert command in stderr_line(refused)
+    assert "taken as codes" not in refused.stderr
+    run(*command.split()[1:])
+    run("index", "built.mhx", "--add=codes.npy")
+
+
 def test_index_uses_all_bits_of_the_bytes_without_a_length() -> None:
     run("index", "codes.npy", "-o", "new.mhx")
     assert HammingIndex.load("new.mhx").n_bits == 16

@@ -83,6 +83,12 @@ def change_rows(
     from manihash.files.lineage import model_id
 
     before = len(index)
+    codes = None if add is None else _inputs.read_codes(add)
+    if codes is not None and codes.dtype != "uint8" and holds_model(path):
+        raise ValueError(
+            f"{add} holds numbers of type {codes.dtype}, and --add takes codes, which are bytes: "
+            f"manihash encode {path} {add} -o codes.npy makes codes of vectors"
+        )
     if model is not None:
         hasher = _inputs.load_hasher(model)
         check_model(path, index, hasher, model)
@@ -96,8 +102,8 @@ def change_rows(
     if remove is not None:
         index.remove(_inputs.read_ids(remove).reshape(-1))
     changes = {"removed": before - len(index)}
-    if add is not None:
-        index.add(_inputs.read_codes(add), None if ids is None else _inputs.read_ids(ids).reshape(-1))
+    if codes is not None:
+        index.add(codes, None if ids is None else _inputs.read_ids(ids).reshape(-1))
     elif ids is not None:
         raise ValueError("got --ids without --add: --remove takes the file of ids itself")
     return {"added": len(index) - before + changes["removed"], **changes}
