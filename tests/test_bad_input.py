@@ -40,8 +40,10 @@ FIT = {
     "a cube": (np.zeros((5, 4, 3)), "dim 3"),
     "a number": (3.0, "Expected 2D array, got scalar"),
     "complex numbers": (X + 1j, "Complex data not supported.*Give real numbers"),
-    "text": (X.astype(str), "strings.*[Cc]onvert your data to numeric"),
-    "words": ([["a", "b"], ["c", "d"]], "[Cc]onvert|could not"),
+    "text": (X.astype(str), "X holds text: give one vector of numbers per row"),
+    "words": ([["a", "b"], ["c", "d"]], "X holds text: give one vector of numbers per row"),
+    "texts": (["a text", "another text"], "X holds text: give one vector of numbers per row"),
+    "a column of text": (np.array([["a", 1], ["b", 2]], object), "could not convert.*leave out columns"),
     "dates": (np.zeros((30, 3), "M8[s]"), r"datetime64\[s\]: give real numbers"),
     "durations": (np.zeros((30, 3), "m8[s]"), r"timedelta64\[s\]: give real numbers"),
     "rows of unequal length": ([[1, 2], [3]], "inhomogeneous|sequence"),
@@ -70,7 +72,7 @@ ENCODE = {
     "one vector": (X[0], r"got 1D array of shape \(64,\). Reshape your data: X\[:1\] or X\[0\]\[None\]"),
     "a list of numbers": (X[0].tolist(), r"got 1D array of shape \(64,\). Reshape your data"),
     "complex numbers": (X + 1j, "Complex data not supported"),
-    "text": (X.astype(str), "numeric"),
+    "text": (X.astype(str), "X holds text"),
     "dates": (np.zeros((30, 64), "M8[s]"), "give real numbers"),
 }
 

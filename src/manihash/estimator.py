@@ -61,7 +61,12 @@ def checked(estimator: BaseEstimator, X: Any, *, fitting: bool, least: int = 1) 
             ensure_min_samples=least,
         )
     except ValueError as error:
-        if "got 1D array" in str(error):  # the message of scikit-learn, without the values
+        is_flat = "got 1D array" in str(error)
+        if "bytes/strings" in str(error) or (is_flat and np.asarray(X).dtype.kind in "US"):
+            raise ValueError(
+                "X holds text: give one vector of numbers per row, such as the embedding of each text"
+            ) from None
+        if is_flat:  # the message of scikit-learn, without the values
             raise ValueError(
                 f"Expected 2D array, one row per vector, got 1D array of shape {np.shape(X)}. Reshape your "
                 "data: X[:1] or X[0][None] is one row of X"
@@ -92,6 +97,8 @@ def _remedy(estimator: BaseEstimator, X: Any, message: str, fitting: bool) -> st
         return "Give at least two rows to fit." if fitting else "Give at least one row."
     if "Complex" in message:
         return "Give real numbers, for example the real and imaginary parts as separate columns."
+    if "could not convert string" in message:
+        return "Give vectors of numbers: leave out columns of text."
     if "features, but" in message:
         return _width_remedy(estimator, X)
     return ""

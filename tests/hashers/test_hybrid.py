@@ -85,6 +85,13 @@ def test_a_length_is_divided_between_the_parts(n_bits, first):
     assert hybrid.encode(X).shape[1] == -(-n_bits // 8)
 
 
+def test_the_length_of_a_part_is_refused_beside_the_length_of_the_code():
+    with pytest.raises(ValueError, match=r"first__n_bits would have no effect, because n_bits=64 is divided"):
+        recipe("imh-hybrid", n_bits=64, first__n_bits=20)
+    own = recipe("imh-hybrid", n_bits=None, first__n_bits=20, second__n_bits=40)
+    assert (own.first.n_bits, own.second.n_bits) == (20, 40)
+
+
 def test_a_seed_reaches_the_parts_that_have_none():
     one, other = (Hybrid(LSH(8, random_state=5), LSH(8), random_state=seed).fit(X) for seed in (1, 2))
     assert np.array_equal(one.first_.encode(X), other.first_.encode(X))

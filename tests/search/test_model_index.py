@@ -3,6 +3,7 @@
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,6 +73,13 @@ def test_an_invalid_number_of_candidates_is_named_as_it_was_given(hasher, digits
     X, Q = digits
     with pytest.raises(ValueError, match=r"^candidates must be a whole number of at least 1, not 0"):
         hasher.index(X).search(Q, 3, rerank=X, candidates=0)
+
+
+@pytest.mark.parametrize("given", ["X.npy", Path("X.mhv"), True])
+def test_a_path_is_not_taken_for_the_vectors_to_rerank_with(hasher, digits, given):
+    X, Q = digits
+    with pytest.raises(ValueError, match=r"rerank must be the vectors of the rows, not .*ByteVectors\.load"):
+        hasher.index(X).search(Q, 3, rerank=given)
 
 
 def test_one_vector_as_queries_is_refused_in_one_line(hashers, digits):

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, clone
 
 from manihash.files.registry import is_registered, register_class
 from manihash.hashers._hasher import Hasher
+from manihash.hashers.hybrid import Hybrid
 from manihash.hashers.recipe_table import RECIPES, Recipe
 
 
@@ -55,7 +56,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
     Raises
     ------
     ValueError
-        If there is no recipe of this name, or the hasher has no such option.
+        If there is no recipe of this name, the hasher has no such option, or it would have no effect.
 
     See Also
     --------
@@ -77,6 +78,7 @@ def recipe(name: str, n_bits: int = 64, random_state: Any = None, **params: Any)
         )
     hasher: Hasher = clone(RECIPES[name].make())
     _check_names(name, params, list(hasher.get_params(deep=False)))
+    _check_lengths(hasher, n_bits, params)
     return hasher.set_params(n_bits=n_bits, random_state=random_state, **params)
 
 
@@ -164,6 +166,16 @@ def _check_names(name: str, params: dict[str, Any], known: list[str]) -> None:
             raise ValueError(
                 f"recipe {name!r} has no parameter {given!r}{hint}: its parameters are {', '.join(known)}"
             )
+
+
+def _check_lengths(hasher: Hasher, n_bits: Any, params: dict[str, Any]) -> None:
+    """Raise for the length of a part of a hybrid that ``n_bits`` would overrule."""
+    own = [given for given in params if given in ("first__n_bits", "second__n_bits")]
+    if own and n_bits is not None and isinstance(hasher, Hybrid):
+        raise ValueError(
+            f"{own[0]} would have no effect, because n_bits={n_bits} is divided among both parts: "
+            "leave it out, or give n_bits=None, first__n_bits and second__n_bits"
+        )
 
 
 def recipe_of(hasher: Any) -> tuple[str, dict[str, Any]] | None:

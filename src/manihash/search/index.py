@@ -298,6 +298,11 @@ class Index(HammingIndex):
             return rerank if candidates is None else replace(rerank, shortlist=candidates)
         if vectors is None:
             raise ValueError("rerank needs the vectors of the queries, got packed codes: give vectors")
+        if isinstance(rerank, str) or not hasattr(rerank, "__len__"):
+            raise ValueError(
+                f"rerank must be the vectors of the rows, not {rerank!r}: give an array, such as "
+                "numpy.load(path, mmap_mode='r'), or ByteVectors.load(path)"
+            )
         if isinstance(rerank, tuple):
             rows, ids = rerank
         else:
