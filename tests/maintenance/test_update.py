@@ -20,7 +20,7 @@ from manihash.codes import hamming
 from manihash.embeddings import PCA, TSNE, ElasticEmbedding
 from manihash.embeddings._descent import Start
 from manihash.files.lineage import accepts_codes_of
-from manihash.hashers import AGH, ITQ, LSH
+from manihash.hashers import AGH, ITQ, LSH, ProductQuantizer
 from manihash.maintenance.update import _apart
 from manihash.rotation import ITQRotation
 
@@ -201,6 +201,43 @@ def test_a_refit_on_more_rows_knows_them():
     assert (hasher.transform(OLD) != before).mean() < 0.1
     assert _share_of_own_cluster(hasher) > 0.9
     assert not hasher.drift(np.vstack([clusters(300, 5, range(6))[0], clusters(100, 5, [6, 7])[0]])).drifted
+
+
+@pytest.mark.parametrize(
+    "hasher",
+    [ITQ(8), IMH(16, KMeansBase(60), TSNE(n_iter=50)), Hybrid(ITQ(8), ProductQuantizer(8, bits_per_field=4))],
+    ids=["itq", "imh", "hybrid"],
+)
+def test_the_few_last_rows_of_a_refit_are_no_drift_afterwards(hasher):
+    """Few among all rows, new rows were outside the training range, and drift advised a refit again."""
+    new, newer = NEW[:40], 3 * NEW[40:80]
+    hasher.set_params(random_state=0).fit(OLD)
+    rows = [OLD]
+    for batch in (new, newer):
+        assert hasher.drift(batch).advice == "refit"
+        rows.append(batch)
+        hasher.refit(np.vstack(rows))
+        for known in [*rows, np.vstack(rows)]:
+            assert not hasher.drift(known).drifted
+    assert hasher.drift(-NEW).drifted
+
+
+def test_a_refit_keeps_the_samples_that_an_update_added():
+    hasher = HASHERS["k-means"]().fit(OLD)
+    hasher.update(NEW[:40], OLD)
+    hasher.refit(np.vstack([OLD, NEW[:40]]))
+    assert not hasher.drift(NEW[:40]).drifted
+    assert not hasher.drift(OLD).drifted
+
+
+def test_many_refits_keep_few_samples():
+    hasher, rows = ITQ(8, random_state=0).fit(OLD), OLD
+    for batch in range(12):
+        rows = np.vstack([rows, NEW[:40] + 5 * batch])
+        hasher.refit(rows)
+    assert len(hasher.statistics_["references"]) == 9
+    assert not hasher.drift(rows[-40:]).drifted
+    assert not hasher.drift(rows).drifted
 
 
 @pytest.mark.parametrize("hasher", [LSH(8), IMH(8, KMeansBase(60), PCA())])

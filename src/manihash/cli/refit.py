@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 def refit(
     model: _options.Model,
-    vectors: Annotated[str, typer.Argument(metavar="VECTORS", help="File of all vectors, old and new.")],
+    vectors: Annotated[
+        str, typer.Argument(metavar="VECTORS", help="File of all vectors, the old ones first.")
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL2", help="File of the refitted model to write.")
     ],

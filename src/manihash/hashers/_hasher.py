@@ -24,6 +24,7 @@ from manihash.maintenance.statistics import (
     Observed,
     Statistics,
     checked_statistics,
+    sizes_after,
     training_statistics,
     with_rows,
 )
@@ -254,8 +255,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
         The rows are compared with statistics of the training rows, which the model keeps, by their distances
         to a few training rows (landmarks). For rows of the training distribution, drift is reported with
-        probability at most ``level``, whatever the hasher. After updates, rows of any mixture of the training
-        rows and the rows of updates are no drift. Of more than 20,000 rows, a sample is compared.
+        probability at most ``level``, whatever the hasher. After updates and refits, rows of any mixture of
+        the training rows and the new rows are no drift. Of more than 20,000 rows, a sample is compared.
 
         Parameters
         ----------
@@ -367,7 +368,8 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            All rows, old and new.
+            All rows: first those that the model knows, in the order of ``fit`` and updates, then new ones.
+            In this order the new rows alone are no drift afterwards.
 
         Returns
         -------
@@ -417,6 +419,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     def _refitted(self, new: Self, X: Any) -> Self:
         """Return ``new``, an unfitted hasher, fitted to X with bits as similar to those of this one."""
         new._learn(X, lambda rows, rng: new._fit_near(self, rows, rng))
+        new._summarize_after(self, X)
         new.lineage_ = new_lineage(new, self.lineage_)
         return new
 
@@ -502,6 +505,15 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
 
     def _summarize(self, rows: Rows) -> None:
         self.statistics_ = training_statistics(self, rows)
+
+    def _summarize_after(self, old: "Hasher", X: Any) -> None:
+        """As ``_summarize``; the rows that an old model knows, and those after them, are separate samples."""
+        if not checks.passes(old._known_statistics):  # fitted by an earlier version
+            return
+        rows = self._rows_to_map(X)
+        sizes = sizes_after(old._known_statistics(), len(rows))
+        if len(sizes) > 1:
+            self.statistics_ = training_statistics(self, rows, sizes)
 
     def _check(self) -> None:
         checks.positive_int(self.n_bits, "n_bits")

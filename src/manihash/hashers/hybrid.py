@@ -385,6 +385,9 @@ class Hybrid(Hasher):
     def _summarize(self, rows: Rows) -> None:
         pass  # each part has statistics of its own
 
+    def _summarize_after(self, old: Hasher, X: Any) -> None:
+        pass  # as above
+
     def _record(self, X: Any) -> None:
         first, second = copy(self.first_), copy(self.second_)
         for part in (first, second):
@@ -478,7 +481,9 @@ def _refitted_part(part: Hasher, name: str, X: Any, seed: int | None) -> Hasher:
     """Return a part that was refitted to X, or a copy that knows X if its bits cannot be aligned."""
     with _errors_of(part, name):
         if not checks.passes(part._check_refit):
-            return copy(part).record_statistics(X)
+            known = copy(part).record_statistics(X)
+            known._summarize_after(part, X)
+            return known
         new = clone(part) if seed is None else clone(part).set_params(random_state=seed)
         return part._refitted(new, X)
 

@@ -4,8 +4,8 @@ Five tests compare new rows with training rows, both described by landmarks. The
 theirs times their number (Bonferroni), so the tests may depend on each other. Each test is exact, or errs on
 the safe side, if new rows and training rows are exchangeable.
 
-After updates the model knows several samples. New rows that come from one of them, or from a mixture of them
-in any proportions, are no drift: the largest p-value of these counts.
+After updates and refits the model knows several samples. New rows that come from one of them, or from a
+mixture of them in any proportions, are no drift: the largest p-value of these counts.
 """
 
 from dataclasses import dataclass, field

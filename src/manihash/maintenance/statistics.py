@@ -234,20 +234,51 @@ def _nearest(X: Floats, graph: BaseGraph | None) -> tuple[Ints, Floats]:
     return np.where(itself, index[:, min(1, graph.k - 1)], index[:, 0]), squared[:, -1]
 
 
-def training_statistics(hasher: Any, rows: Rows) -> Statistics:
-    """Return the statistics of the rows that a hasher was fitted to; at most 10,000 rows are visited."""
+def training_statistics(hasher: Any, rows: Rows, sizes: list[int] | None = None) -> Statistics:
+    """Return the statistics of the rows that a hasher was fitted to; at most 10,000 rows are visited.
+
+    ``sizes`` divide the rows into consecutive samples, of which again 10,000 rows are visited.
+    """
     rng = np.random.default_rng(0)
     some = rows if len(rows) <= ROWS else rows.sample(ROWS, rng)
     landmarks, others = chosen(some, rng)
     seen = Observed.of(hasher, some.subset(others), landmarks)
+    references = [reference(seen.seen, len(rows), len(landmarks))]
+    if sizes is not None:
+        # Of more than 10,000 rows the few landmarks may be visited: less than 1 % of a sample.
+        visited = others if some is rows else np.arange(len(rows))
+        references = _references(hasher, rows, landmarks, visited, sizes)
     return {
         "n_rows": len(rows),
         "landmarks": landmarks,
-        "references": [reference(seen.seen, len(rows), len(landmarks))],
+        "references": references,
         "usage": seen.usage.astype(np.float32),
         "bit_means": seen.bit_means.astype(np.float32),
         "reach": seen.reach,
     }
+
+
+def _references(
+    hasher: Any, rows: Rows, landmarks: Floats, visited: Ints, sizes: list[int]
+) -> list[Reference]:
+    """Return a reference for each of several numbers of consecutive rows, from the ``visited`` rows."""
+    ends, found = np.cumsum(sizes), []
+    for size, own in zip(sizes, np.split(visited, np.searchsorted(visited, ends[:-1])), strict=True):
+        some = own[np.linspace(0, len(own) - 1, min(len(own), ROWS // len(sizes))).astype(int)]
+        if len(some):
+            seen = Observed.of(hasher, rows.subset(some), landmarks).seen
+            found.append(reference(seen, size, len(landmarks)))
+    return found
+
+
+def sizes_after(known: Statistics, n: int) -> list[int]:
+    """Return the sizes of the samples that a model knows, cut to n rows, and of the rows after them."""
+    ends = np.minimum(np.cumsum([each["n_rows"] for each in known["references"]]), n)
+    sizes = [int(size) for size in np.diff([0, *ends, n]) if size]
+    while len(sizes) > _MOST_REFERENCES + 1:  # neighbors among earlier updates and refits become one
+        i = min(range(1, len(sizes) - 2), key=lambda i: sizes[i] + sizes[i + 1])
+        sizes[i : i + 2] = [sizes[i] + sizes[i + 1]]
+    return sizes
 
 
 def with_rows(hasher: Any, known: Statistics, rows: Rows) -> Statistics:
