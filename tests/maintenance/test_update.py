@@ -230,6 +230,25 @@ def test_a_refit_keeps_the_samples_that_an_update_added():
     assert not hasher.drift(OLD).drifted
 
 
+def test_a_hybrid_with_a_hybrid_as_its_second_part_is_updated():
+    """Its second part has statistics in its own parts only: the update named an earlier version."""
+    hasher = Hybrid(IMH(16, KMeansBase(60), TSNE(n_iter=50)), Hybrid(ITQ(8), LSH(8)), random_state=0).fit(OLD)
+    hasher.update(NEW, OLD)
+    assert not hasher.drift(NEW).drifted
+    assert not hasher.drift(OLD).drifted
+
+
+@pytest.mark.parametrize(
+    ("hasher", "instead"),
+    [(Hybrid(AGH(8), ITQ(8)), r"hasher\.refit\(X\)"), (Hybrid(AGH(8), LSH(8)), "fit a new model")],
+)
+def test_a_hybrid_that_cannot_be_updated_names_what_is_possible(hasher, instead):
+    hasher.set_params(random_state=0, first__base=KMeansBase(60)).fit(OLD)
+    with pytest.raises(ValueError, match=rf"Hybrid of AGH and \w+ cannot be updated.*Instead, .*{instead}"):
+        hasher.update(NEW, OLD)
+
+
+@pytest.mark.filterwarnings("ignore:codes cannot tell")
 def test_many_refits_keep_few_samples():
     hasher, rows = ITQ(8, random_state=0).fit(OLD), OLD
     for batch in range(12):

@@ -394,9 +394,23 @@ class Hybrid(Hasher):
             part.record_statistics(X)
         self.first_, self.second_ = first, second
 
+    def _know(self, rows: Rows) -> None:
+        first, second = copy(self.first_), copy(self.second_)
+        for part in (first, second):
+            part._know(part._rows_to_map(rows.X))
+        self.first_, self.second_ = first, second
+
     def _check_update(self) -> None:
         if not any(checks.passes(part._check_update) for part in (self.first_, self.second_)):
-            self.first_._check_update()
+            instead = "use hasher.refit(X)" if checks.passes(self._check_refit) else "fit a new model"
+            raise ValueError(
+                f"{self._names()} cannot be updated: no part can get new base points, as IMH with TSNE() "
+                f"can. Instead, {instead}, and encode all rows again"
+            )
+
+    def _names(self) -> str:
+        """Return the names of the class and of the parts."""
+        return f"{type(self).__name__} of {type(self.first_).__name__} and {type(self.second_).__name__}"
 
     def _update(self, X: Any, X_old: Any, most: int | None, max_changed: float) -> Update:
         """Update the parts that can be updated: usually the first; ITQ gets new statistics only."""
@@ -414,7 +428,10 @@ class Hybrid(Hasher):
 
     def _check_refit(self) -> None:
         if not any(checks.passes(part._check_refit) for part in (self.first_, self.second_)):
-            self.first_._check_refit()
+            raise ValueError(
+                f"{self._names()} cannot be refitted, because no part has bits that can be aligned with old "
+                "ones: fit a new model, and encode all rows again"
+            )
 
     def _fit_near(self, old: "Hybrid", rows: Rows, rng: np.random.Generator) -> None:
         """Refit the parts that can be refitted; the others keep their bits. The split stays as it is."""
