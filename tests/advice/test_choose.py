@@ -514,4 +514,25 @@ def test_copies_of_one_radius_score_by_the_rows_that_are_returned():
         measured([1] * 5, [1] * 5).quality, copies=CopiesFound(np.full(5, 0.8), np.full(5, 20.0))
     )
     found = Measured(Candidate("itq", 4), quality)
-    assert Purpose("duplicates", 1, True).score(found) == pytest.approx(0.4)
+    assert Purpose("duplicates", 10, True).score(found) == pytest.approx(0.4)
+
+
+def test_copies_are_looked_up_within_a_radius_that_returns_ten_of_all_rows():
+    """The sample is a hundredth of the rows: 5 other rows within radius 1 in it are 500 of all rows."""
+    copies = CopiesFound(np.array([0.8, 0.9, 1, 1, 1]), np.array([0.85, 5.9, 20, 80, 90]))
+    found = Measured(Candidate("itq", 4), replace(measured([1] * 5, [1] * 5).quality, copies=copies))
+    assert Purpose("duplicates", 10, False).radius(found) == 1
+    purpose = Purpose("duplicates", 10, False, share=0.01)
+    assert purpose.radius(found) == 0
+    assert purpose.for_a_copy(copies)[:2] == pytest.approx([5.8, 500.9])
+    assert purpose.score(found) == pytest.approx(0.8)
+
+
+def test_max_candidates_limits_the_rows_of_a_look_up_of_copies():
+    X = np.repeat(clustered(60)[0], 8, axis=0)
+    choice = choose(X, 16, "duplicates", max_candidates=3)
+    assert choice.radius == 0
+    assert choice.best["score"] == pytest.approx(3 / 8, abs=0.05)
+    text = str(choice)
+    assert "share of planted copies found among at most 3 rows is 0.3" in text
+    assert "A copy gets 8 rows, more than the 3 allowed" in text

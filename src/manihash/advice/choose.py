@@ -39,6 +39,7 @@ _SHORTER, _PROMISING, _SHORT_FINALISTS, _CLOSE = 6, 0.5, 2, 0.8
 # Samples of at most so many rows are split into queries and database several times.
 _SPLITS = ((2_500, 3), (5_000, 2))
 _COPIES = 1000
+_DUPLICATE_CANDIDATES = 10  # rows of all that a look-up of a copy may return
 # Lengths of the curve of size against quality, as shares of the requested length.
 _CURVE = (0.25, 0.5, 1, 2, 4)
 _SHORTEST = 8
@@ -87,7 +88,7 @@ def choose(
         Largest number of rows to use.
     max_candidates : int, default=None
         Number of rows of X that a look-up may return on average. By default the mean number of relevant rows
-        with labels, otherwise 1 % of the rows, at least 100.
+        with labels, otherwise 1 % of the rows, at least 100; ten for the goal "duplicates".
     max_fit_seconds : float, default=None
         Longest time to fit the recommended model to all rows, estimated from the sample. Times are elapsed
         times, which other work on the machine makes longer.
@@ -244,13 +245,16 @@ def _samples(drawn: Sample, rng: np.random.Generator) -> Iterator[Sample]:
 def purpose_of(goal: str, max_candidates: int | None, sample: Sample, relevance: Relevance) -> Purpose:
     """The purpose of the codes, with the budget of a look-up in rows of the database of a sample."""
     n = len(sample.database)
-    if max_candidates is not None:
-        budget = checks.positive_int(max_candidates, "max_candidates") * n / sample.n_rows
+    most = None if max_candidates is None else checks.positive_int(max_candidates, "max_candidates")
+    if goal == "duplicates":
+        budget = float(most or _DUPLICATE_CANDIDATES)
+    elif most is not None:
+        budget = most * n / sample.n_rows
     elif relevance.by_labels:
         budget = float(relevance.truths.relevant.counts.mean())
     else:
         budget = max(100 * n / sample.n_rows, n / 100)
-    return Purpose(goal, budget, relevance.by_labels, max_candidates is not None)
+    return Purpose(goal, budget, relevance.by_labels, most is not None, n / sample.n_rows)
 
 
 def _scored(found: Sequence[Measured], purpose: Purpose) -> list[tuple[float, Measured]]:

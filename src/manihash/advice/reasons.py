@@ -259,7 +259,16 @@ def _radius_text(findings: Findings) -> str:
         f"{lookup.empty[at]:.0%} of the queries get no answer."
     )
     allowed = f"{purpose.budget * scale:,.0f} rows"
-    if purpose.goal != "duplicates" and lookup.returned[at] > purpose.budget:
+    if purpose.goal == "duplicates":
+        assert quality.copies is not None
+        rows = purpose.for_a_copy(quality.copies)[at]
+        if rows > purpose.budget:
+            text += (
+                f" A copy gets {rows:,.0f} rows, more than the {purpose.budget:,.0f} allowed, which lowers "
+            )
+            text += "the score, but radius 0 is the smallest."
+        return text
+    if lookup.returned[at] > purpose.budget:
         return f"{text} That is more than the {allowed} allowed, but radius 0 is the smallest."
     if purpose.goal == "group":
         text += f" It may return {allowed}: {_budget_text(purpose)}. {_score_text(best, purpose)}"

@@ -6,15 +6,13 @@ from difflib import get_close_matches
 import numpy as np
 
 from manihash.advice.candidates import Measured
-from manihash.advice.quality import LookUpByRadius, Quality
+from manihash.advice.quality import CopiesFound, LookUpByRadius, Quality
 from manihash.evaluation import metrics
 from manihash.types import Floats
 
 GOALS = ("auto", "first", "group", "ranking", "neighbors", "duplicates")
 ALIASES = {"lookup": "group"}
 LOOK_UPS = ("group", "duplicates")  # goals that need a look-up within a radius
-# Rows that a look-up for duplicates may return.
-_DUPLICATE_CANDIDATES = 10
 # A look-up is answered from tables up to this radius: at least one of n_bits / 16 parts of 16 bits is equal.
 _BITS_PER_TABLE = 16
 # Weights of communities, of the nearest 2 % and of the ten nearest rows. About half of the weight is that of
@@ -47,9 +45,10 @@ class Purpose:
     """
 
     goal: str
-    budget: float  # rows of the database of the sample
+    budget: float  # rows of the database of the sample; for "duplicates" of all rows
     has_labels: bool
     is_limit: bool = False  # whether the user gave the budget: codes that exceed it score less
+    share: float = 1.0  # rows of the database of the sample, as a share of all rows
 
     def radius(self, measured: Measured) -> int | None:
         """The largest radius at which a look-up returns at most ``budget`` rows on average, else 0."""
@@ -57,7 +56,7 @@ class Purpose:
         if quality is None or quality.lookup is None:
             return None
         if self.goal == "duplicates" and quality.copies is not None:
-            return _largest(quality.copies.returned, _DUPLICATE_CANDIDATES)
+            return _largest(self.for_a_copy(quality.copies), self.budget)
         returned = quality.lookup.returned
         return _largest(returned[: from_tables(returned)] if self.goal == "group" else returned, self.budget)
 
@@ -84,10 +83,17 @@ class Purpose:
         if self.goal == "neighbors":
             return quality.recall_at_10_reranked
         if self.goal == "duplicates" and quality.copies is not None:
-            found, returned = quality.copies.found[radius], quality.copies.returned[radius]
-            return float(found * min(1.0, _DUPLICATE_CANDIDATES / returned)) if returned else 0.0
+            found, returned = quality.copies.found[radius], self.for_a_copy(quality.copies)[radius]
+            return float(found * min(1.0, self.budget / returned)) if returned else 0.0
         assert quality.lookup is not None
         return self._lookup_score(quality.lookup)
+
+    def for_a_copy(self, copies: CopiesFound) -> Floats:
+        """Rows that a look-up of a copy returns within each radius, of all rows: (radii,).
+
+        The row that was copied is one of them; the sample has a share of the others.
+        """
+        return copies.found + (copies.returned - copies.found) / self.share
 
     def _ranking_score(self, quality: Quality) -> float:
         """MAP, precision@10 or the geometric mean of both, of all kinds of relevant rows."""
@@ -114,7 +120,7 @@ class Purpose:
             "auto": "geometric mean of MAP and precision@10",
             "group": "F1 of a look-up",
             "neighbors": "recall@10 after re-ranking 100 rows",
-            "duplicates": "share of planted copies within the radius",
+            "duplicates": f"share of planted copies found among at most {self.budget:,.0f} rows",
         }[self.goal]
 
     def _lookup_score(self, lookup: LookUpByRadius) -> float:

@@ -52,7 +52,8 @@ def choose(
         typer.Option(
             "--max-candidates",
             help="Number of rows that a look-up may return on average.",
-            show_default="mean number of rows with one label; without labels 1 % of the rows, at least 100",
+            show_default="mean number of rows with one label; without labels 1 % of the rows, at least 100; "
+            "10 for duplicates",
         ),
     ] = None,
     max_fit_seconds: Annotated[
