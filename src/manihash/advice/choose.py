@@ -181,7 +181,7 @@ def choosing(
     vectors = None
     if labels is not None and goal in ("first", "ranking", "auto"):
         yield steps.named("scan of the vectors", main)
-        vectors = measure_vectors(main.split)
+        vectors = combined([measure_vectors(stage.split) for stage in whole])
     for length in _other_lengths(best, curve, vectors, n_bits, main, few):
         other = Candidate(best.candidate.recipe, length)
         if other in [m.candidate for m in last]:
@@ -189,8 +189,9 @@ def choosing(
         yield steps.named(other, main)
         last.append(combined([measure(other, stage.split) for stage in whole]))
     best = _winner([m for m in last if m.candidate.n_bits <= n_bits], main, limit, n_bits)
+    refused = [(m, why) for m in last if (why := _refusal(m, main, limit, n_bits))]
     unseen = yield from _unseen_classes(best, last, main, few, steps, rng)
-    findings = Findings(best, last, found, main.purpose, few.purpose, drawn, main.relevance, n_bits)
+    findings = Findings(best, last, found, main.purpose, few.purpose, drawn, main.relevance, n_bits, refused)
     return _choice(findings, vectors, curve, unseen, random_state)
 
 
@@ -323,13 +324,8 @@ def _finalists(
 
 def _winner(last: Sequence[Measured], stage: Stage, limit: float | None, n_bits: int) -> Measured:
     """The best candidate; of those that are equal within the error, the shortest, then the fastest."""
-    sample, purpose = stage.split.sample, stage.purpose
-    allowed = [
-        (score, m)
-        for score, m in _scored(last, purpose)
-        if (m.candidate.n_bits >= n_bits or _may_be_short(m, purpose))
-        and (limit is None or estimated_fit(m, sample) <= limit)
-    ]
+    purpose = stage.purpose
+    allowed = [pair for pair in _scored(last, purpose) if not _refusal(pair[1], stage, limit, n_bits)]
     if not allowed:
         raise ValueError(
             "no candidate could be measured within the limits: raise max_fit_seconds, or give rows of more "
@@ -339,6 +335,16 @@ def _winner(last: Sequence[Measured], stage: Stage, limit: float | None, n_bits:
     _, best = max(allowed, key=lambda pair: pair[0])
     equal = [m for _, m in allowed if not purpose.is_better(best, m)]
     return min(equal, key=lambda m: (m.candidate.n_bits, m.fit_seconds))
+
+
+def _refusal(measured: Measured, stage: Stage, limit: float | None, n_bits: int) -> str:
+    """Why a candidate of the whole sample must not be recommended, in words; empty if it may be."""
+    seconds = estimated_fit(measured, stage.split.sample)
+    if limit is not None and seconds > limit:
+        return f"a fit of all rows would take about {seconds:,.0f} s"
+    if measured.candidate.n_bits < n_bits and not _may_be_short(measured, stage.purpose):
+        return "its look-up returns more rows than allowed"
+    return ""
 
 
 def estimated_fit(measured: Measured, sample: Sample) -> float:

@@ -9,15 +9,13 @@ import numpy as np
 from manihash.advice.candidates import VECTORS, Measured
 from manihash.advice.relevance import Relevance
 from manihash.advice.sample import Sample
-from manihash.advice.scores import LOOK_UPS, Purpose, error_of
+from manihash.advice.scores import LOOK_UPS, SHOWN, WEIGHTS, Purpose, error_of
 from manihash.evaluation import metrics
 
 # Codes that do not reach this share of a scan of the vectors are too short, and the advice says so first.
 _ENOUGH = 0.9
 # Signs of columns that do not reach this share of the best candidate do not serve the goal.
 _USABLE = 0.2
-# Differences of scores below this are 0.000 in a text.
-_SHOWN = 0.0005
 # Factor by which the first columns must beat random directions to be called the best ones.
 _CLEARLY = 1.1
 
@@ -44,6 +42,7 @@ class Findings:
     sample: Sample
     relevance: Relevance
     n_bits: int
+    refused: Sequence[tuple[Measured, str]] = ()  # candidates that must not be recommended, and why
 
 
 @dataclass(frozen=True)
@@ -144,9 +143,7 @@ def _first(findings: Findings, vectors: Measured | None) -> str:
     )
     exact = _exact(vectors, purpose)
     if not is_too_short(best, vectors, purpose):
-        is_better = exact is not None and score > exact
-        scan = f", more than that of a scan of the vectors, which has {exact:.3f}" if is_better else ""
-        return f"Use {name} {text} on the sample{scan}."
+        return f"Use {name} {text} on the sample{_scan_text(best, vectors, purpose)}."
     assert exact is not None
     longer = [m for m in findings.last if m.candidate.n_bits > findings.n_bits]
     for m in longer:
@@ -160,6 +157,16 @@ def _first(findings: Findings, vectors: Measured | None) -> str:
         f"Use the vectors themselves if you can: a scan of them has {exact:.3f}, and no code of at most "
         f"{2 * findings.n_bits} bits comes within 10 % of it. The best code is {name} {text}."
     )
+
+
+def _scan_text(best: Measured, vectors: Measured | None, purpose: Purpose) -> str:
+    """What a scan of the vectors has, beside a candidate; empty if it was not measured."""
+    if vectors is None:
+        return ""
+    exact = f"{purpose.score(vectors):.3f}"
+    if purpose.is_better(best, vectors):
+        return f", more than that of a scan of the vectors, which has {exact}"
+    return f"; a scan of the vectors has {exact}"
 
 
 def _within(measured: Measured, purpose: Purpose) -> str:
@@ -198,23 +205,36 @@ def is_too_short(best: Measured, vectors: Measured | None, purpose: Purpose) -> 
 
 
 def _others(findings: Findings) -> list[str]:
-    """What the recommendation was compared with: the next best, and whether it is equal."""
+    """What the recommendation was compared with: what must not be recommended, and the next best."""
     best, purpose = findings.best, findings.purpose
+    refused = {m.candidate: why for m, why in findings.refused}
     others = [
         (score, m)
         for m in findings.last
         if m is not best and m.candidate.n_bits <= findings.n_bits and (score := purpose.score(m)) is not None
     ]
-    if not others:
-        return []
-    score, second = max(others, key=lambda pair: pair[0])
-    behind = purpose.group_scores(best) - purpose.group_scores(second)
-    difference, error = float(behind.mean()), error_of(behind)
-    name = f"{second.candidate.recipe} with {second.candidate.n_bits} bits"
-    if difference > error:
-        return [f"The next best is {name}, with {score:.3f}: {difference:.3f} ± {error:.3f} less."]
+    others.sort(key=lambda pair: -pair[0])
+    better = [
+        pair for pair in others if pair[1].candidate in refused and pair[0] > (purpose.score(best) or 0)
+    ]
+    texts = [f"{_name(m)} has {score:.3f}, but {refused[m.candidate]}." for score, m in better[:1]]
+    allowed = [pair for pair in others if pair[1].candidate not in refused]
+    return texts + ([_next_text(findings, *allowed[0])] if allowed else [])
+
+
+def _next_text(findings: Findings, score: float, second: Measured) -> str:
+    """How the next best candidate compares with the recommendation."""
+    best, purpose = findings.best, findings.purpose
+    if purpose.is_better(best, second):
+        behind = purpose.group_scores(best) - purpose.group_scores(second)
+        less = f"{behind.mean():.3f} ± {error_of(behind):.3f} less"
+        return f"The next best is {_name(second)}, with {score:.3f}: {less}."
     why = "is shorter" if best.candidate.n_bits < second.candidate.n_bits else "fits faster"
-    return [f"{name} has {score:.3f}, which is equal within the error; {best.candidate.recipe} {why}."]
+    return f"{_name(second)} has {score:.3f}, which is equal within the error; the recommended code {why}."
+
+
+def _name(measured: Measured) -> str:
+    return f"{measured.candidate.recipe} with {measured.candidate.n_bits} bits"
 
 
 def _unseen_text(best: Measured, unseen: Unseen) -> str:
@@ -232,12 +252,11 @@ def _unseen_text(best: Measured, unseen: Unseen) -> str:
 
 def _relevance_text(findings: Findings) -> str:
     """Which rows count as right answers."""
-    if findings.purpose.has_labels:
-        return findings.relevance.text
-    if findings.purpose.is_estimate:
-        return f"{findings.relevance.text} {_PROXIES}"
-    known = "the nearest rows are known" if findings.purpose.goal == "neighbors" else "copies were planted"
-    return f"There are no labels, and the score needs none: {known}."
+    purpose = findings.purpose
+    if purpose.goal not in WEIGHTS:
+        known = "the nearest rows are known" if purpose.goal == "neighbors" else "copies were planted"
+        return f"The score needs no labels: {known}."
+    return f"{findings.relevance.text} {_PROXIES}" if purpose.is_estimate else findings.relevance.text
 
 
 def _radius_text(findings: Findings) -> str:
@@ -258,7 +277,7 @@ def _radius_text(findings: Findings) -> str:
         f"{sample.n_rows:,} rows on average, with {lookup.recall[at]:.0%} of the ten nearest rows; "
         f"{lookup.empty[at]:.0%} of the queries get no answer."
     )
-    allowed = f"{purpose.budget * scale:,.0f} rows"
+    returned, allowed = (f"{rows * scale:,.0f} rows" for rows in (lookup.returned[at], purpose.budget))
     if purpose.goal == "duplicates":
         assert quality.copies is not None
         rows = purpose.for_a_copy(quality.copies)[at]
@@ -268,7 +287,7 @@ def _radius_text(findings: Findings) -> str:
             )
             text += "the score, but radius 0 is the smallest."
         return text
-    if lookup.returned[at] > purpose.budget:
+    if lookup.returned[at] > purpose.budget and returned != allowed:
         return f"{text} That is more than the {allowed} allowed, but radius 0 is the smallest."
     if purpose.goal == "group":
         text += f" It may return {allowed}: {_budget_text(purpose)}. {_score_text(best, purpose)}"
@@ -343,7 +362,7 @@ def _length_text(findings: Findings, point: dict[str, Any], own: dict[str, Any])
 
 def _change(difference: float) -> str:
     """A difference of scores in words."""
-    if abs(difference) < _SHOWN:
+    if abs(difference) < SHOWN:
         return "the same"
     return f"{abs(difference):.3f} {'higher' if difference > 0 else 'lower'}"
 
@@ -384,17 +403,22 @@ def _threshold_text(known: dict[str, Measured], purpose: Purpose) -> str:
 
 def _prefix_text(known: dict[str, Measured], purpose: Purpose) -> str:
     """Whether the first columns are the best ones, and what a rotation gains."""
-    if not {"sign-prefix", "sign"} <= known.keys():
+    if "sign" not in known:
         return ""
-    prefix, rotated = known["sign-prefix"], known["sign"]
-    own, other = purpose.score(prefix) or 0.0, purpose.score(rotated) or 0.0
-    first = "the first columns are hardly better than others"
-    if own > _CLEARLY * other and purpose.is_better(prefix, rotated):
-        first = "the first columns matter most, as in Matryoshka embeddings"
-    text = (
-        f"Signs of the first {prefix.candidate.n_bits} columns have {own:.3f}, and signs of as many random "
-        f"directions {other:.3f}: {first}"
-    )
+    rotated = known["sign"]
+    n_bits, other = rotated.candidate.n_bits, purpose.score(rotated) or 0.0
+    text = f"Signs of {n_bits} random directions have {other:.3f}"
+    is_all = "sign-median" in known and known["sign-median"].candidate.n_bits <= n_bits
+    if "sign-prefix" in known and not is_all:
+        prefix = known["sign-prefix"]
+        own = purpose.score(prefix) or 0.0
+        first = "the first columns are hardly better than others"
+        if own > _CLEARLY * other and purpose.is_better(prefix, rotated):
+            first = "the first columns matter most, as in Matryoshka embeddings"
+        text = (
+            f"Signs of the first {n_bits} columns have {own:.3f}, and signs of as many random directions "
+            f"{other:.3f}: {first}"
+        )
     if "itq" in known:
         text += f"; after ITQ's rotation they have {purpose.score(known['itq']):.3f}"
     return f"{text}."

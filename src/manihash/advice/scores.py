@@ -24,6 +24,7 @@ WEIGHTS = {
     "ranking": (0.5, 0.25, 0.25),
     "auto": (0.5, 0.25, 0.25),
 }
+SHOWN = 0.0005  # differences of scores below this are 0.000 in a text
 _LEAST = 1e-9  # instead of 0 in a geometric mean, so that the other part still counts
 
 
@@ -68,14 +69,18 @@ class Purpose:
         return self._score(measured.quality, radius)
 
     def group_scores(self, measured: Measured) -> Floats:
-        """The scores over groups of queries, which say how precise the score is: (groups,)."""
+        """The scores over groups of queries, which say how precise the score is: (groups,).
+
+        Their mean is the score: that of F1 or of a geometric mean over groups is another one.
+        """
         radius = self.radius(measured)
-        return np.array([self._score(group, radius) for group in measured.groups])
+        scores = np.array([self._score(group, radius) for group in measured.groups])
+        return scores + ((self.score(measured) or 0.0) - scores.mean()) if len(scores) else scores
 
     def is_better(self, one: Measured, other: Measured) -> bool:
-        """Whether a candidate is better than another one by more than the error of the difference."""
+        """Whether a candidate is better by more than the error of the difference, and than what is shown."""
         difference = self.group_scores(one) - self.group_scores(other)
-        return float(difference.mean()) > error_of(difference)
+        return float(difference.mean()) > max(error_of(difference), SHOWN)
 
     def _score(self, quality: Quality, radius: int | None) -> float:
         if self.goal in ("first", "ranking", "auto"):
