@@ -503,6 +503,13 @@ def test_candidates_give_no_warnings_about_their_codes():
         choose(clustered(1600)[0], 8, "ranking")
 
 
+def test_candidates_give_no_warnings_about_the_sample(monkeypatch):
+    monkeypatch.setattr(candidates, "MANIFOLD", ("imh-tsne-rotated",))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choose(np.repeat(clustered(60)[0], 10, axis=0), 8, "ranking")  # fewer distinct rows than base points
+
+
 def test_the_old_name_of_a_goal_is_an_alias():
     X, _ = clustered(300)
     assert choose(X, 8, "lookup").goal == "group"
@@ -526,6 +533,7 @@ def test_the_steps_name_what_runs_and_what_is_left():
         ({"X": np.ones((300, 4), complex)}, "X holds values of type complex128: give real numbers"),
         ({"X": np.full((300, 4), "1")}, "X holds values of type <U1: give real numbers"),
         ({"labels": [1, 2, 3]}, r"got labels of shape \(3,\) for 300 rows"),
+        ({"labels": ["a"] * 299 + ["b"]}, "all labels of the sample .* are 'a'.*at least two classes"),
         ({"labels": np.arange(300)}, "only 0 of the 300 rows of the sample share their label"),
         ({"n_bits": 0}, "n_bits must be a whole number of at least 2"),
         ({"sample": 10}, "sample must be a whole number of at least 200"),

@@ -1,5 +1,6 @@
 """The candidates among which ``choose`` chooses, and their measurement on a sample."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -124,7 +125,8 @@ def measure(candidate: Candidate, split: Split) -> Measured:
 
 def fitted(candidate: Candidate, sample: Sample, seed: int) -> tuple[Any, float]:
     """The hasher of a candidate, fitted to a sample, and the seconds that this took."""
-    with without_notes(), codes_not_judged():  # the scores judge them
+    with without_notes(), codes_not_judged(), warnings.catch_warnings():  # the scores judge them
+        warnings.simplefilter("ignore", UserWarning)
         hasher, start = recipe(candidate.recipe, candidate.n_bits, seed), perf_counter()
         hasher = hasher.fit(sample.X, sample.lesson) if candidate.uses_labels else hasher.fit(sample.X)
         return hasher, perf_counter() - start

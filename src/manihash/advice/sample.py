@@ -177,4 +177,9 @@ def _answerable(y: NDArray[Any]) -> Mask:
             f"only {answerable.sum()} of the {len(y):,} rows of the sample share their label with another "
             "row: give labels of classes, not of single rows, or omit labels"
         )
+    if len(names := np.unique(_names(y[answerable]))) == 1:
+        raise ValueError(
+            f"all labels of the sample that several rows share are {str(names[0])!r}, so every answer is "
+            "right: give labels of at least two classes, or omit labels"
+        )
     return answerable
