@@ -359,11 +359,11 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
         """Train anew on all rows, so that most bits stay as they are.
 
         The base set is chosen anew. The embedding starts from the old values of the rows and is aligned to
-        them, so that bits keep their meaning. If the rows differ from those that the model knows, new
-        clusters are moved away from old ones, for which more bits change, and a warning is logged before the
-        work starts: a new fit can still tell such rows apart better. Codes of the old model should not be
-        mixed with new ones: encode all rows again. The hasher itself is changed; ``lineage_`` names the old
-        one as its parent.
+        them, so that bits keep their meaning. If the rows, or those after the rows that the model knows,
+        differ from these, new clusters are moved away from old ones, for which more bits change, and a
+        warning is logged before the work starts: a new fit can still tell such rows apart better. Codes of
+        the old model should not be mixed with new ones: encode all rows again. The hasher itself is changed;
+        ``lineage_`` names the old one as its parent.
 
         Parameters
         ----------
@@ -402,7 +402,7 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
     def _warn_of_new_rows(self, X: Any) -> None:
         """Log, before a refit, that a new fit is better for rows that differ from those the model knows."""
         try:
-            found = self.drift(X)
+            found = self._drift_of_new(X)
         except ValueError:  # too few rows, or a model without statistics
             return
         if found.drifted:
@@ -415,6 +415,19 @@ class Hasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):
                 found.p_value,
                 better,
             )
+
+    def _drift_of_new(self, X: Any) -> Drift:
+        """The drift of X, or of the rows after those that the model knows: few hardly change the whole."""
+        found, rows, known = self.drift(X), self._rows_to_map(X), self._n_known
+        if len(rows) - known < LEAST_ROWS:
+            return found
+        new = self._drift(rows.subset(np.arange(known, len(rows))), found.level)
+        return min(found, new, key=lambda each: each.p_value)
+
+    @property
+    def _n_known(self) -> int:
+        """Number of rows that the model knows."""
+        return self._known_statistics()["n_rows"]
 
     def _refitted(self, new: Self, X: Any) -> Self:
         """Return ``new``, an unfitted hasher, fitted to X with bits as similar to those of this one."""

@@ -388,6 +388,10 @@ class Hybrid(Hasher):
     def _summarize_after(self, old: Hasher, X: Any) -> None:
         pass  # as above
 
+    @property
+    def _n_known(self) -> int:
+        return self.first_._n_known
+
     def _record(self, X: Any) -> None:
         first, second = copy(self.first_), copy(self.second_)
         for part in (first, second):

@@ -156,7 +156,7 @@ class IMH(OnBaseGraph, Hasher):
         some, seed = some_rows(rows), checks.seed(rng)
         embedding = copy_of(self.embedding)
         P = affinities_of(embedding, graph, rows, seed)
-        differs = old._differs(some.X)
+        differs = old._differs(rows.X)
         rotates = differs and self.rotation is not None and not _left_out(self.rotation, P)
         source = old._covering(some.X) if differs and not rotates else old
         values = as_array(source.embed(some.X)).astype(np.float64)
@@ -171,7 +171,7 @@ class IMH(OnBaseGraph, Hasher):
 
     def _differs(self, X: Any) -> bool:
         """Return whether rows differ from those that the model knows, and base points can be added."""
-        return checks.passes(self._check_update) and self.drift(X).drifted
+        return checks.passes(self._check_update) and self._drift_of_new(X).drifted
 
     def _covering(self, X: Any) -> "IMH":
         """Return a copy of this hasher with base points for the rows of X that it does not cover yet.
