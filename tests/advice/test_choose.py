@@ -200,6 +200,13 @@ def test_signs_of_all_columns_are_not_called_the_first_columns():
     assert "Signs of 16 random directions have 0.300; after ITQ's rotation they have 0.600." in text
 
 
+def test_first_columns_that_do_not_serve_the_goal_are_not_praised():
+    few = Purpose("ranking", 1, True)
+    found = [scored("sign-zero", 64, 0.5), scored("sign-prefix", 16, 0.003), scored("sign", 16, 0.0)]
+    text = reasons._signs_text(reasons.Findings(found[0], found, found, few, few, None, None, 16))
+    assert "have 0.003, and signs of as many random directions 0.000: the first columns are hardly" in text
+
+
 def test_a_better_candidate_that_is_not_recommended_is_named_with_the_reason():
     purpose = Purpose("ranking", 1, True)
     best, slow, other = scored("itq", 16, 0.6), scored("imh-graph", 16, 0.9), scored("sign", 16, 0.5)

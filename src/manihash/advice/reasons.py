@@ -382,7 +382,7 @@ def _signs_text(findings: Findings) -> str:
             f"Signs of the columns or of random directions do not serve this goal: on a few rows they have "
             f"at most {most:.3f}, and the best candidate {best:.3f}."
         )
-    texts = [_threshold_text(signs, purpose), _prefix_text(known, purpose)]
+    texts = [_threshold_text(signs, purpose), _prefix_text(known, purpose, _USABLE * best)]
     return " ".join([*(text for text in texts if text), "All of these are on a few rows."])
 
 
@@ -401,7 +401,7 @@ def _threshold_text(known: dict[str, Measured], purpose: Purpose) -> str:
     )
 
 
-def _prefix_text(known: dict[str, Measured], purpose: Purpose) -> str:
+def _prefix_text(known: dict[str, Measured], purpose: Purpose, usable: float) -> str:
     """Whether the first columns are the best ones, and what a rotation gains."""
     if "sign" not in known:
         return ""
@@ -413,7 +413,7 @@ def _prefix_text(known: dict[str, Measured], purpose: Purpose) -> str:
         prefix = known["sign-prefix"]
         own = purpose.score(prefix) or 0.0
         first = "the first columns are hardly better than others"
-        if own > _CLEARLY * other and purpose.is_better(prefix, rotated):
+        if own > max(_CLEARLY * other, usable) and purpose.is_better(prefix, rotated):
             first = "the first columns matter most, as in Matryoshka embeddings"
         text = (
             f"Signs of the first {n_bits} columns have {own:.3f}, and signs of as many random directions "
