@@ -6,7 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from command import run, stderr_line
 from sklearn.datasets import load_digits
 
@@ -482,12 +484,25 @@ def test_vectors_with_one_byte_per_value_are_accepted_in_order(hashers, digits):
     assert index.search(Q[:4], 3, rerank=X.tolist())[1].shape == (4, 3)
 
 
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.coo_matrix, sp.csc_array, pd.DataFrame])
+@pytest.mark.parametrize("name", ["itq", "pq"])
+def test_sparse_rows_and_tables_are_ranked_again_as_arrays_are(name, kind, hashers, digits):
+    X, Q = digits
+    index = hashers[name].index(X)
+    for queries in (Q, kind(Q)):
+        found = index.search(queries, 5, rerank=kind(X))
+        for own, expected in zip(found, index.search(Q, 5, rerank=X), strict=True):
+            np.testing.assert_array_equal(own, expected)
+
+
 @pytest.mark.extra
 @pytest.mark.parametrize("name", ["itq", "pq"])
 def test_tensors_are_ranked_again_as_arrays_are(name, hashers, digits):
     torch = pytest.importorskip("torch")
     X, Q = digits
     index = hashers[name].index(X)
-    found = index.search(torch.as_tensor(Q), 5, rerank=torch.as_tensor(X))
-    for own, expected in zip(found, index.search(Q, 5, rerank=X), strict=True):
-        np.testing.assert_array_equal(own, expected)
+    for learned in (False, True):  # numpy refuses tensors with gradients
+        given = torch.as_tensor(Q), torch.tensor(X, requires_grad=learned)
+        found = index.search(given[0], 5, rerank=given[1])
+        for own, expected in zip(found, index.search(Q, 5, rerank=X), strict=True):
+            np.testing.assert_array_equal(own, expected)

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -243,3 +244,29 @@ def test_sizes_may_differ_between_rows():
 def test_vectors_that_are_not_real_numbers_are_refused(vectors):
     with pytest.raises(ValueError, match="give real numbers"):
         verified_duplicates(np.zeros((3, 1), np.uint8), 2, vectors, cosine=0.9)
+
+
+@pytest.mark.parametrize("memory", ["2G", 2**12])
+def test_sparse_vectors_are_compared_as_arrays_are(memory):
+    X = np.random.default_rng(0).normal(size=(60, 5)) * (np.arange(60)[:, None] % 7 > 0)
+    X[30:40] = X[:10]
+    X += 0  # no -0.0, which a sparse matrix does not keep
+    codes = pack(X > 0)
+    for threshold in ({"cosine": 0.9}, {"distance": 0.5}):
+        expected = verified_duplicates(codes, 5, X, memory=memory, **threshold)
+        found = verified_duplicates(codes, 5, sp.csc_array(X), memory=memory, **threshold)
+        assert found.pairs.tolist() == expected.pairs.tolist() != []
+        assert found.values.tolist() == expected.values.tolist()
+
+
+@pytest.mark.extra
+def test_tensors_are_compared_as_arrays_are():
+    torch = pytest.importorskip("torch")
+    X = np.array([[1.0, 2], [3, 4], [1, 2.001]])
+    found = verified_duplicates(pack(X > 2), 2, torch.as_tensor(X), distance=0.01)
+    assert found.pairs.tolist() == [[0, 2]]
+
+
+def test_vectors_without_columns_are_refused():
+    with pytest.raises(ValueError, match="of at least one number"):
+        verified_duplicates(np.zeros((3, 1), np.uint8), 2, np.empty((3, 0)), cosine=0.9)

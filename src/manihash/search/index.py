@@ -24,6 +24,7 @@ from manihash.search.rerank import (
     Rerank,
     are_by_id,
     as_array,
+    as_vectors,
     first_misplaced,
     ids_in_order,
     one_reranking,
@@ -317,7 +318,7 @@ class Index(HammingIndex):
         reference, ids = self._ordered
         if reference() is rows:
             return ids
-        given, rows = rows, rows if hasattr(rows, "shape") else np.asarray(rows)
+        given, rows = rows, as_vectors(rows)
         if (ids := self._given_ids) is None:
             ids = ids_in_order(self, self.hasher, rows)
         if ids is not None or self.id_type is int:

@@ -45,7 +45,8 @@ class Rerank:
     queries : array-like of shape (q, d)
         Original vectors of the queries.
     vectors : array-like of shape (n, d)
-        Original vectors of the rows, in memory or memory-mapped, or one byte per value (``ByteVectors``).
+        Original vectors of the rows, in memory, memory-mapped, a sparse matrix, or one byte per value
+        (``ByteVectors``).
     shortlist : int, default=None
         Smallest number of rows to rank per query; by default 10 times the number of answers. Buckets are
         taken until they hold that many rows. The last one is not cut, since its rows are equally near.
@@ -106,7 +107,7 @@ class Rerank:
         for rows in (Q, X):
             if rows.dtype.kind not in "fiub":
                 raise not_numbers(rows.dtype, "Rerank holds")
-        finite_block(np.asarray(Q), name="the vectors of the queries")
+        finite_block(np.asarray(Q[:]), name="the vectors of the queries")
 
     def best(self, shortlists: Iterable[ArrayLike], k: int) -> tuple[NDArray[Any], Ids]:
         """Return the k best rows of the shortlists, nearest first, ties by id.
@@ -139,7 +140,7 @@ class Rerank:
 
     def _distances(self, places: Ints, i: int) -> Iterator[NDArray[Any]]:
         """Distances of some rows to query i, block by block."""
-        query = np.asarray(self._queries[i], np.float64)
+        query = np.asarray(self._queries[i : i + 1], np.float64)
         step = max(1, _VALUES // max(1, self._vectors.shape[1]))
         for start in range(0, len(places), step):
             some = places[start : start + step]
@@ -152,12 +153,12 @@ class Rerank:
     @cached_property
     def _queries(self) -> Any:
         """The vectors of the queries as an array."""
-        return _as_array(self.queries, "the vectors of the queries")
+        return as_vectors(self.queries, "the vectors of the queries")
 
     @cached_property
     def _vectors(self) -> Any:
         """The vectors of the rows: an array, or what is memory-mapped."""
-        return _as_array(self.vectors, "the vectors to re-rank by")
+        return as_vectors(self.vectors, "the vectors to re-rank by")
 
     @cached_property
     def _row_of_id(self) -> dict[Any, int]:
@@ -203,13 +204,29 @@ def one_reranking(rerank: Rerank | None, rescore: Rerank | None) -> Rerank | Non
     return given
 
 
-def _as_array(rows: Any, name: str) -> Any:
+class SparseVectors:
+    """Vectors (n, d) in a sparse matrix: some of them are read as an array."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows.tocsr()
+        self.shape, self.dtype = rows.shape, rows.dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, some: Any) -> NDArray[Any]:
+        return np.asarray(self._rows[some].toarray())
+
+
+def as_vectors(rows: Any, name: str = "the vectors to re-rank by") -> Any:
     """Rows as given if they have a shape and a type, as files have; otherwise, such as lists, as an array.
 
-    Tensors become arrays.
+    Tensors become arrays, and sparse matrices ``SparseVectors``.
     """
     check_unmasked(rows, name)
     rows = backend(rows).to_numpy(rows)
+    if hasattr(rows, "tocsr"):
+        return SparseVectors(rows)
     return rows if hasattr(rows, "shape") and hasattr(rows, "dtype") else np.asarray(rows)
 
 
@@ -261,6 +278,7 @@ def _differing(hasher: "Hasher", vectors: Any, places: Ints, codes: Codes) -> Ma
 
 
 def as_array(X: Any) -> Any:
-    """An array of numpy, computed if it is one of dask, copied if it is a tensor."""
+    """An array of numpy, computed if it is one of dask, copied if it is a tensor or a sparse matrix."""
     X = X.compute() if hasattr(X, "compute") else X
+    X = X.toarray() if hasattr(X, "tocsr") else X
     return np.asarray(backend(X).to_numpy(X)) if hasattr(X, "dtype") else np.asarray(X)

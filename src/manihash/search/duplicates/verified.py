@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manihash.checks import check_unmasked, positive_int
+from manihash.checks import positive_int
 from manihash.codes import hamming, words
 from manihash.display import Shown, axes
 from manihash.progress import note
@@ -31,6 +31,7 @@ from manihash.search.duplicates.self_join import (
 )
 from manihash.search.duplicates.vector_pairs import PairVerifier, RowMarks, threshold_of
 from manihash.search.ids import check_ids
+from manihash.search.rerank import as_vectors
 from manihash.types import Codes, Floats, Ids, Ints, Mask
 
 _log = logging.getLogger(__name__)
@@ -192,8 +193,8 @@ def verified_duplicates(
         Packed codes.
     n_bits : int
         Length of a code.
-    vectors : ndarray of shape (n, d)
-        Original vectors in memory or memory-mapped; row i belongs to code i.
+    vectors : array-like of shape (n, d)
+        Original vectors, in memory, memory-mapped or a sparse matrix; row i belongs to code i.
     cosine : float, default=None
         Duplicates have at least this cosine similarity. A row of zeros has no duplicate.
     distance : float, default=None
@@ -239,12 +240,11 @@ def verified_duplicates(
     n_bits, threshold = positive_int(n_bits, "n_bits"), threshold_of(cosine, distance)
     options = WorkOptions(parse_memory(memory), None if work is None else Path(work), restart)
     given = checked_rows(codes, n_bits)
-    check_unmasked(vectors, "the vectors to compare")
-    X = vectors if hasattr(vectors, "dtype") else np.asarray(vectors)
-    if len(X.shape) != 2 or len(X) != len(given):
+    X = as_vectors(vectors, "the vectors to compare")
+    if len(X.shape) != 2 or len(X) != len(given) or not X.shape[1]:
         raise ValueError(
             f"got {len(given)} codes and vectors of shape {tuple(X.shape)}: expected one vector per code, "
-            "and at least one"
+            "of at least one number"
         )
     row_ids = None if ids is None else check_ids(ids, len(given))
     verifier = PairVerifier(X, threshold, options.memory)
