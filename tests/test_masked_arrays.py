@@ -16,9 +16,11 @@ from manihash import (
     unpack,
     verified_duplicates,
 )
+from manihash.codes import from_vespa
 from manihash.errors import BadRowsError
+from manihash.evaluation import evaluate_codes
 from manihash.hashers import ITQ, LSH
-from manihash.search import Rerank
+from manihash.search import Rerank, asymmetric_distances
 
 X = np.random.default_rng(0).normal(size=(300, 6))
 CODES = np.zeros((300, 1), np.uint8)
@@ -95,6 +97,23 @@ def test_masked_codes_are_refused():
     ]
     for call in calls:
         with pytest.raises(BadRowsError, match="masked values: the first such row is 5"):
+            call()
+
+
+def test_masked_values_of_queries_are_refused():
+    values = np.ma.masked_array(np.ones((3, 4)), mask=np.arange(12).reshape(3, 4) == 5)
+    index, truth = HammingIndex(CODES, 4), LabelTruth(np.zeros(3), np.zeros(300))
+    masked_code = np.ma.masked_array(CODES[0], mask=True)
+    calls = [
+        lambda: index.search(CODES[:3], 3, asymmetric=values),
+        lambda: asymmetric_distances(values, CODES, 4),
+        lambda: evaluate_codes(CODES[:3], CODES, truth, 4, values=values),
+        lambda: from_vespa(values.astype(np.int8)[:, 1:2], 4),
+        lambda: index.bucket(masked_code),
+        lambda: ITQ(4, random_state=0).fit(X).index(X).bucket(masked_code),
+    ]
+    for call in calls:
+        with pytest.raises(BadRowsError, match="masked values"):
             call()
 
 

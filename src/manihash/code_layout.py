@@ -539,6 +539,7 @@ class CodeLayout:
         ValueError
             If they are not finite real numbers of this shape.
         """
+        checks.check_unmasked(values, "the embedding of the queries")
         given = np.asarray(values)
         if given.ndim != 2 or given.shape[1] != self.n_values or given.dtype.kind not in "fiu":
             raise ValueError(

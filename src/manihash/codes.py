@@ -188,6 +188,7 @@ def from_milvus(vectors: Sequence[bytes], n_bits: int) -> Codes:
 
 def _signed(array: ArrayLike) -> NDArray[np.int8]:
     """The array if its dtype is int8; other integers are refused, because two signed forms exist."""
+    check_unmasked(array, "codes")
     signed = np.asarray(array)
     if signed.dtype != np.int8:
         raise ValueError(f"expected signed bytes (int8), got {signed.dtype}: uint8 codes need no conversion")

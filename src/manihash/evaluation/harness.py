@@ -262,7 +262,7 @@ class _CodeDistances:
         self, queries: Codes, database: Codes, layout: CodeLayout, values: ArrayLike | None = None
     ) -> None:
         self._queries, self._database, self.layout = queries, database, layout
-        self._values = None if values is None else np.asarray(values)
+        self._values = None if values is None else layout.checked_values(values)
         self.by_tables = layout.has_fields or values is not None
         self.radii = 1 + layout.look_up_bits
         self._split = layout.split(database) if self.by_tables else None

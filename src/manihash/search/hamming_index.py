@@ -338,7 +338,7 @@ class HammingIndex:
         ndarray
             Ids of the rows, ascending.
         """
-        asked = np.atleast_2d(np.asarray(code))
+        asked = np.atleast_2d(np.asanyarray(code))  # with its mask, if it has one
         if len(asked) != 1:
             raise ValueError(f"bucket takes one code, got {len(asked)}: use within(codes, 0) for several")
         return np.sort(self.within(asked, 0)[2])

@@ -234,7 +234,7 @@ class Index(HammingIndex):
         ndarray
             Ids of the rows, ascending.
         """
-        return super().bucket(self._as_codes(np.atleast_2d(np.asarray(code))))
+        return super().bucket(self._as_codes(np.atleast_2d(np.asanyarray(code))))
 
     def add(self, codes: Any, ids: ArrayLike | None = None) -> Ids:
         """Add rows.
@@ -283,7 +283,7 @@ class Index(HammingIndex):
 
     def _as_codes(self, rows: Any) -> Codes:
         """The codes of rows, which may be vectors."""
-        return np.asarray(rows) if self._are_codes(rows) else as_array(self.hasher.encode(rows))
+        return rows if self._are_codes(rows) else as_array(self.hasher.encode(rows))
 
     def _are_codes(self, rows: Any) -> bool:
         """Whether rows are packed codes: bytes, as many as a code has, and not as many as a vector."""

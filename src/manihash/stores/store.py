@@ -242,7 +242,11 @@ class Store:
             )
         matches: list[Matches] = []
         if k and asymmetric is not None:
-            matches = cast(LayoutDriver, self._driver).search(rows, k, np.asarray(asymmetric))
+            matches = cast(LayoutDriver, self._driver).search(
+                rows,
+                k,
+                self.layout.checked_values(asymmetric),  # type: ignore[union-attr]
+            )
         elif k:
             matches = self._driver.search(rows, k)
         k = min([k, *(len(number) for _, number in matches)])  # another process may have deleted rows
