@@ -20,6 +20,7 @@ from manihash.types import Ids, Ints, Mask
 LARGEST_ID = 2**63 - 1
 MAX_BYTES = 1024  # of an id in UTF-8: object stores and databases have this limit for keys
 _SHOWN = 40  # characters of an id in a message
+_SHOWN_BITS = 128  # of an integer in a message
 # With more strings to locate than this share of the table, a dictionary of the whole table is faster.
 _MANY = 1 / 16
 
@@ -223,14 +224,25 @@ def as_id_array(ids: Any) -> NDArray[Any]:
         array = np.array(ids, object)
     if array.dtype.kind in "UT":
         return array.astype(object)
+    if array.dtype.kind == "f" and isinstance(first, int) and all(isinstance(i, int) for i in ids):
+        array = np.array(ids, object)  # numpy makes real numbers of integers beyond 64 bits
     if array.dtype != object or not array.size:
         return array
     kinds = {type(value) for value in array.flat}
     if all(issubclass(kind, str) for kind in kinds):
         return string_array(map(str, array.flat)).reshape(array.shape)
     if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
-        return np.array(array.tolist())
+        _check_range(array)
+        return array.astype(np.int64)
     names = " and ".join(sorted(kind.__name__ for kind in kinds))
     raise ValueError(
         f"ids must be all integers or all strings, got {names}: convert them, for example with map(str, ids)"
     )
+
+
+def _check_range(ids: NDArray[Any]) -> None:
+    """Raise if one of some integers of Python does not fit into 64 bits."""
+    for value in map(int, ids.flat):
+        if not -LARGEST_ID - 1 <= value <= LARGEST_ID:
+            given = value if value.bit_length() <= _SHOWN_BITS else f"one of {value.bit_length()} bits"
+            raise ValueError(f"ids must fit into a signed 64-bit integer, got {given}: use smaller ids")
