@@ -1,6 +1,7 @@
 """Checks of what users pass in, with error messages that say what was expected and what to do."""
 
 import importlib
+import sys
 from collections.abc import Callable
 from numbers import Integral, Real
 from types import ModuleType
@@ -37,7 +38,8 @@ def flag(value: Any, name: str) -> bool:
 
 def positive_number(value: Any, name: str, *, zero: bool = False) -> float:
     """The value as a float; raise unless it is finite and positive, or zero if ``zero`` allows it."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0:
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    if not known or not 0 <= value <= sys.float_info.max:  # of integers, too, which have no largest one
         least = "of at least" if zero else "above"
         raise ValueError(f"{name} must be a finite number {least} zero, not {value!r}")
     if value == 0 and not zero:

@@ -25,7 +25,7 @@ from manihash.errors import ModelFileError
 from manihash.estimator import RowEstimator
 from manihash.files import model_format, registry
 from manihash.files.model import ForeignPart
-from manihash.hashers import ITQ, LSH
+from manihash.hashers import E2LSH, ITQ, KLSH, LSH, ProductQuantizer
 
 
 @pytest.fixture(scope="module")
@@ -461,6 +461,29 @@ def test_a_length_that_is_not_that_of_the_codes_is_refused(n_bits, digits, tmp_p
     LSH(13, random_state=0).fit(digits[:200]).save(tmp_path / "m.mhash")
     document, arrays = model_format.read_document(tmp_path / "m.mhash")
     document["fitted"]["dict"]["n_bits_"] = n_bits
+    model_format.write_document(tmp_path / "bad.mhash", document, arrays)
+    with pytest.raises(ModelFileError, match="fit the model again"):
+        load(tmp_path / "bad.mhash")
+
+
+@pytest.mark.parametrize(
+    ("hasher", "name", "value"),
+    [
+        *((IMH(8, KMeansBase(20), PCA()), "bandwidth_", value) for value in (0, -1.5, True, "x", 10**400)),
+        (KLSH(8), "gamma_", -1),
+        (E2LSH(8), "width_", 0),
+        (ITQ(8), "normalize_", "x"),
+        (ITQ(8), "in_float64_", [1, 2]),
+        (ProductQuantizer(16, bits_per_field=4), "codebooks_", None),
+    ],
+)
+def test_values_that_no_fit_gives_are_refused(hasher, name, value, digits, tmp_path):
+    hasher.set_params(random_state=0).fit(digits[:200, :10]).save(tmp_path / "m.mhash")
+    document, arrays = model_format.read_document(tmp_path / "m.mhash")
+    if value is None:  # one center less than the bits of a field can name
+        arrays[f"fitted.{name}"] = arrays[f"fitted.{name}"][:, :-1]
+    else:
+        document["fitted"]["dict"][name] = value
     model_format.write_document(tmp_path / "bad.mhash", document, arrays)
     with pytest.raises(ModelFileError, match="fit the model again"):
         load(tmp_path / "bad.mhash")

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from manihash.checks import positive_int
+from manihash.checks import flag, positive_int, positive_number
 from manihash.errors import MissingFunctionError, ModelFileError
 from manihash.files.lineage import checked_lineage, old_lineage
 from manihash.files.model_format import Arrays, read_document, write_document
 from manihash.files.registry import model_class, name_in_files, part_class
 
 _NEW_NAMES = {"turns": "n_rotations"}  # parameters that files of earlier versions name differently
+_FLAGS, _POSITIVE = {"normalize_", "in_float64_"}, {"bandwidth_", "gamma_", "width_"}  # fitted values
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -129,6 +130,11 @@ def _set_fitted_values(estimator: Any, values: dict[str, Any]) -> None:
         if not _is_fitted_value(name):
             raise ModelFileError(f"the file sets {name!r}, which is not a fitted value")
         setattr(estimator, name, value)
+    for name in _FLAGS & values.keys():
+        flag(values[name], name)
+    for name in _POSITIVE & values.keys():
+        if values[name] is not None:  # gamma_ of a kernel that has none
+            positive_number(values[name], name)
     origin = values.get("origin_")  # few rows are prepared in another way: a trial does not find it
     if origin is not None and getattr(origin, "shape", None) != (values.get("n_features_in_"),):
         raise ModelFileError("origin_ is not a vector of the width of the rows: fit the model again")
@@ -210,6 +216,7 @@ def try_out(model: Any, arrays: Arrays) -> None:
         found = model.transform(rows)
         if is_hasher:
             model.encode(rows)
+            _ = model.layout_  # raises if the codes cannot be ranked
     except MemoryError:
         raise
     except MissingFunctionError:  # the user sets it after loading
