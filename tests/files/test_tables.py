@@ -185,6 +185,14 @@ class TestWideParquet:
         assert len(str(raised.value)) < 300 + len(str(path))
 
 
+@pytest.mark.parametrize("field", ["5%", "1D5", "0x10", "+1_000"])
+def test_a_header_that_looks_like_a_number_is_noted(tmp_path, notes, field):
+    path = tmp_path / "x.csv"
+    path.write_text(f"{field},2,3\n4,5,6\n")
+    assert read(path).shape == (1, 3)
+    assert f"the first line is taken as a header: {field!r} is not a number" in notes.text
+
+
 @pytest.mark.parametrize("options", [{}, {"header": True}])
 @pytest.mark.parametrize(
     ("top", "said"),

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ _INDEX_NAMES = ("unnamed: 0", "index", "id")  # headings of columns that number 
 _GAPS = frozenset(
     {"", "na", "n/a", "#n/a", "<na>", "#na", "null", "none", "nil", "missing", "-", "--", ".", "?"}
 )
+_NUMBER_LIKE = re.compile(r"[-+]?\.?[0-9]")  # such as 1_000, 5% and 1D5
 _SURE = 4  # columns, or rows, whose numbers 0, 1, 2, … are unlikely to be values
 
 
@@ -115,12 +117,18 @@ def _counts(fields: list[str]) -> bool:
 
 
 def _numbers_in_header(top: list[str]) -> list[str]:
-    """What to say about a header with fractions: it may be a row with a field that is not a number."""
-    fractions = [field.strip() for field in top if is_number(field) and not field.strip().isdecimal()]
-    text = next(field.strip() for field in top if not is_number(field))
-    if not fractions:
-        return []
-    return [f"the first line is taken as a header because of {text!r}, though it holds {fractions[0]}"]
+    """What to say about a header that may be a row: it has fractions, or text that begins as a number."""
+    fields = [field.strip() for field in top]
+    texts = [field for field in fields if not is_number(field)]
+    fractions = [field for field in fields if is_number(field) and not field.isdecimal()]
+    if fractions:
+        return [
+            f"the first line is taken as a header because of {texts[0]!r}, though it holds {fractions[0]}"
+        ]
+    like_numbers = [field for field in texts if _NUMBER_LIKE.match(field)]
+    if like_numbers and len(like_numbers) == len(texts):
+        return [f"the first line is taken as a header: {like_numbers[0]!r} is not a number"]
+    return []
 
 
 def _numbers_columns(top: list[str], below: list[str]) -> bool:
