@@ -52,6 +52,7 @@ KINDS = {
     "torch": tensor,
     "on device": lambda X: on_device(X, "cpu"),
     "dask": dask_array,
+    "sparse dask": lambda X: dask_array(X).map_blocks(sp.csr_matrix),
     "sparse": sp.csr_array,
     "file": None,
 }
@@ -70,7 +71,10 @@ def results(hasher, kind):
 
 @pytest.mark.filterwarnings("ignore:codes cannot tell")
 @pytest.mark.parametrize("name", HASHERS)
-@pytest.mark.parametrize("kind", [pytest.param("dask", marks=pytest.mark.extra), "sparse", "file"])
+@pytest.mark.parametrize(
+    "kind",
+    [*(pytest.param(kind, marks=pytest.mark.extra) for kind in ("dask", "sparse dask")), "sparse", "file"],
+)
 def test_results_do_not_depend_on_where_the_rows_are(name, kind, tmp_path):
     def file(X):
         np.save(tmp_path / f"{len(X)}.npy", X)

@@ -239,10 +239,12 @@ def _chunks(X: Any) -> list[Any]:
 def computed(X: Any) -> NDArray[Any]:
     """The dask array as a numpy array."""
     chunks = list(_results(_chunks(X)))
-    starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
+    starts = np.cumsum([0, *(chunk.shape[0] for chunk in chunks)])
     for start, chunk in zip(starts[:-1], chunks, strict=True):
-        check_unmasked(chunk, row_numbers=start + np.arange(len(chunk)))
-    return np.concatenate([np.asarray(chunk) for chunk in chunks])
+        check_unmasked(chunk, row_numbers=start + np.arange(chunk.shape[0]))
+    return np.concatenate(
+        [chunk.toarray() if hasattr(chunk, "toarray") else np.asarray(chunk) for chunk in chunks]
+    )
 
 
 @contextmanager
