@@ -289,9 +289,9 @@ def test_numbers_that_json_does_not_have_are_named(client, rows, number):
     assert "NaN and Infinity are not JSON" in error(post(client, "/v1/search", body), 400)
 
 
-def huge_npy():
+def npy_of_shape(*shape):
     file = io.BytesIO()
-    header = {"descr": "<f4", "fortran_order": False, "shape": (10**12, 6)}
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
     return file.getvalue() + bytes(24)
 
@@ -311,7 +311,9 @@ def huge_npy():
         (NPY, npy(np.zeros((2, 6), "f4"))[:-1]),
         (NPY, npy(np.zeros((2, 6), "f4")) + b"x"),
         (NPY, npy(np.full((2, 6), np.nan))),
-        (NPY, huge_npy()),
+        (NPY, npy_of_shape(10**12, 6)),
+        (NPY, npy_of_shape(True, 6)),
+        (NPY, npy_of_shape(0, 10**24)),
         (RAW, np.full(6, np.inf, "<f4").tobytes()),
     ],
 )

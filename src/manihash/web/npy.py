@@ -21,6 +21,8 @@ def array_of_npy(body: bytes) -> NDArray[Any]:
             shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(file)
     except _HEADER_ERRORS as error:
         raise ValueError("the body is not an .npy file that numpy.save wrote") from error
+    if any(isinstance(length, bool) for length in shape):  # numpy lets True pass
+        raise ValueError("the body is not an .npy file that numpy.save wrote")
     if dtype.kind not in "fiub":
         raise ValueError(f"the array has shape {shape} and type {dtype}: expected real numbers")
     content = memoryview(body)[file.tell() :]
