@@ -5,7 +5,9 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from manihash import choose
@@ -595,3 +597,11 @@ def test_max_candidates_limits_the_rows_of_a_look_up_of_copies():
     text = str(choice)
     assert "share of planted copies found among at most 3 rows is 0.3" in text
     assert "A copy gets 8 rows, more than the 3 allowed" in text
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.coo_matrix, pd.DataFrame])
+def test_a_sample_of_a_sparse_matrix_or_a_table_is_that_of_the_array(kind):
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    found, expected = (draw_sample(rows, None, 200, np.random.default_rng(1)) for rows in (kind(X), X))
+    assert np.array_equal(found.X, expected.X)
+    assert np.array_equal(found.Q, expected.Q)

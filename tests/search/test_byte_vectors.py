@@ -3,7 +3,9 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from command import invoke, run, stderr_line
 
 import manihash as mh
@@ -132,3 +134,9 @@ def test_cut_and_changed_files_are_refused(tmp_path):
         (tmp_path / "cut.mhv").write_bytes(content)
         with pytest.raises(DataFileError, match="write it again"):
             ByteVectors.load(tmp_path / "cut.mhv")
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.coo_matrix, pd.DataFrame])
+def test_sparse_matrices_and_tables_are_stored_as_arrays_are(kind):
+    X = np.random.default_rng(0).normal(size=(30, 4)) * (np.arange(30)[:, None] % 3 > 0)
+    assert np.array_equal(ByteVectors.of(kind(X))[:], ByteVectors.of(X)[:])

@@ -1,7 +1,9 @@
 """New rows are compared with an index as brute force does it, also through tables beside its file."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from similar_codes import similar_codes
 
 from manihash import HammingIndex, known_rows
@@ -120,3 +122,12 @@ def test_small_indexes_need_no_tables(tmp_path):
     HammingIndex(np.zeros((3, 8), np.uint8), 64).save(tmp_path / "items.mhx")
     assert prepare_tables(HammingIndex.load(tmp_path / "items.mhx"), 2) is None
     assert not (tmp_path / "items.mhx.tables").exists()
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.coo_matrix, pd.DataFrame, np.ndarray.tolist])
+def test_rows_may_be_sparse_or_a_table(kind):
+    X = np.random.default_rng(0).normal(size=(60, 6))
+    index = ITQ(6, random_state=0).fit(X).index(X)
+    assert (
+        known_rows(index, kind(X[20:30]), 0).counts.tolist() == known_rows(index, X[20:30], 0).counts.tolist()
+    )

@@ -104,7 +104,8 @@ class Sample:
 def draw_sample(X: Any, labels: ArrayLike | None, size: int, rng: np.random.Generator) -> Sample:
     """Draw at most ``size`` rows; a tenth of them, at most 1,000, are queries."""
     checks.check_unmasked(X)
-    given = X if hasattr(X, "shape") else np.asarray(X)
+    given = X if hasattr(X, "shape") and hasattr(X, "dtype") else np.asarray(X)
+    given = given.tocsr() if hasattr(given, "tocsr") else given  # other sparse matrices have no single rows
     if len(given.shape) == 2 and given.shape[0] < FEWEST_ROWS:
         raise ValueError(
             f"got {given.shape[0]} rows: choose needs at least {FEWEST_ROWS}, since it measures on held-out "

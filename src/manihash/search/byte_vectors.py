@@ -9,10 +9,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from manihash.checks import check_unmasked, finite_block, not_numbers
+from manihash.checks import finite_block, not_numbers
 from manihash.errors import DataFileError
 from manihash.files.atomic import atomic_write
 from manihash.files.kinds import header_metadata
+from manihash.search.rerank import as_vectors
 from manihash.types import Floats
 
 _FORMAT = "manihash-byte-vectors"
@@ -185,9 +186,8 @@ def is_byte_vectors(path: str | os.PathLike[str]) -> bool:
 
 
 def _checked(X: Any) -> Any:
-    """Vectors as given if they have a shape and a type, otherwise as an array."""
-    check_unmasked(X, "the vectors")
-    rows = X if hasattr(X, "shape") and hasattr(X, "dtype") else np.asarray(X)
+    """Vectors as they are read, in blocks; raise unless they are real numbers."""
+    rows = as_vectors(X, "the vectors")
     if len(rows.shape) != 2 or rows.dtype.kind not in "fiub":
         if rows.dtype.kind not in "fiub":
             raise not_numbers(rows.dtype, "the vectors hold")

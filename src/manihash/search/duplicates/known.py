@@ -123,9 +123,9 @@ def known_rows(index: HammingIndex, codes: ArrayLike, radius: int = 0) -> KnownR
 def _as_codes(index: HammingIndex, rows: ArrayLike) -> Codes:
     """The codes of rows, which may be vectors if the index knows its hasher."""
     check_unmasked(rows)
-    given = np.asarray(rows)
     if isinstance(index, Index):
-        return index._as_codes(given)
+        return np.asarray(index._as_codes(rows))
+    given = np.asarray(rows)
     if given.dtype != np.uint8:
         raise ValueError(
             f"got rows of {given.dtype}, expected packed codes (uint8): encode vectors with the hasher that "
