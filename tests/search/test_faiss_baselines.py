@@ -77,6 +77,11 @@ def test_lengths_do_not_count_if_rows_are_normalized(rows):
 def test_bad_input_is_refused(rows):
     with pytest.raises(ValueError, match="method must be 'pq', 'opq' or 'rabitq', got 'ivf'"):
         FaissQuantizer("ivf")
+    for method in ("pq", "opq", "rabitq"):
+        with pytest.raises(ValueError, match="exceeds the limit of 65,535"):
+            FaissQuantizer(method, 10**20)
+    with pytest.raises(ValueError, match="OPQ of 4096 bits needs at least 512 rows, got 300: lower n_bits"):
+        FaissQuantizer("opq", 4096).fit(rows[:300])
     with pytest.raises(ValueError, match="give at least 256"):
         FaissQuantizer("pq").fit(rows[:255])
     quantizer = FaissQuantizer("pq", 32, random_state=0).fit(rows)

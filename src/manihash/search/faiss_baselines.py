@@ -14,6 +14,7 @@ from manihash.search.scanners import faiss_threads, installed_faiss
 from manihash.types import Codes, Ids
 
 # FAISS learns 256 centers per byte.
+_MOST_BITS = 2**16 - 1  # as of an index; FAISS cannot allocate much longer codes
 _LARGEST = 1e15  # the largest value whose squares, summed over many columns, fit into float32
 _CENTERS = 256
 # OPQ learns its rotation on a sample, in at most this many principal dimensions: its time grows with their
@@ -83,6 +84,8 @@ class FaissQuantizer:
             raise ValueError(f"method must be 'pq', 'opq' or 'rabitq', got {method!r}")
         self.method = method
         self.n_bits = checks.positive_int(n_bits, "n_bits")
+        if self.n_bits > _MOST_BITS:
+            raise ValueError(f"n_bits={n_bits} exceeds the limit of {_MOST_BITS:,}: use shorter codes")
         self.normalize = checks.flag(normalize, "normalize")
         self.random_state = random_state
         self._faiss = installed_faiss()
@@ -268,6 +271,8 @@ def _opq(faiss: ModuleType, rows: NDArray[np.float32], n_bits: int, seed: int) -
     """A learned rotation of the rows, and a product quantizer."""
     m, d = n_bytes(n_bits), rows.shape[1]
     width = max(1, min(d, max(_OPQ_DIMENSIONS, 4 * m)) // m) * m
+    if width > len(rows):  # FAISS ended the process
+        raise ValueError(f"OPQ of {n_bits} bits needs at least {width} rows, got {len(rows)}: lower n_bits")
     transform = faiss.OPQMatrix(d, m, width)
     transform.niter, transform.max_train_points = _OPQ_ROUNDS, _OPQ_ROWS
     quantizer = _quantizer(faiss, width, m, seed)
