@@ -65,3 +65,25 @@ def test_the_rate_of_false_alarms_of_a_recipe_is_at_most_twice_the_level(name):
         alarms.update({level: p_value < level for level in (0.01, 0.05)} | {shape: p_value < 0.05})
     print(f"{name}: alarms in {CASES} fits: {dict(alarms)}")
     assert alarms[0.05] <= 2 * 0.05 * CASES
+
+
+@pytest.mark.parametrize("name", ["itq", "lsh", "sign"])
+def test_the_rate_of_false_alarms_does_not_depend_on_columns_and_clusters(name):
+    """From 8 to 1,024 columns, from 1 to 100 clusters of any spread and of unequal sizes."""
+    alarms = Counter()
+    for seed in range(FIRST, FIRST + CASES):
+        rng = np.random.default_rng([seed, *name.encode()])
+        d, k, spread = rng.choice([8, 64, 256, 1024]), rng.choice([1, 10, 100]), rng.choice([0.3, 2, 50])
+        centers, shares = spread * rng.normal(size=(k, d)), rng.dirichlet(np.ones(k))
+        unit, (n, new) = seed % 2, ((60, 30), (300, 50), (300, 600))[rng.integers(3)]
+
+        def draw(n, centers=centers, shares=shares, unit=unit, rng=rng):
+            X = centers[rng.choice(len(centers), n, p=shares)] + rng.normal(size=(n, centers.shape[1]))
+            return X / np.linalg.norm(X, axis=1, keepdims=True) if unit else X
+
+        hasher = small_recipe(name).set_params(n_bits=8, random_state=seed).fit(draw(n))
+        p_value = hasher.drift(draw(new)).p_value
+        found = p_value < 0.05
+        alarms.update({level: p_value < level for level in (0.01, 0.05)} | {f"d={d}": found, f"k={k}": found})
+    print(f"{name}: alarms in {CASES} fits: {dict(alarms)}")
+    assert alarms[0.05] <= 2 * 0.05 * CASES
