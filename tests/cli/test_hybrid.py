@@ -1,6 +1,7 @@
 """Hybrid codes on the command line: search says by which distance it ranks."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,7 +65,11 @@ def test_a_store_of_bare_codes_of_a_quantizer_is_refused_with_the_file_to_export
     line = stderr_line(run("search", "i.mhx", "x.npy", "--store", "c.faiss", code=2))
     assert "use an index file, or export that one, which knows the parts of its codes" in line
     run("export", "i.mhx", "--to", "i.faiss")
-    run("search", "i.mhx", "x.npy", "--store", "i.faiss")
+    answers = run("search", "i.mhx", "x.npy", "--store", "i.faiss", "--json").stdout
+    run("export", "c.npy", "--model", "i.mhx", "--to", "m.faiss")
+    assert run("search", "i.mhx", "x.npy", "--store", "m.faiss", "--json").stdout == answers
+    result = run("export", "c.npy", "--model", "i.mhx", "--to", "c.usearch", code=2)
+    assert "the other part of these codes is a product quantizer" in stderr_line(result)
 
 
 def test_fit_without_a_recipe_gives_hybrid_codes_that_can_be_searched(tmp_path, monkeypatch):
@@ -143,3 +148,81 @@ def test_stats_describes_the_first_part_of_an_index_of_hybrid_codes(codes):
     assert f"distinct first parts {first['distinct_codes']}" in text
     whole = json.loads(run("stats", "c.npy", "--json").stdout)
     assert (whole["n_bits"], whole["code_bits"]) == (16, 16)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["stats"],
+        ["dedup"],
+        ["dedup", "--radius=1"],
+        ["dedup", "--radius=1", "--vectors=x.npy", "--distance=4"],
+        ["dedup", "--vectors=x.npy", "--distance=4"],
+        ["export", "--to=codes.db"],
+    ],
+)
+def test_a_file_of_codes_with_its_model_is_treated_as_their_index(command, codes):
+    run("index", "c.npy", "--model", "m.mhash", "-o", "c.mhx")
+    run("index", "c.npy", "-o", "without_model.mhx")
+
+    def results(*args):
+        """The result without times and sizes, and the notes on stderr."""
+        Path("codes.db").unlink(missing_ok=True)
+        result = run(*command, *args, "--json", "--quiet")
+        document = json.loads(result.stdout)
+        for step in [document, *document.get("curve", [])]:
+            for name in ("codes", "seconds", "bytes", "table_bytes", "reason"):
+                step.pop(name, None)
+        return document, stderr_line(result)
+
+    expected = results("c.mhx")
+    assert results("c.npy", "--model=m.mhash") == expected
+    document, notes = results("without_model.mhx", "--model=m.mhash")
+    assert document == expected[0]
+    assert "does not say which model made its codes" in notes
+    if command[0] == "export":
+        found = run("search", "m.mhash", "x.npy", "--store", "codes.db", "--radius", "2", "--json")
+        assert json.loads(found.stdout)["ranked_by"] == "first-part hamming"
+
+
+def test_new_codes_are_compared_by_the_first_part_with_an_index_whose_model_is_given(codes):
+    run("index", "c.npy", "-o", "c.mhx")
+    np.save("new.npy", codes ^ np.array([0, 255], np.uint8))  # other second parts
+    command = ["dedup", "new.npy", "--against=c.mhx", "--json"]
+    whole, first = (json.loads(run(*command, *model).stdout) for model in ([], ["--model=m.mhash"]))
+    assert (whole["bits"], whole["first_part"]) == (16, False)
+    assert (first["bits"], first["first_part"], first["known"]) == (8, True, 300)
+
+
+def test_a_radius_of_a_file_of_codes_of_a_quantizer_is_refused_if_its_model_is_given(codes):
+    run("fit", "x.npy", "--recipe=pq", "--bits=16", "-o", "pq.mhash")
+    run("encode", "pq.mhash", "x.npy", "-o", "pq.npy")
+    result = run("dedup", "pq.npy", "--model=pq.mhash", "--radius=1", code=2)
+    assert "fields of a product quantizer, which have no Hamming radius" in stderr_line(result)
+    assert json.loads(run("dedup", "pq.npy", "--model=pq.mhash", "--json").stdout)["bits"] == 16
+
+
+@pytest.mark.parametrize(
+    "command", [["stats"], ["dedup"], ["index", "-o=c.mhx"], ["export", "--to=c.faiss"]], ids=lambda c: c[0]
+)
+@pytest.mark.parametrize(
+    ("codes_and_options", "expected"),
+    [
+        (["wide.npy"], "wide.npy has 3 bytes per row, but m.mhash makes codes of 16 bits, that is 2 bytes"),
+        (["x.npy"], "codes must be a 2-D array of bytes (uint8)"),
+        (["c.npy", "--bits=12"], "got --bits 12, but m.mhash makes codes of 16 bits: omit --bits"),
+    ],
+)
+def test_codes_that_do_not_fit_their_model_are_refused(command, codes_and_options, expected, codes):
+    np.save("wide.npy", np.zeros((300, 3), np.uint8))
+    result = run(*command, *codes_and_options, "--model=m.mhash", code=2)
+    assert expected in stderr_line(result)
+    assert not Path("c.mhx").exists()
+    assert not Path("c.faiss").exists()
+
+
+def test_export_refuses_a_first_part_that_is_not_the_one_of_the_model(codes):
+    options = ["c.npy", "--model=m.mhash", "--to=c.db"]
+    message = stderr_line(run("export", *options, "--look-up-bits=4", code=2))
+    assert "got --look-up-bits 4, but m.mhash has codes of 8 + 8 signs" in message
+    run("export", *options, "--look-up-bits=8")

@@ -36,6 +36,7 @@ def run(
     bits: int | None,
     ids: str | None,
     out: Path | None,
+    model: Path | None,
     *,
     as_json: bool,
     quiet: bool,
@@ -50,7 +51,7 @@ def run(
     with progress_shown(quiet) as bar:
         bar.start("opening the index")
         radius = given_radius or 0
-        index, rows = _opened(against, bits, codes)
+        index, rows = _opened(against, bits, codes, model)
         method = _manifold_method(index, against)
         names = None if ids is None else _inputs.read_ids(ids)
         _check_count(names, len(rows))
@@ -86,9 +87,11 @@ def run(
         print_result(_table(found, numbers))
 
 
-def _opened(against: str, bits: int | None, new: str) -> "tuple[HammingIndex, NDArray[Any]]":
+def _opened(
+    against: str, bits: int | None, new: str, model: Path | None
+) -> "tuple[HammingIndex, NDArray[Any]]":
     """Return the index and the new rows: codes, or vectors if the index holds its model."""
-    index, rows = open_index(against, bits), _inputs.read_codes(new, or_vectors=True)
+    index, rows = open_index(against, bits, model=model), _inputs.read_codes(new, or_vectors=True)
     if str(rows.dtype) == "uint8" and rows.shape[1] == -(-index.n_bits // 8):
         return index, rows
     from manihash import load

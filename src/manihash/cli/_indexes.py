@@ -1,4 +1,4 @@
-"""Open and check indexes, stores and files of codes; the commands index, search, dedup and stats share it."""
+"""Open and check indexes, stores and files of codes; the commands that take codes share it."""
 
 import os
 from collections.abc import Iterator
@@ -31,24 +31,52 @@ def holds_model(path: str) -> bool:
     return is_index(path) and files.read(path, mmap=True).model is not None
 
 
-def open_index(path: str, bits: int | None = None, *, mmap: bool = True) -> "HammingIndex":
-    """Return the index of an index file, by default as a memory map, or a new index of a file of codes."""
+def open_index(
+    path: str, bits: int | None = None, *, model: Path | None = None, mmap: bool = True
+) -> "HammingIndex":
+    """Return the index of an index file, by default as a memory map, or a new index of a file of codes.
+
+    The model that made the codes, if it is given, tells their parts.
+    """
     if not is_index(path):
-        return build_index(path, bits, None)
+        return build_index(path, bits, None, model)
     from manihash import HammingIndex
 
     index = HammingIndex.load(path, mmap=mmap)
     if bits is not None and bits != index.n_bits:
         raise ValueError(f"got --bits {bits}, but {path} holds codes of {index.n_bits} bits: omit --bits")
+    if model is not None:
+        _use_model(path, index, _inputs.load_hasher(model), model)
     return index
 
 
-def build_index(codes: str, bits: int | None, ids: str | None) -> "HammingIndex":
-    """Return a new index of a file of codes."""
+def build_index(codes: str, bits: int | None, ids: str | None, model: Path | None = None) -> "HammingIndex":
+    """Return a new index of a file of codes, with the parts of the model that made them, if it is given."""
     from manihash import HammingIndex
 
     rows = _inputs.read_codes(codes)
-    return HammingIndex(rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids))
+    names = None if ids is None else _inputs.read_ids(ids)
+    if model is None:
+        return HammingIndex(rows, code_bits(rows, bits), names)
+    hasher = model_of_codes(codes, rows, bits, model)
+    return HammingIndex(rows, hasher.n_bits_, names, layout=hasher.layout_, made_by=hasher)
+
+
+def model_of_codes(path: str, codes: "NDArray[Any]", bits: int | None, model: Path) -> "Hasher":
+    """Return the hasher of --model; raise if the codes of a file, or --bits, have another length."""
+    from manihash.codes import check_codes, n_bytes
+
+    hasher = _inputs.load_hasher(model)
+    length = hasher.n_bits_
+    if bits not in (None, length):
+        raise ValueError(f"got --bits {bits}, but {model} makes codes of {length} bits: omit --bits")
+    if codes.dtype == "uint8" and codes.shape[1] != n_bytes(length):
+        raise ValueError(
+            f"{path} has {codes.shape[1]} bytes per row, but {model} makes codes of {length} bits, that is "
+            f"{n_bytes(length)} bytes: give the model that made the codes"
+        )
+    check_codes(codes, length)
+    return hasher
 
 
 @contextmanager
@@ -138,10 +166,15 @@ def open_index_of(
     `ids` is a file of the ids of a file of codes; an index file has its own.
     """
     index = open_index(path, mmap=mmap) if is_index(path) else build_index(path, hasher.n_bits_, ids)
+    _use_model(path, index, hasher, model)
+    return index
+
+
+def _use_model(path: str, index: "HammingIndex", hasher: "Hasher", model: Path) -> None:
+    """Rank an index as a model's codes are; raise if another model made its codes."""
     _check_bits(path, index.n_bits, hasher.n_bits_)
     check_model(path, index, hasher, model)
     use_layout(path, index, hasher)
-    return index
 
 
 def check_replaced(codes: str) -> None:

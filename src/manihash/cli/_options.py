@@ -50,6 +50,16 @@ Ids = Annotated[
         show_default="row numbers, from 0",
     ),
 ]
+ModelOfCodes = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="Model that made the codes. It gives the code length and the parts of the codes, which a file "
+        "of codes does not say.",
+        show_default=False,
+    ),
+]
 Dask = Annotated[
     str | None,
     typer.Option(

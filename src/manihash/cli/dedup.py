@@ -10,12 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from manihash.cli import _dedup_known, _dedup_verified, _inputs, _options, _tables
-from manihash.cli._indexes import code_bits, is_index, open_index
+from manihash.cli._indexes import code_bits, is_index, model_of_codes, open_index
 from manihash.cli._output import key_values, print_json, print_message, print_result, progress_shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from manihash.code_layout import CodeLayout
     from manihash.search import Duplicates
 
 _GROUPS_SHOWN = 10
@@ -149,6 +150,7 @@ def dedup(
     ] = None,
     bits: _options.CodeBits = None,
     ids: _options.Ids = None,
+    model: _options.ModelOfCodes = None,
     out: _options.NpzOut = None,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
@@ -165,8 +167,9 @@ def dedup(
     apart, exactly. A chain of such steps is one group, so its ends may be
     further apart, and similar codes do not mean similar vectors: verify the rows
     before you delete any. The codes may come from any source, such as perceptual
-    hashes of images. Of an index of codes of two parts, a given radius counts
-    the bits of the first part, as everywhere.
+    hashes of images. Of codes of two parts, a given radius counts the bits of
+    the first part, as everywhere: an index file knows the parts of its codes; of
+    a file of codes, give the model that made them with --model.
 
     Codes are memory-mapped and compared in parts that fit into --memory, so the
     file may be larger than the memory: 100 million codes of 64 bits need 3 GB of
@@ -186,29 +189,34 @@ def dedup(
 
       manihash dedup codes.npy --vectors X.npy --cosine 0.98 -o duplicates.npz
       manihash dedup codes.npy --bits 48 --radius 2
+      manihash dedup codes.npy --model model.mhash --radius 2
       manihash dedup phash.npy --radius 4 -o duplicates.npz --keep central
       manihash dedup codes.npy --radius 2 --memory 8G -o duplicates.npz
       manihash dedup new.npy --against items.mhx --radius 2
     """
-    _inputs.check_inputs(codes, ids, vectors, against)
+    _inputs.check_inputs(codes, ids, vectors, against, model=model)
     from manihash.checks import positive_int
 
     if radius is not None:
         positive_int(radius, "--radius", least=0)
     _check_thresholds(vectors, cosine, distance)
-    _check_outputs(out, keep, report, codes, ids, vectors, against)
+    _check_outputs(out, keep, report, codes, ids, vectors, against, model)
     if against is not None:
         _check_against(vectors, keep, report, dask, work)
-        _dedup_known.run(codes, against, radius, bits, ids, out, as_json=as_json, quiet=quiet)
+        _dedup_known.run(codes, against, radius, bits, ids, out, model, as_json=as_json, quiet=quiet)
         return
     start = perf_counter()
     options: dict[str, Any] = {"memory": memory, "restart": restart}
     with progress_shown(quiet) as bar:
         bar.start("finding duplicates")
         named = None if vectors is not None and is_index(codes) else ids
-        if vectors is None and radius and is_index(codes):
-            _check_radius(codes, bits)
-        rows, n_bits, row_ids = _read(codes, bits, named, by_radius=vectors is None or radius is not None)
+        rows, layout, row_ids = _read(codes, bits, named, model)
+        if vectors is None and radius:
+            _check_radius(codes, layout)
+        n_bits = layout.n_bits
+        if layout.has_two_parts and (vectors is None or radius is not None):
+            _refuse_dask(dask, "codes of two parts")
+            rows, n_bits = _first(rows, layout)
         options["work"] = _work_folder(work, out, len(rows), n_bits, memory, dask)
         X = None if vectors is None else _vectors(vectors, codes, row_ids, ids)
         if vectors is not None:
@@ -243,9 +251,9 @@ def dedup(
         _show(result, found, out)
 
 
-def _check_radius(codes: str, bits: int | None) -> None:
-    """Raise if the codes of an index file have no Hamming radius."""
-    if not open_index(codes, bits).layout.look_up_bits:
+def _check_radius(codes: str, layout: "CodeLayout") -> None:
+    """Raise if codes have no Hamming radius."""
+    if not layout.look_up_bits:
         raise typer.BadParameter(
             f"the codes in {codes} are fields of a product quantizer, which have no Hamming radius: give "
             "--vectors and --cosine, or --radius 0 for equal codes"
@@ -294,7 +302,9 @@ def _work_folder(
     return None if work is None else work.absolute()
 
 
-def _check_outputs(out: Path | None, keep: str | None, report: Path | None, *inputs: str | None) -> None:
+def _check_outputs(
+    out: Path | None, keep: str | None, report: Path | None, *inputs: Path | str | None
+) -> None:
     """Raise if an output file cannot be written, or --keep has no file to be written to."""
     _inputs.check_npz_output(out, *inputs)
     if keep is not None and keep not in ("first", "central"):
@@ -390,26 +400,30 @@ def _show(result: dict[str, Any], found: "Duplicates", out: Path | None) -> None
 
 
 def _read(
-    codes: str, bits: int | None, ids: str | None, *, by_radius: bool
-) -> tuple["NDArray[Any]", int, "NDArray[Any] | None"]:
-    """Return codes, code length and ids (None: row numbers) of an index file or a file of codes.
+    codes: str, bits: int | None, ids: str | None, model: Path | None
+) -> tuple["NDArray[Any]", "CodeLayout", "NDArray[Any] | None"]:
+    """Return codes, their parts and ids (None: row numbers) of an index file or a file of codes."""
+    from manihash.code_layout import CodeLayout
 
-    Of an index of codes of two parts, ``by_radius`` asks for the first part, which a radius counts.
-    """
     if is_index(codes):
         if ids is not None:
             raise typer.BadParameter(
                 f"{codes} is an index file and contains its ids: omit --ids, or give --vectors, whose rows "
                 "it names"
             )
-        index = open_index(codes, bits)
-        layout = index.layout
-        if not by_radius or not layout.has_two_parts:
-            return index.codes, index.n_bits, index.ids
-        print_message("note", f"the radius counts the {layout.look_up_bits} bits of the first part", "yellow")
-        return layout.first(index.codes), layout.look_up_bits, index.ids
+        index = open_index(codes, bits, model=model)
+        return index.codes, index.layout, index.ids
     rows = _inputs.read_codes(codes)
-    return rows, code_bits(rows, bits), None if ids is None else _inputs.read_ids(ids)
+    names = None if ids is None else _inputs.read_ids(ids)
+    if model is None:
+        return rows, CodeLayout(code_bits(rows, bits)), names
+    return rows, model_of_codes(codes, rows, bits, model).layout_, names
+
+
+def _first(codes: "NDArray[Any]", layout: "CodeLayout") -> tuple["NDArray[Any]", int]:
+    """Return the first part of codes of two parts, which a radius counts, and its length; say so."""
+    print_message("note", f"the radius counts the {layout.look_up_bits} bits of the first part", "yellow")
+    return layout.first(codes), layout.look_up_bits
 
 
 def _write(out: Path, found: "Duplicates", kept: "NDArray[Any] | None") -> None:

@@ -1,12 +1,13 @@
 """manihash export: write codes to a database."""
 
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import is_index, open_index, what_a_store_loses
+from manihash.cli._indexes import is_index, model_of_codes, open_index, what_a_store_loses
 from manihash.cli._output import key_values, print_json, print_message, print_result, progress_shown
 
 if TYPE_CHECKING:
@@ -43,13 +44,14 @@ def export(
         ),
     ] = None,
     ids: _options.Ids = None,
+    model: _options.ModelOfCodes = None,
     look_up_bits: Annotated[
         int | None,
         typer.Option(
             "--look-up-bits",
             "--first-bits",
             help="Length of the first part of codes of two parts (hybrid codes), which gets a column of its "
-            "own. An index file knows it.",
+            "own. It is known from an index file or --model.",
             show_default=False,
         ),
     ] = None,
@@ -64,19 +66,24 @@ def export(
     the store already are compared, not written again. A store that holds codes
     of another length, or other codes under the same ids, is not changed.
 
-    An index file whose codes have a product quantizer (imh-hybrid, pq, opq)
-    becomes an IndexPQ of FAISS that ranks as the index does; its queries are
-    those of manihash.search.faiss_vectors.
+    A file of codes does not say what parts its codes have: of hybrid codes and
+    codes of a product quantizer, export an index file, or give the model that
+    made the codes with --model.
+
+    Codes with a product quantizer (imh-hybrid, pq, opq) become an IndexPQ of
+    FAISS that ranks as an index does; its queries are those of
+    manihash.search.faiss_vectors.
 
     Examples:
 
       manihash export codes.mhx --to codes.duckdb
       manihash export items.mhx --to codes.faiss
       manihash export codes.npy --to codes.lance
+      manihash export codes.npy --model model.mhash --to codes.duckdb
       manihash export codes.npy --to photos.lance --ids names.txt
       manihash export codes.npy --bits 48 --to "postgres://me@host/db?table=codes"
     """
-    _inputs.check_inputs(codes, ids)
+    _inputs.check_inputs(codes, ids, model=model)
     from manihash import checks
     from manihash.stores import export_codes
 
@@ -85,7 +92,7 @@ def export(
     with progress_shown(quiet) as bar:
         bar.start("reading codes")
         read = _of_index if is_index(codes) else _of_codes
-        rows = read(codes, bits, ids, look_up_bits)
+        rows = read(codes, bits, ids, look_up_bits, model)
         with _store(to, rows) as store:
             bar.start(f"exporting to {store.url}")
             done = export_codes(rows.codes, store, rows.ids, batch)
@@ -110,29 +117,42 @@ class _Rows(NamedTuple):
     layout: "CodeLayout | None"
 
 
-def _of_codes(path: str, bits: int | None, ids: str | None, look_up_bits: int | None) -> _Rows:
-    """Return the rows of a file of codes."""
+def _of_codes(
+    path: str, bits: int | None, ids: str | None, look_up_bits: int | None, model: Path | None
+) -> _Rows:
+    """Return the rows of a file of codes; their parts are those of the model, if it is given."""
     from manihash.code_layout import CodeLayout
     from manihash.search.ids import check_ids
 
     codes = _inputs.read_codes(path)
     numbers = None if ids is None else check_ids(_inputs.read_ids(ids).reshape(-1), len(codes))
+    if model is not None:
+        parts = model_of_codes(path, codes, bits, model).layout_
+        _check_look_up_bits(look_up_bits, parts, str(model))
+        return _Rows(codes, parts.n_bits, numbers, parts)
     layout = None if look_up_bits is None else CodeLayout(bits or 8 * codes.shape[-1], look_up_bits)
     return _Rows(codes, bits, numbers, layout)
 
 
-def _of_index(path: str, bits: int | None, ids: str | None, look_up_bits: int | None) -> _Rows:
+def _of_index(
+    path: str, bits: int | None, ids: str | None, look_up_bits: int | None, model: Path | None
+) -> _Rows:
     """Return the rows of an index file, which has its own ids and parts."""
     if ids is not None:
         raise ValueError(f"got --ids, but {path} has its own ids: omit --ids")
-    index = open_index(path, bits)
-    own = index.layout.look_up_bits if index.layout.has_two_parts else None
+    index = open_index(path, bits, model=model)
+    _check_look_up_bits(look_up_bits, index.layout, path)
+    return _Rows(index.codes, index.n_bits, index.ids, index.layout)
+
+
+def _check_look_up_bits(look_up_bits: int | None, layout: "CodeLayout", path: str) -> None:
+    """Raise if --look-up-bits is given and differs from the parts that an index file or a model knows."""
+    own = layout.look_up_bits if layout.has_two_parts else None
     if look_up_bits not in (None, own):
         raise ValueError(
-            f"got --look-up-bits {look_up_bits}, but {path} has codes of {index.layout.described()}: omit "
+            f"got --look-up-bits {look_up_bits}, but {path} has codes of {layout.described()}: omit "
             "--look-up-bits"
         )
-    return _Rows(index.codes, index.n_bits, index.ids, index.layout)
 
 
 def _store(to: str, rows: _Rows) -> "Store":

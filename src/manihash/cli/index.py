@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from manihash.cli import _inputs, _options
-from manihash.cli._indexes import build_index, change_rows, is_index, open_index, rewritten_index, use_layout
+from manihash.cli._indexes import build_index, change_rows, is_index, open_index, rewritten_index
 from manihash.cli._output import key_values, print_json, print_result, progress_shown, written_file
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def index(
         typer.Option(
             "--model",
             metavar="MODEL",
-            help="Model that made the codes. It gives the code length, and the index then rejects searches "
-            "with any other model.",
+            help="Model that made the codes. It gives the code length and the parts of the codes, and the "
+            "index then rejects searches with any other model.",
             show_default=False,
         ),
     ] = None,
@@ -89,8 +89,6 @@ def index(
       manihash index codes.mhx --verify
       manihash search model.mhash codes.mhx queries.npy -k 10
     """
-    from manihash.files.lineage import model_id
-
     _inputs.check_inputs(codes, ids, add, remove, model=model)
     start, earlier = perf_counter(), out is not None and out.exists()
     changes: dict[str, int] = {}
@@ -106,11 +104,7 @@ def index(
         else:
             bar.start("building the index")
             file = _checked_output(out, codes, ids, model)
-            opened = build_index(codes, bits if model is None else _bits_of(model, bits), ids)
-            if model is not None:
-                hasher = _inputs.load_hasher(model)
-                use_layout(codes, opened, hasher)
-                opened.made_by = model_id(hasher)
+            opened = build_index(codes, bits, ids, model)
             opened.save(file)
         result = {
             "index": str(file),
@@ -127,14 +121,6 @@ def index(
             "seconds": round(perf_counter() - start, 3),
         }
     print_json(result) if as_json else print_result(key_values(_as_text(result)))
-
-
-def _bits_of(model: Path, bits: int | None) -> int:
-    """Return the code length of a model; raise if --bits is given and differs."""
-    length = _inputs.load_hasher(model).n_bits_
-    if bits not in (None, length):
-        raise ValueError(f"got --bits {bits}, but {model} makes codes of {length} bits: omit --bits")
-    return length
 
 
 def _checked_output(out: Path | None, *inputs: Path | str | None) -> Path:

@@ -28,6 +28,7 @@ def stats(
         typer.Argument(metavar="CODES", help=f"Index file (*{_options.INDEX_SUFFIX}) or file of codes."),
     ],
     bits: _options.CodeBits = None,
+    model: _options.ModelOfCodes = None,
     as_json: _options.Json = False,
     quiet: _options.Quiet = False,
 ) -> None:
@@ -38,18 +39,20 @@ def stats(
     it equals the code length if the bits are independent. A warning says if the
     codes have collapsed to few values, or if bits are redundant.
 
-    Of an index of hybrid codes, the first part is described, which rows are
-    looked up by: a bucket is what a look-up within radius 0 finds.
+    Of hybrid codes, the first part is described, which rows are looked up by: a
+    bucket is what a look-up within radius 0 finds. An index file knows the parts
+    of its codes; of a file of codes, give the model that made them with --model.
 
     Examples:
 
       manihash stats codes.mhx
       manihash stats codes.npy --bits 48 --json
+      manihash stats codes.npy --model model.mhash
     """
-    _inputs.check_inputs(codes)
+    _inputs.check_inputs(codes, model=model)
     with progress_shown(quiet) as bar:
         bar.start("computing statistics")
-        index = open_index(codes, bits)
+        index = open_index(codes, bits, model=model)
         statistics = index.stats()
     for warning in statistics.warnings:
         print_message("warning", warning, "yellow")
