@@ -504,7 +504,7 @@ def choose_full(read: Read) -> list[str]:
     parts = [part for part in source.parts if part.startswith("full, ")]
     rows = [
         [
-            part.removeprefix("full, "),
+            f"{part.removeprefix('full, ')}, {source[part]['rows']:,}",
             own["labels"],
             own["goal"],
             own["recommended"],
@@ -517,7 +517,7 @@ def choose_full(read: Read) -> list[str]:
         for own in source[part]["goals"]
     ]
     return lines(
-        ["set", "recommendation", "goal", "recommended", "score", "best", "its score", "share"], rows
+        ["set, rows", "recommendation", "goal", "recommended", "score", "best", "its score", "share"], rows
     )
 
 
