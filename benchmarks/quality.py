@@ -7,6 +7,7 @@ recall@10 if the vectors rank 100 candidates again. All tables of quality are wr
 are kept in ``build/bench-models``; parts of the present code are skipped, so an interrupted run resumes.
 ``--jobs 16`` measures 16 parts at once, each in a process of one thread. With ``--avx2`` matrix products are
 those of processors without AVX-512 (``OPENBLAS_CORETYPE=Haswell``), and the names of parts end with "AVX2".
+With ``--vendor`` they end with the maker of the processor, such as "Intel": two machines stand side by side.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from typing import Any
 import _ran
 import numpy as np
 from _models import fitted
-from _results import FOLDER, is_current, record
+from _results import FOLDER, is_current, record, vendor
 from choose_sets import sets
 
 from manihash import EuclideanTruth, Index, LabelTruth, load_dataset, recipe, unpack
@@ -77,8 +78,8 @@ WITHOUT_SEED = ("sh", "pcah")
 WEIGHTS = (0.25, 0.5, 1.0, 2.0)
 CANDIDATES = (10, 50, 100, 500, 1000)
 QUERIES, SIFT_ROWS = 1000, 100_000
-AVX2 = "MANIHASH_BENCH_AVX2"  # environment variable of a process with the kernels for AVX2
-KERNELS = ", AVX2" if AVX2 in os.environ else ""
+ENDING = "MANIHASH_BENCH_ENDING"  # environment variable: the end of the names of parts
+KERNELS = f", {os.environ[ENDING]}" if ENDING in os.environ else ""
 
 
 @dataclass(frozen=True)
@@ -359,9 +360,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
     parser.add_argument("--jobs", type=int, default=1, help="number of parts that are measured at once")
     parser.add_argument("--avx2", action="store_true", help="with the kernels of BLAS for AVX2")
+    parser.add_argument("--vendor", action="store_true", help="name parts by the maker of the processor")
     asked = parser.parse_args()
-    if asked.avx2 and AVX2 not in os.environ:  # BLAS reads the environment when it is loaded
-        os.environ |= {AVX2: "1", "OPENBLAS_CORETYPE": "Haswell"}
+    if (asked.avx2 or asked.vendor) and ENDING not in os.environ:
+        os.environ[ENDING] = ", ".join([vendor()] * asked.vendor + ["AVX2"] * asked.avx2)
+        if asked.avx2:  # BLAS reads the environment when it is loaded
+            os.environ["OPENBLAS_CORETYPE"] = "Haswell"
         os.execv(sys.executable, [sys.executable, *sys.argv])
     if asked.jobs > 1:
         if failed := measured_at_once(asked):

@@ -213,7 +213,7 @@ def drop_unplanned(folder: Path = FOLDER) -> int:
     gone = {
         part
         for part in found.keys() - planned
-        if re.sub(r"\d+ bits, seed .*", "", part) in starts and "AVX2" not in part
+        if re.sub(r"\d+ bits, seed .*", "", part) in starts and re.search(r"seed \d+$", part)
     }
     if gone:
         with locked(folder):

@@ -2,11 +2,12 @@
 
 import csv
 import json
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from _results import FOLDER
+from _results import FOLDER, vendor
 
 Read = Callable[[str], Any]
 REFERENCES = json.loads((FOLDER / "references.json").read_text("utf-8"))
@@ -177,17 +178,20 @@ def seeds(read: Read, *names: str) -> list[str]:
 
 
 def kernels(read: Read) -> list[str]:
-    """The MAP of each seed with the kernels of the machine and with those for AVX2, where measured."""
-    source, rows = read("quality"), []
-    starts = dict.fromkeys(part.split(", seed ")[0] for part in source.parts if part.endswith(", AVX2"))
-    for start in starts:
-        for ending in ("", ", AVX2"):
+    """The MAP of each seed with the kernels of this machine, with those for AVX2, and on other processors."""
+    source, rows = read("quality"), list[list[str]]()
+    ends = {part: re.fullmatch(r"(.+), seed \d+, (.+)", part) for part in source.parts}
+    others = dict.fromkeys((end[1], end[2]) for end in ends.values() if end)
+    for start in dict.fromkeys(start for start, _ in others):
+        for ending in ("", *(f", {end}" for own, end in others if own == start)):
             names = [f"{start}, seed {seed}{ending}" for seed in range(5)]
             names = [name for name in names if name in source.parts]
             found = [source[name] for name in names]
             values = [(own.get("codes") or own["asymmetric"])["MAP"] for own in found]
-            own = dict.fromkeys(source.parts[name]["machine"].get("instructions", "") for name in names)
-            title = "kernels for AVX2" if ending else f"kernels of the machine ({', '.join(own)})"
+            about = source.parts[names[0]]["machine"] if names else {}
+            maker = vendor(about["processor"]) if names else ""
+            forced = ", by `OPENBLAS_CORETYPE=Haswell`" * ending.endswith("AVX2")
+            title = f"{maker}, kernels for {about.get('instructions', '')}{forced}"
             cells = [f"{value:.3f}" for value in values] + [""] * (5 - len(values))
             rows.append([start, title, *cells, mean(values) if values else ""])
     return lines(["", "MAP", *(f"seed {seed}" for seed in range(5)), "mean"], rows)
