@@ -142,6 +142,13 @@ def vendor(processor: str = "") -> str:
     return next((maker for maker in ("AMD", "Intel") if maker in name), name.split()[0])
 
 
+@cache
+def kernels_here() -> tuple[str, ...]:
+    """Kinds of kernels of BLAS to compare: for AVX2, and for AVX-512 if the processor has it."""
+    flags = Path("/proc/cpuinfo").read_text("utf-8") if Path("/proc/cpuinfo").exists() else ""
+    return ("Haswell", "SkylakeX") if " avx512f " in flags else ("Haswell",)
+
+
 def threads_and_blas() -> dict[str, str]:
     """The threads and the version of numpy's BLAS."""
     import numpy as np  # noqa: F401  # loads BLAS

@@ -5,9 +5,9 @@ precision@10 and recall@10 of the Euclidean ten for the ranking by the codes ("c
 of the queries ("asymmetric", the ranking of ``index.search``), F1 of the look-up within radius 2, and
 recall@10 if the vectors rank 100 candidates again. All tables of quality are written from this file. Models
 are kept in ``build/bench-models``; parts of the present code are skipped, so an interrupted run resumes.
-``--jobs 16`` measures 16 parts at once, each in a process of one thread. With ``--avx2`` matrix products are
-those of processors without AVX-512 (``OPENBLAS_CORETYPE=Haswell``), and the names of parts end with "AVX2".
-With ``--vendor`` they end with the maker of the processor, such as "Intel": two machines stand side by side.
+``--jobs 16`` measures 16 parts at once, each in a process of one thread. ``--kernels Haswell`` computes
+products as processors without AVX-512 do, ``--kernels SkylakeX`` as those with it. The names of parts then
+end with the maker of the processor and the kernels, so that machines stand side by side.
 """
 
 import argparse
@@ -44,6 +44,8 @@ TEXTS = ("python documentation, by package", "python documentation, by module")
 COMPARED = ("pq", "opq", "rabitq", "itq", "sign", "lsh", "sh", "agh", "sph",
             "imh-tsne", "imh-graph", "imh-hybrid", "imh-hybrid-hamming")  # fmt: skip
 BYTES = (4, 8, 16, 32, 64)
+MACHINES = (("mnist", "imh-tsne", 5), ("mnist", "imh-graph", 3), ("clinc150", "imh-hybrid", 3),
+            ("mnist", "itq", 3))  # fmt: skip  # dataset, method and seeds that are compared between machines
 BASELINES = ("imh-tsne", "imh-tsne-turned", "imh-le", "agh", "agh, m = 300, s = 2", "agh2",
              "agh2, m = 300, s = 2", "itq", "bre", "sph", "sth", "sh", "pcah")  # fmt: skip
 CITED = ("lsh", "sign", "sklsh", "klsh", "e2lsh", "rmmh", "mahalanobis-lsh", "cgh", "ssh", "ldahash", "ksh",
@@ -359,13 +361,11 @@ def main() -> None:
     parser.add_argument("--any-versions", action="store_true", help="keep results of other versions of numpy")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the results")
     parser.add_argument("--jobs", type=int, default=1, help="number of parts that are measured at once")
-    parser.add_argument("--avx2", action="store_true", help="with the kernels of BLAS for AVX2")
-    parser.add_argument("--vendor", action="store_true", help="name parts by the maker of the processor")
+    parser.add_argument("--kernels", help="kernels of BLAS, such as Haswell: parts are named by machine")
     asked = parser.parse_args()
-    if (asked.avx2 or asked.vendor) and ENDING not in os.environ:
-        os.environ[ENDING] = ", ".join([vendor()] * asked.vendor + ["AVX2"] * asked.avx2)
-        if asked.avx2:  # BLAS reads the environment when it is loaded
-            os.environ["OPENBLAS_CORETYPE"] = "Haswell"
+    if asked.kernels and ENDING not in os.environ:
+        os.environ[ENDING] = f"{vendor()}, {asked.kernels}"
+        os.environ["OPENBLAS_CORETYPE"] = asked.kernels  # BLAS reads it when it is loaded
         os.execv(sys.executable, [sys.executable, *sys.argv])
     if asked.jobs > 1:
         if failed := measured_at_once(asked):

@@ -1,13 +1,15 @@
 """Measure again what is missing or older than the code, piece by piece: ``make bench-all``.
 
 A piece whose recorded results are of the present code is skipped, so that an interrupted run continues where
-it stopped. ``--quality`` measures only what other work on the machine does not disturb, ``--jobs`` pieces at
+it stopped. How long each piece took is kept in ``build/bench-minutes.json``, for the estimate of the next
+run. ``--quality`` measures only what other work on the machine does not disturb, ``--jobs`` pieces at
 once; ``--timings`` measures only times, one after the other: stop other work first. ``--list`` shows the
 pieces and, for each older result, the modules that changed and the commits that changed them. The GPU
 (``make bench-gpu``) and the report on the paper (``make paper``) have their own commands.
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -19,9 +21,22 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from _results import FOLDER, drop_unused, held, is_current, locked, merge, reasons, vendor, write
+from _results import (
+    FOLDER,
+    ROOT,
+    drop_unused,
+    held,
+    is_current,
+    kernels_here,
+    locked,
+    merge,
+    reasons,
+    vendor,
+    write,
+)
 
 HERE = Path(__file__).parent
+TAKEN = ROOT / "build" / "bench-minutes.json"  # minutes of each piece, as measured on this machine
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ _FIT = (0.12, 0.03)
 
 def _codes() -> Iterator[Piece]:
     """Codes by dataset and method."""
-    from quality import CUT, LARGE, plan, scanned
+    from quality import CUT, LARGE, MACHINES, plan, scanned
 
     for data in scanned():
         yield Piece("quality", (f"{data}, scan",), ("quality.py", "--data", data, "--method", "scan"), 0.3)
@@ -76,10 +91,15 @@ def _codes() -> Iterator[Piece]:
         program = ("quality.py", "--data", data, "--method", method)
         needs = "faiss" if method == "rabitq" else ""
         yield Piece("quality", tuple(parts), program, minutes * len(parts), needs=needs)
-    for data, method, seeds in (("mnist", "imh-tsne", 5), ("clinc150", "imh-hybrid", 3)):
-        program = ("quality.py", "--avx2", "--data", data, "--method", method, "--bits", "64")
-        parts = [f"{data}, {method}, 64 bits, seed {seed}, AVX2" for seed in range(seeds)]
-        yield Piece("quality", tuple(parts), program, 0.5 * seeds)
+    for kernels in kernels_here():
+        for data, method, seeds in MACHINES:
+            numbers = ",".join(map(str, range(seeds)))
+            program = ("quality.py", "--kernels", kernels, "--data", data, "--method", method)
+            program += ("--bits", "64", "--seeds", numbers)
+            parts = [
+                f"{data}, {method}, 64 bits, seed {seed}, {vendor()}, {kernels}" for seed in range(seeds)
+            ]
+            yield Piece("quality", tuple(parts), program, 0.3 * seeds)
 
 
 def _quality() -> Iterator[Piece]:
@@ -131,7 +151,11 @@ def _timings() -> Iterator[Piece]:
     for n_bytes in BYTES:
         program = ("compared_speed.py", "--bytes", str(n_bytes))
         yield timing("compared-speed", f"{n_bytes} bytes", program, 2, alone=False)
-    yield timing("speed", f"{vendor()}, Haswell, 2 threads", ("speed.py",), 6)
+    for kernels in kernels_here():
+        for threads in ("1", "2"):
+            program = ("speed.py", "--kernels", kernels, "--threads", threads)
+            part = f"{vendor()}, {kernels}, {threads} thread{'s' * (threads != '1')}"
+            yield timing("speed", part, program, 2, alone=threads != "1")
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
         for part in ("recipes", "k-means", "peers", *(["warm"] if threads == "2" else [])):
@@ -170,21 +194,42 @@ def is_compared(piece: Piece) -> bool:
 
 def is_of(piece: Piece, methods: tuple[str, ...]) -> bool:
     """Whether a piece has codes of one of some methods."""
-    return piece.result == "quality" and "--avx2" not in piece.program and piece.program[-1] in methods
+    return piece.result == "quality" and "--kernels" not in piece.program and piece.program[-1] in methods
 
 
-def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
-    """Run the programs of the pieces, some at once; return the pieces that failed."""
-    start, failed, total = time.perf_counter(), [], sum(piece.minutes for piece in todo)
+def taken() -> dict[str, float]:
+    """The minutes that pieces took when all their parts were measured, by name."""
+    return json.loads(TAKEN.read_text("utf-8")) if TAKEN.exists() else {}
+
+
+def estimated(wanted: list[Piece], jobs: int) -> float:
+    """Minutes for some pieces, from those of earlier runs if they are known."""
+    known = taken()
+    return sum(known.get(str(piece), piece.minutes) / (1 if piece.alone else jobs) for piece in wanted)
+
+
+def keep_minutes(piece: Piece, minutes: float) -> None:
+    """Keep how long a piece took."""
+    TAKEN.parent.mkdir(exist_ok=True)
+    part = TAKEN.with_suffix(".part")
+    part.write_text(json.dumps(taken() | {str(piece): round(minutes, 2)}, indent=0), "utf-8")
+    os.replace(part, TAKEN)
+
+
+def measure(todo: dict[Piece, int], jobs: int = 1) -> list[Piece]:
+    """Run the programs of the pieces, each with its number of older parts; return the pieces that failed."""
+    start, failed, total = time.perf_counter(), [], estimated([*todo], 1)
     done = 0.0
     # As many threads for each process as cores are left for it.
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
     limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads) if jobs > 1 else {}
 
-    def run(piece: Piece) -> tuple[Piece, int]:
+    def run(piece: Piece) -> tuple[Piece, int, float]:
         env = os.environ | ({} if piece.timing else limits)
         command = [sys.executable, str(HERE / piece.program[0]), *piece.program[1:]]
-        return piece, subprocess.run(command, env=env, check=False).returncode
+        began = time.perf_counter()
+        code = subprocess.run(command, env=env, check=False).returncode
+        return piece, code, (time.perf_counter() - began) / 60
 
     groups = [
         [p for p in todo if (p.timing, p.alone) == kind]
@@ -192,13 +237,14 @@ def measure(todo: list[Piece], jobs: int = 1) -> list[Piece]:
     ]
     for group, workers in zip(groups, (jobs, jobs, 1), strict=True):
         with ThreadPoolExecutor(workers) as pool:
-            for number, (piece, code) in enumerate(pool.map(run, group), 1):
+            for number, (piece, code, minutes) in enumerate(pool.map(run, group), 1):
                 failed += [piece] if code else []
-                done += piece.minutes
+                done += estimated([piece], 1)
+                if not code and todo[piece] == len(piece.parts):
+                    keep_minutes(piece, minutes)
                 left = (time.perf_counter() - start) / 60 * (total - done) / done
-                print(
-                    f"== {number} of {len(group)}, about {left:.0f} minutes left, done: {piece}", flush=True
-                )
+                about = f"{number} of {len(group)}, about {left:.0f} minutes left, {minutes:.1f} for"
+                print(f"== {about} {piece}", flush=True)
     return failed
 
 
@@ -260,15 +306,14 @@ def main() -> None:
     todo = [piece for piece in wanted if older[piece]]
     absent = [piece for piece in todo if piece.needs and find_spec(piece.needs) is None]
     todo = [piece for piece in todo if piece not in absent]
-    minutes = sum(piece.minutes / (1 if piece.alone else options.jobs) for piece in todo)
-    print(
-        f"{len(wanted)} pieces, {len(todo)} to measure, about {minutes:.0f} minutes with {options.jobs} jobs"
-    )
+    minutes, whole = (estimated(some, options.jobs) for some in (todo, wanted))
+    print(f"{len(wanted)} pieces, about {whole:.0f} minutes with {options.jobs} jobs")
+    print(f"{len(todo)} to measure, about {minutes:.0f} minutes")
     print("".join(f"left out, {piece.needs} is not installed: {piece}\n" for piece in absent), end="")
     if options.list:
         print("\n".join(line for piece in wanted for line in shown(piece, older[piece])))
         return
-    failed = measure(todo, options.jobs)
+    failed = measure({piece: len(older[piece]) for piece in todo}, options.jobs)
     drop_unplanned()
     drop_unused()
     print("\n".join(f"failed: {piece}" for piece in failed) or "done; write the pages with: make figures")

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from _results import FOLDER, vendor
+from _results import FOLDER
 
 Read = Callable[[str], Any]
 REFERENCES = json.loads((FOLDER / "references.json").read_text("utf-8"))
@@ -178,23 +178,19 @@ def seeds(read: Read, *names: str) -> list[str]:
 
 
 def kernels(read: Read) -> list[str]:
-    """The MAP of each seed with the kernels of this machine, with those for AVX2, and on other processors."""
+    """MAP and precision@10 of the same recipes and seeds by maker of the processor and kernels of BLAS."""
     source, rows = read("quality"), list[list[str]]()
-    ends = {part: re.fullmatch(r"(.+), seed \d+, (.+)", part) for part in source.parts}
-    others = dict.fromkeys((end[1], end[2]) for end in ends.values() if end)
-    for start in dict.fromkeys(start for start, _ in others):
-        for ending in ("", *(f", {end}" for own, end in others if own == start)):
-            names = [f"{start}, seed {seed}{ending}" for seed in range(5)]
-            names = [name for name in names if name in source.parts]
-            found = [source[name] for name in names]
-            values = [(own.get("codes") or own["asymmetric"])["MAP"] for own in found]
-            about = source.parts[names[0]]["machine"] if names else {}
-            maker = vendor(about["processor"]) if names else ""
-            forced = ", by `OPENBLAS_CORETYPE=Haswell`" * ending.endswith("AVX2")
-            title = f"{maker}, kernels for {about.get('instructions', '')}{forced}"
-            cells = [f"{value:.3f}" for value in values] + [""] * (5 - len(values))
-            rows.append([start, title, *cells, mean(values) if values else ""])
-    return lines(["", "MAP", *(f"seed {seed}" for seed in range(5)), "mean"], rows)
+    found: dict[tuple[str, str], dict[int, Any]] = {}
+    for part in source.parts:
+        if named := re.fullmatch(r"(.+), seed (\d+), (\w+, \w+)", part):
+            own = source[part]
+            found.setdefault((named[1], named[3]), {})[int(named[2])] = own.get("asymmetric") or own["codes"]
+    for (fit, machine), own in sorted(found.items()):
+        values = [f"{own[seed]['MAP']:.3f}" if seed in own else "" for seed in range(5)]
+        means = [mean([each[key] for each in own.values()]) for key in _TWO]
+        rows.append([fit, machine, *values, *means])
+    head = ["", "processor, kernels", *(f"seed {seed}" for seed in range(5)), "mean", "precision@10, mean"]
+    return table_or_note(head, rows, "make bench-all ONLY=quality")
 
 
 def baselines(read: Read, data: str, *names: str) -> list[str]:
