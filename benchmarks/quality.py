@@ -65,7 +65,7 @@ VARIANTS: dict[str, dict[str, Any]] = {  # a recipe and, after the comma, what d
     "ksh, no iterations": {"n_iter": 0},
     "imh-supervised, all labels": {"n_labels": None},
     "imh-supervised, 1,000 base points": {"base": KMeansBase(1000)},
-    "cgh, 1,000 labels": {"n_labels": 1000},
+    "cgh, 1,000 labels": {"n_train": 1000},
     "imh-large, all base points looked at": {"base__base__neighbors": ExactNeighbors()},
     "imh-large-ee, unit length": {"normalize": True},
     "imh-graph, not normalized": {"normalize": False},
@@ -220,12 +220,17 @@ def figures(found: Any) -> dict[str, float]:
     return {key: round(float(value), 4) for key, value in named.items() if value is not None}
 
 
+def made(fit: Fit) -> Any:
+    """The unfitted hasher of a fit."""
+    return recipe(fit.recipe, fit.bits, fit.seed, **VARIANTS.get(fit.method, {}))
+
+
 def measured(fit: Fit, of: Data) -> dict[str, Any]:
     """The figures of one fit."""
     if fit.method == "rabitq":
         return of_rabitq(fit, of)
     y = of.y if fit.recipe in WITH_LABELS else None
-    hasher, _ = fitted(recipe(fit.recipe, fit.bits, fit.seed, **VARIANTS.get(fit.method, {})), of.X, y)
+    hasher, _ = fitted(made(fit), of.X, y)
     layout, codes, queries = hasher.layout_, hasher.encode(of.X), hasher.encode(of.Q)
     found: dict[str, Any] = {"rows": len(of.X), "columns": of.X.shape[1], "layout": layout.described()}
     options = {"neighbors": of.neighbors, "layout": layout}
@@ -398,6 +403,8 @@ def main() -> None:
 
 def found_or_refused(fit: Fit, of: Data) -> dict[str, Any]:
     """The figures of a fit, or why the method refuses the data: more bits than columns."""
+    if fit.method != "rabitq":
+        made(fit)  # an option that the recipe does not know is an error of the plan
     try:
         return measured(fit, of)
     except ValueError as error:
