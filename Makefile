@@ -129,6 +129,9 @@ bench-duplicates: .venv/.extras-ready ## find planted copies by codes and vector
 	$(BIN)/python benchmarks/duplicates.py
 	$(BIN)/python benchmarks/duplicates_scale.py
 
+bench-paper: setup ## run all experiments of the paper with one seed, for the documentation (needs all datasets; half an hour, resumable)
+	$(BIN)/python benchmarks/paper.py
+
 bench-databases: .venv/.extras-ready ## load and search one set of codes in every database (ten minutes)
 	$(BIN)/python benchmarks/databases.py
 

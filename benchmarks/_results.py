@@ -37,6 +37,7 @@ UNKNOWN = "recorded without its modules"
 
 CODES = ("base", "embeddings", "hashers/imh.py", "induction.py", "rotation.py")
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")
+PAPER = ("hashers", "evaluation", "linalg.py", "reproduction/paper/tasks", "reproduction/paper/figures")
 DUPLICATES = ("search/duplicates", "search/routes.py")
 
 
@@ -44,8 +45,8 @@ DUPLICATES = ("search/duplicates", "search/routes.py")
 class Benchmark:
     """The command that repeats a benchmark.
 
-    ``measures`` is the code below ``src/manihash`` that counts if the modules that ran are not known: for
-    timings with Python 3.11, where watching them would take time. ``files`` count always.
+    ``measures`` is the code of manihash and of ``reproduction`` that counts if the modules that ran are not
+    known: for timings with Python 3.11, where watching them would take time. ``files`` count always.
     """
 
     command: str
@@ -68,6 +69,7 @@ BENCHMARKS = {  # by the name of the file of results
     "h200": Benchmark("make bench-gpu", ("compute", "rows", "search/tensor_index.py")),
     "maintenance": Benchmark("make bench-maintenance"),
     "onnx": Benchmark("make bench-onnx", ("export",)),
+    "paper": Benchmark("make bench-paper", (*SPEED, *PAPER)),
     "quality": Benchmark("make bench-quality"),
     "quantizers": Benchmark("make bench-quantizers"),
     "same-bits": Benchmark("make bench-same-bits"),
@@ -219,9 +221,13 @@ def hashes_of(name: str, recipes: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def _files(measures: tuple[str, ...]) -> list[str]:
-    paths = [SOURCE / path for path in measures]
+    paths = [file_of(path) for path in measures]
     found = [file for path in paths for file in ([path] if path.suffix else path.rglob("*.*"))]
-    return [file.relative_to(SOURCE).as_posix() for file in found if file.suffix in (".py", ".js")]
+    return [
+        file.relative_to(SOURCE if file.is_relative_to(SOURCE) else ROOT).as_posix()
+        for file in found
+        if file.suffix in (".py", ".js")
+    ]
 
 
 def fingerprint(hashes: Mapping[str, str]) -> str:

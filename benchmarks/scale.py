@@ -31,6 +31,7 @@ from manihash.rows import dask as dask_rows
 
 MILLION = 1_000_000
 M, BITS, KILLS = 1000, 64, 20
+OPTIONS = ("--recipe=imh-tsne", f"--bits={BITS}", f"--set=base__size={M}")
 
 
 def write_rows(folder: Path, millions: int) -> Path:
@@ -74,17 +75,24 @@ def watched(*arguments: Any) -> dict[str, Any]:
     return {"rows": said["rows"], "seconds": said["seconds"], "anonymous_MiB": round(peak / 1024)}
 
 
+def model_file(folder: Path) -> Path:
+    """The model that is fitted to 2M rows."""
+    path = folder / "2m.mhash"
+    if not path.exists():
+        watched("fit", write_rows(folder, 2), *OPTIONS, "-o", path)
+    return path
+
+
 def memory(folder: Path, work: str) -> dict[str, Any]:
     """Fit or encode at 2M and 20M rows."""
     found = []
     for millions in (2, 20):
-        rows, model = write_rows(folder, millions), folder / f"{millions}m.mhash"
+        rows = write_rows(folder, millions)
         if work == "fit":
-            options = ["--recipe=imh-tsne", f"--bits={BITS}", f"--set=base__size={M}"]
-            found.append(watched("fit", rows, *options, "-o", model))
+            found.append(watched("fit", rows, *OPTIONS, "-o", folder / f"{millions}m.mhash"))
         else:
             out = folder / f"codes{millions}m.npy"
-            found.append(watched("encode", folder / "2m.mhash", rows, "-o", out, "--restart"))
+            found.append(watched("encode", model_file(folder), rows, "-o", out, "--restart"))
         print(work, found[-1], flush=True)
     small, large = (run["seconds"] / run["rows"] for run in found)
     return {"runs": found, "time_per_row_20M_over_2M": round(large / small, 3)}
@@ -113,7 +121,7 @@ def on_workers(n: int, path: Path, hasher: Any, *, kill: bool = False) -> tuple[
 
 def dask(folder: Path) -> dict[str, Any]:
     """One worker and two workers, alternating; then two workers of which one is killed after five seconds."""
-    path, hasher = write_rows(folder, 4), load(folder / "2m.mhash")
+    path, hasher = write_rows(folder, 4), load(model_file(folder))
     here = digest(hasher.encode(open_vectors(path)))
     one, two, same = [], [], True
     for _ in range(3):
@@ -136,13 +144,13 @@ def dask(folder: Path) -> dict[str, Any]:
 def kill(folder: Path) -> dict[str, Any]:
     """Kill -9 the command at random moments; whenever it completes, compare its codes."""
     rows, out = write_rows(folder, 4), folder / "killed.npy"
-    expected = digest(load(folder / "2m.mhash").encode(open_vectors(rows)))
+    expected = digest(load(model_file(folder)).encode(open_vectors(rows)))
     draw, kept, identical = random.Random(0), [], []
     for path in folder.glob("killed.npy*"):
         path.unlink()
     ended = False
     while len(kept) < KILLS or not ended:
-        work = command("encode", folder / "2m.mhash", rows, "-o", out)
+        work = command("encode", model_file(folder), rows, "-o", out)
         process = subprocess.Popen(work, stdout=subprocess.DEVNULL)
         if len(kept) < KILLS:
             time.sleep(draw.uniform(0, 10))

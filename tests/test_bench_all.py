@@ -40,14 +40,26 @@ def test_recorded_parts_are_those_of_the_pieces():
 
 def test_a_failed_piece_is_reported_and_the_others_are_measured(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(run_all, "HERE", tmp_path)
+    monkeypatch.setattr(run_all, "TAKEN", tmp_path / "build" / "minutes.json")
     (tmp_path / "fails.py").write_text("raise SystemExit(3)")
     (tmp_path / "works.py").write_text("import sys; print('measured', sys.argv[1])")
     first = Piece("fit", ("a",), ("fails.py",), 2)
     second = Piece("fit", ("b",), ("works.py", "b"), 3, timing=True, alone=True)
-    assert run_all.measure([first, second], jobs=2) == [first]
+    assert run_all.measure({first: 1, second: 1}, jobs=2) == [first]
     said = capfd.readouterr().out
-    assert "done: fit: a" in said
+    assert "for fit: a" in said
     assert "measured b" in said
+    assert list(run_all.taken()) == ["fit: b"]
+
+
+def test_minutes_are_kept_of_whole_pieces_and_replace_the_estimates(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_all, "HERE", tmp_path)
+    monkeypatch.setattr(run_all, "TAKEN", tmp_path / "minutes.json")
+    (tmp_path / "works.py").write_text("")
+    whole = Piece("fit", ("a", "b"), ("works.py",), 5)
+    partial = Piece("fit", ("c", "d"), ("works.py",), 7)
+    assert run_all.measure({whole: 2, partial: 1}) == []
+    assert run_all.estimated([whole, partial], 1) == pytest.approx(7, abs=0.5)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_each_result_names_its_command_and_code_that_exists(name):
     benchmark = _results.BENCHMARKS[name]
     assert benchmark.command.removeprefix("make ") + ":" in (ROOT / "Makefile").read_text("utf-8")
     for path in (*benchmark.measures, *benchmark.files):
-        assert (ROOT / "src" / "manihash" / path).exists(), path
+        assert _results.file_of(path).exists(), path
 
 
 def test_each_file_of_results_has_a_command():

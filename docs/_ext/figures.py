@@ -24,6 +24,7 @@ sys.path += [str(ROOT / "benchmarks"), str(Path(__file__).parent)]
 from _results import BENCHMARKS, FOLDER, held, is_older  # noqa: E402
 
 REGION = re.compile(r"(<!-- (table|value): (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
+FORM = re.compile(r"(.+?)(?::(,|\.\d+f))?")  # a key, and the format of its value
 OLDER = re.compile(r" The code( of \d+ of \d+ parts)? has changed since then\.")
 
 
@@ -107,7 +108,7 @@ def value(page: Path, file: str, part: str, *keys: str) -> str:
 
     The last key may end with a format, such as ``MAP:.2f``.
     """
-    last, _, form = keys[-1].partition(":")
+    last, form = FORM.fullmatch(keys[-1]).groups()  # type: ignore[union-attr]
     source = Source(file)
     seeds = [name for name in source.parts if re.fullmatch(re.escape(part) + r", seed \d", name)]
     values = []

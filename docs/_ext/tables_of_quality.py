@@ -344,8 +344,12 @@ def quantizers(read: Read) -> list[str]:
 _LIBRARIES = ("manihash", "faiss")
 
 
+_PAPER = "all experiments, one seed"
+
+
 def paper(read: Read, name: str) -> list[str]:
     """A table of the report of ``manihash paper``; the printed values of the paper in parentheses."""
+    read("paper").get(_PAPER)  # names the origin
     with (FOLDER / "paper" / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         cells = {(row["row"], row["column"]): row for row in csv.DictReader(file)}
     columns = dict.fromkeys(column for _, column in cells)
@@ -360,3 +364,13 @@ def paper(read: Read, name: str) -> list[str]:
         for title in dict.fromkeys(row for row, _ in cells)
     ]
     return lines(["MAP, %", *columns], rows)
+
+
+def paper_claims(read: Read, result: str) -> list[str]:
+    """The claims of the paper that hold or do not hold, with our figures and, if known, the reason."""
+    read("paper").get(_PAPER)
+    with (FOLDER / "paper" / "claims.csv").open(encoding="utf-8", newline="") as file:
+        found = [row for row in csv.DictReader(file) if row["result"] == result]
+    why = any(row["why"] for row in found)
+    rows = [[row["claim"], row["place"], row["ours"], *([row["why"]] if why else [])] for row in found]
+    return lines(["claim", "place", "ours", *(["why"] if why else [])], rows)

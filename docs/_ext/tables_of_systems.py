@@ -98,6 +98,60 @@ def scale(read: Read) -> list[str]:
     return lines(["", "2M rows", "20M rows", "time per row, 20M over 2M"], rows)
 
 
+def scale_checks(read: Read) -> list[str]:
+    """Clusters and killed encodings: times, and whether the codes are the same."""
+    source = read("scale")
+    dask, kill = source["dask"], source["kill"]
+    kills, ends = len(kill["rows_kept_after_each_kill"]), kill["identical_at_each_end"]
+    same = dask["identical_codes"] and dask["identical_codes_with_one_killed"]
+    times = f"{dask['one_worker_s']:.1f} s, {dask['two_workers_s']:.1f} s"
+    rows = [
+        [
+            "local cluster: one worker, two workers, median of three",
+            f"{times}, {dask['speed_up']:.2f} times faster",
+        ],
+        ["local cluster: one of two workers killed after five seconds", f"{dask['one_killed_s']:.1f} s"],
+        ["local cluster: the same codes as one process in every run", "yes" if same else "no"],
+        ["`kill -9` at random moments: times", str(kills)],
+        ["encodings that ended in between, with the same bytes", f"{sum(ends)} of {len(ends)}"],
+        ["other files left", str(len(kill["files_left"]))],
+    ]
+    return lines(["4M rows to encode", ""], rows)
+
+
+def billion(read: Read) -> list[str]:
+    """What a billion rows cost by the measured rates; both cores are taken as busy all the time."""
+    source, n, cores = read("scale"), 1e9, 2
+    encode = cores * source["encode"]["runs"][1]["seconds"] / 2e7 * n
+    small, large = (run["seconds"] for run in source["fit"]["runs"])
+    sigma = cores * (large - small) / 1.8e7 * n  # the rest of the fit does not depend on n
+    sample = small - sigma / n * 2e6 / cores
+    memory = max(run["anonymous_MiB"] for part in ("fit", "encode") for run in source[part]["runs"])
+
+    def times(core_seconds: float) -> str:
+        return f"{core_seconds / 120:.0f} minutes on 2 cores, {core_seconds / 64:.0f} s on 64"
+
+    rows = [
+        ["disk", "128 GB of vectors, 8 GB of codes", "512 GB as float32"],
+        ["encode", f"1.28e14 multiplications and additions: {encode:,.0f} core-seconds", times(encode)],
+        ["fit: k-means and t-SNE", "on 256,000 rows, for any n", f"{sample:.0f} s on 2 cores"],
+        ["fit: σ", f"one pass: {sigma:,.0f} core-seconds, none with `bandwidth=`", times(sigma)],
+        ["memory", f"{memory} MiB per machine, for any n", ""],
+        [
+            "network, if the vectors are on shared storage",
+            "128 GB per pass: 102 s at 10 Gbit/s",
+            f"the bottleneck from about {max(encode, sigma) / 102:.0f} cores on",
+        ],
+        [
+            "network, everything else",
+            "0.8 MB of model to each worker; 8 GB of codes to the process that writes them; 1 MB per span "
+            "and iteration of k-means",
+            "",
+        ],
+    ]
+    return lines(["", "a billion rows of 128 bytes", ""], rows)
+
+
 def gpu_encode(read: Read) -> list[str]:
     """Times of encode on a GPU beside lower bounds."""
     found = read("h200")["encode"]
