@@ -199,7 +199,7 @@ def run_known(folder: Path, n: int) -> None:
     """Time one new row against an index file of n rows, in a process that maps it."""
     path = folder / "codes.mhx"
     write_codes(folder / "codes.npy", n)
-    build = "import numpy as np; from manihash import HammingIndex, prepare_tables\n"
+    build = "import numpy as np\nfrom manihash import HammingIndex\nfrom manihash.search import prepare_tables\n"
     build += (
         f"HammingIndex(np.load({str(folder / 'codes.npy')!r}, mmap_mode='r'), {BITS}).save({str(path)!r})\n"
     )
