@@ -199,10 +199,10 @@ def run_known(folder: Path, n: int) -> None:
     """Time one new row against an index file of n rows, in a process that maps it."""
     path = folder / "codes.mhx"
     write_codes(folder / "codes.npy", n)
-    build = "import numpy as np\nfrom manihash import HammingIndex\nfrom manihash.search import prepare_tables\n"
-    build += (
-        f"HammingIndex(np.load({str(folder / 'codes.npy')!r}, mmap_mode='r'), {BITS}).save({str(path)!r})\n"
-    )
+    build = "import numpy as np\nfrom manihash import HammingIndex\n"
+    build += "from manihash.search import prepare_tables\n"
+    codes = f"np.load({str(folder / 'codes.npy')!r}, mmap_mode='r')"
+    build += f"HammingIndex({codes}, {BITS}).save({str(path)!r})\n"
     build += f"prepare_tables(HammingIndex.load({str(path)!r}), {RADIUS})"
     subprocess.run([sys.executable, "-c", build], check=True)
     index = HammingIndex.load(path)
