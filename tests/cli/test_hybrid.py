@@ -124,7 +124,7 @@ def test_the_hint_names_the_option_of_the_part(tmp_path, monkeypatch):
 
 def test_evaluate_shows_hybrid_codes_by_plain_hamming_distance_too():
     data = load_dataset("digits")
-    arguments = ("evaluate", "--data=digits", "--recipe=imh-hybrid-hamming,pcah", "--bits=32")
+    arguments = ("evaluate", "--data=digits", "--recipe=imh-hybrid-hamming,pcah", "--bits=32", "--symmetric")
     hybrid, pcah = json.loads(run(*arguments, "--json").stdout)["rows"]
     hasher = recipe("imh-hybrid-hamming", 32, 0).fit(data.X_train)
     codes, queries = hasher.encode(data.X_train), hasher.encode(data.X_test)
@@ -137,6 +137,22 @@ def test_evaluate_shows_hybrid_codes_by_plain_hamming_distance_too():
     (line,) = (line.split() for line in text.splitlines() if line.startswith("  plain "))
     assert len(line) == 8
     assert "plain: the same codes by the Hamming distance of all bits" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_evaluate_ranks_as_the_search_of_an_index(symmetric):
+    data = load_dataset("digits")
+    arguments = ["evaluate", "--data=digits", "--recipe=itq,imh-hybrid-hamming", "--bits=32", "--json"]
+    document = json.loads(run(*arguments, *(["--symmetric"] if symmetric else [])).stdout)
+    assert document["symmetric"] == symmetric
+    for row in document["rows"]:
+        hasher = recipe(row["recipe"], 32, 0).fit(data.X_train)
+        truth = LabelTruth(data.y_test, data.y_train)
+        expected = evaluate(hasher, data.X_train, data.X_test, truth, symmetric=symmetric)
+        assert (row["map"], row["f1"]) == (expected.map, expected.f1)
+        ids = hasher.index(data.X_train).search(data.X_test, k=10, symmetric=symmetric)[1]
+        right = (data.y_train[ids] == data.y_test[:, None]).mean()
+        assert row["precision_at_10"] == pytest.approx(right, abs=0.005)  # ties in random order
 
 
 def test_stats_describes_the_first_part_of_an_index_of_hybrid_codes(codes):

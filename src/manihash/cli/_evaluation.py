@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from manihash import progress
 from manihash.cli import _inputs
@@ -111,12 +111,26 @@ def ranking_measures(found: "RankingQuality") -> dict[str, float]:
 
 
 def measures(
-    hasher: "Hasher | FaissQuantizer", data: "Dataset", truth: "Truth", neighbors: "Truth", radius: int
+    hasher: "Hasher | FaissQuantizer",
+    data: "Dataset",
+    truth: "Truth",
+    neighbors: "Truth",
+    radius: int,
+    *,
+    symmetric: bool = False,
 ) -> dict[str, float]:
-    """Return quality and times of a hasher or a baseline, by the names of the table's columns."""
+    """Return quality and times of a hasher or a baseline, by the names of the table's columns.
+
+    Queries rank by their real values, as in ``index.search``, or by their codes if ``symmetric``.
+    """
     from manihash.evaluation.harness import evaluate_codes, measure
 
-    metric = partial(evaluate_codes, radius=radius)
+    by_codes = partial(evaluate_codes, radius=radius)
+
+    def by_values(*codes: Any, **options: Any) -> "Evaluation":
+        return by_codes(*codes, **options | {"values": cast(Any, hasher).embed(data.X_test)})
+
+    metric: Any = by_codes if symmetric else by_values
     found = measure(
         hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric, neighbors=neighbors
     )
@@ -158,7 +172,9 @@ def nested(values: dict[str, float]) -> dict[str, Any]:
     return own | ({"plain": plain} if plain else {})
 
 
-def protocol(data: "Dataset", radius: int, n_seeds: int, rows: Sequence[dict[str, Any]]) -> str:
+def protocol(
+    data: "Dataset", radius: int, n_seeds: int, rows: Sequence[dict[str, Any]], *, symmetric: bool = False
+) -> str:
     """Return what was measured and how, and which rows have larger codes than their bits."""
     from manihash.codes import n_bytes
     from manihash.evaluation.truth import NEAREST
@@ -168,6 +184,7 @@ def protocol(data: "Dataset", radius: int, n_seeds: int, rows: Sequence[dict[str
         if data.y_train is not None and data.y_test is not None
         else f"a row is relevant if it is among the nearest {NEAREST:.0%} by Euclidean distance"
     )
+    by = "the distance of its code to theirs" if symmetric else "its real values and their codes"
     spread = f" Mean ± standard deviation of {n_seeds} seeds." if n_seeds > 1 else ""
     larger = "".join(
         f" {row['recipe']} at {row['bits']} bits stores {row['bytes_per_row']:.0f} bytes per row."
@@ -175,8 +192,9 @@ def protocol(data: "Dataset", radius: int, n_seeds: int, rows: Sequence[dict[str
         if row.get("bytes_per_row", 0) > n_bytes(row["bits"])
     )
     return (
-        f"{data.note} Codes are learned from the database and searched in it; {relevant}. "
-        f"Precision, recall and F1 within Hamming radius {radius}; for hybrid codes by their first part."
+        f"{data.note} Codes are learned from the database and searched in it. A query ranks rows by {by}; "
+        f"{relevant}. Precision, recall and F1 within Hamming radius {radius}; for hybrid codes by their "
+        f"first part."
         f"{_about_plain(rows)}{larger}{spread}"
     )
 

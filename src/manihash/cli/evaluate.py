@@ -102,6 +102,12 @@ def evaluate(
     radius: Annotated[
         int, typer.Option("--radius", help="Hamming radius of precision, recall and F1, in bits.")
     ] = 2,
+    symmetric: Annotated[
+        bool,
+        typer.Option(
+            "--symmetric", help="Rank by the distance of two codes: Hamming, if they are signs, as in papers."
+        ),
+    ] = False,
     seeds: Annotated[
         int,
         typer.Option("--seeds", help="Number of seeds; above 1 the table shows mean ± standard deviation."),
@@ -113,19 +119,20 @@ def evaluate(
 ) -> None:
     """Compare recipes and code lengths on a dataset, in one table.
 
-    MAP is the mean average precision of the database ranked by Hamming
-    distance, ties in the order of the database. MAP ties is its expected value
-    if ties are broken at random. Precision, recall and F1 are those of all rows
-    within the Hamming radius.
+    MAP is the mean average precision of the ranking of the whole database. It is
+    the ranking of manihash search: by the real values of the query and the codes
+    of the rows or, with --symmetric, by the distance of two codes. MAP ties is the
+    expected MAP if rows at the same distance are in random order. Precision,
+    recall and F1 are those of all rows within the Hamming radius, for codes of two
+    parts that of the first part. P@10 and R@10 are precision and recall of the
+    first ten answers; for recall, the ten nearest rows by Euclidean distance count.
 
     A row is relevant to a query if both have the same label or, without labels,
     if it is among the nearest 2 % by Euclidean distance. The first line of the
-    table is the baseline: an exhaustive scan of the original vectors. Each line is
-    printed when it is measured.
+    table is the baseline: an exhaustive scan of the original vectors.
 
-    Hybrid codes are ranked by the weighted distance of their two parts, and the
-    radius is that of their first part. The line below them, plain, has the
-    Hamming distance of all bits, as a database would compare them.
+    With --symmetric, hybrid codes whose parts are both signs have a second line,
+    plain: the Hamming distance of all bits, as a database would compare them.
 
     faiss-pq, faiss-opq and faiss-rabitq are quantizers of FAISS of the same number of bits. They rank by
     estimated Euclidean distance and have no look-up within a radius.
@@ -133,6 +140,7 @@ def evaluate(
     Examples:
 
       manihash evaluate --data digits --recipe imh-tsne,imh-pca --bits 16,32
+      manihash evaluate --data digits --recipe imh-tsne,itq --symmetric
       manihash evaluate --vectors X.npy --labels y.npy --bits 32 --seeds 3
       manihash evaluate --data mnist --recipe imh-hybrid,faiss-pq --bits 64
       manihash evaluate --train base.fvecs --test query.fvecs --bits 64 --json
@@ -151,13 +159,21 @@ def evaluate(
         truth, neighbors, scan = _evaluation.truths_and_scan(dataset)
     if not as_json:
         _print(_evaluation.head([name for name, _ in plan], scan))
-    measures = partial(_evaluation.measures, data=dataset, truth=truth, neighbors=neighbors, radius=radius)
+    measures = partial(
+        _evaluation.measures,
+        data=dataset,
+        truth=truth,
+        neighbors=neighbors,
+        radius=radius,
+        symmetric=symmetric,
+    )
     notes: list[str] = []
     rows = list(_measured_rows(plan, measures, quiet, notes, shown=not as_json))
     print_notes(notes)
     document: dict[str, Any] = {
         "data": dataset.note,
-        "protocol": _evaluation.protocol(dataset, radius, seeds, rows),
+        "protocol": _evaluation.protocol(dataset, radius, seeds, rows, symmetric=symmetric),
+        "symmetric": symmetric,
         "radius": radius,
         "n_seeds": seeds,
         "l2_scan": scan,
