@@ -126,8 +126,8 @@ def test_reranked_search_ranks_by_euclidean_distance(client, hasher, rows):
     rerank = Rerank(rows[:5], rows, 30)
     index, values = client.service.index, hasher.embed(rows[:5])
     distances, ids = index.search(hasher.encode(rows[:5]), 4, rerank=rerank, asymmetric=values)
-    answer = search(client, rows[:5], k=4, rerank=True, shortlist=30)
-    assert search(client, rows[:5], k=4, rescore=True, shortlist=30) == answer  # the former name
+    answer = search(client, rows[:5], k=4, rerank=True, candidates=30)
+    assert search(client, rows[:5], k=4, rescore=True, shortlist=30) == answer  # the former names
     assert answer["ids"] == ids.tolist()
     np.testing.assert_allclose(answer["distances"], distances)
     assert [found[0] for found in answer["ids"]] == list(range(5))
@@ -245,6 +245,7 @@ BAD_SEARCHES = {
     "code length": ({"codes": ["00"]}, "digits"),
     "re-ranked codes": ({"codes": ["000000"], "rerank": True}, ""),
     "re-ranked radius": ({"vectors": [ROW], "radius": 1, "rerank": True}, "Hamming distance"),
+    "candidates": ({"vectors": [ROW], "candidates": 3}, "give rerank"),
     "shortlist": ({"vectors": [ROW], "shortlist": 3}, "give rerank"),
     "large id": ({"vectors": [ROW], "filter": [2**63]}, ""),
     "type": ({"vectors": [ROW], "dtype": "float16"}, "Invalid enum value"),

@@ -166,7 +166,7 @@ def test_new_rows_are_ranked_by_their_vectors_and_shown_with_what_belongs_to_the
             found = client.post(
                 "/v1/search",
                 json={"vectors": [*new.tolist(), *(new[:1] * 2).tolist(), *(-new[:1]).tolist()]}
-                | {"k": 1, "rerank": True, "shortlist": 102},
+                | {"k": 1, "rerank": True, "candidates": 102},
             ).json()
             picture = client.get("/v1/images/100").content
             missing = [client.get(f"/v1/images/{i}").status_code for i in (101, 6, 5)]
@@ -267,7 +267,7 @@ def test_what_belongs_to_acknowledged_rows_survives_kill_9(files, rows, tmp_path
             assert attached.value(identity, "vectors").tolist() == [number] * rows.shape[1]
     with serving(*files, "--vectors", tmp_path / "vectors.npy") as server:
         identity, number = list(acknowledged.items())[-1]
-        body = {"vectors": [[float(number)] * rows.shape[1]], "k": 1, "rerank": True, "shortlist": 1000}
+        body = {"vectors": [[float(number)] * rows.shape[1]], "k": 1, "rerank": True, "candidates": 1000}
         found = httpx.post(f"{server.url}/v1/search", json=body).json()
         assert found["distances"] == [[0.0]]
         assert found["labels"] == [[number]]

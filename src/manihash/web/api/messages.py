@@ -92,13 +92,22 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     rescore: Annotated[
         bool, Meta(description="The former name of rerank.", extra_json_schema={"deprecated": True})
     ] = False
-    shortlist: (
+    candidates: (
         Annotated[int, Meta(ge=1, description="Rows per query to re-rank; 10 times k by default.")]
+        | UnsetType
+    ) = UNSET
+    shortlist: (
+        Annotated[
+            int,
+            Meta(ge=1, description="The former name of candidates.", extra_json_schema={"deprecated": True}),
+        ]
         | UnsetType
     ) = UNSET
 
     def __post_init__(self) -> None:
         self.rerank = self.rerank or self.rescore
+        if self.candidates is UNSET:
+            self.candidates = self.shortlist
 
     def check(self, limits: Limits, layout: CodeLayout, *, by_code: bool) -> None:
         """Raise unless the options can be combined, suit the codes and are within the limits."""
@@ -108,8 +117,8 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise RequestError(400, "radius is a Hamming distance: omit rerank, or give k")
         if by_code and self.rerank:
             raise RequestError(400, "rerank needs the vectors of the queries: give vectors")
-        if self.shortlist is not UNSET and not self.rerank:
-            raise RequestError(400, "shortlist is the number of rows to re-rank: give rerank, too")
+        if self.candidates is not UNSET and not self.rerank:
+            raise RequestError(400, "candidates is the number of rows to re-rank: give rerank, too")
         if self.radius is not UNSET and not layout.look_up_bits:
             raise RequestError(400, "codes of a product quantizer have no Hamming radius: give k")
         if self.weight is not UNSET:
@@ -119,7 +128,7 @@ class SearchOptions(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
                 layout.with_weight(self.weight)
             except ValueError as error:
                 raise RequestError(400, str(error)) from error
-        for name, largest in (("k", limits.k), ("radius", limits.radius), ("shortlist", 10 * limits.k)):
+        for name, largest in (("k", limits.k), ("radius", limits.radius), ("candidates", 10 * limits.k)):
             value = getattr(self, name)
             if value is not UNSET and value > largest:
                 raise RequestError(400, f"{name} is {value}: this server allows at most {largest}")

@@ -216,7 +216,8 @@ def _add_limits(properties: dict[str, Any], service: Service) -> None:
     """Add the limits of this server to the properties of a request."""
     limits, width = service.limits, service.width
     digits = 2 * n_bytes(service.hasher.n_bits_)
-    largest = {"k": limits.k, "radius": limits.radius, "shortlist": 10 * limits.k}
+    most = 10 * limits.k
+    largest = {"k": limits.k, "radius": limits.radius, "candidates": most, "shortlist": most}
     layout = service.index.layout
     for name, possible in (("radius", layout.look_up_bits > 0), ("weight", layout.has_two_parts)):
         if not possible:

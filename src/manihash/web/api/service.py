@@ -221,9 +221,9 @@ class Service:
             raise RequestError(
                 400, "this server has no vectors to re-rank by: start it with --vectors, or omit rerank"
             )
-        shortlist = None if options.shortlist is UNSET else options.shortlist
+        candidates = None if options.candidates is UNSET else options.candidates
         stored, places = self.attachments.for_reranking()
-        return Rerank(self.hasher._as_stored(vectors), stored, shortlist, places)
+        return Rerank(self.hasher._as_stored(vectors), stored, candidates, places)
 
     def _check_count(self, codes: Codes, radius: int, index: HammingIndex, kept: Ids | None) -> None:
         """Raise if more rows are within a radius than the server returns."""
