@@ -1,7 +1,7 @@
 """The page that compares methods: its tables, its first paragraph, and its plots (``docs/compared.py``)."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tables_of_quality import Read, fits, mean, table_or_note
@@ -50,48 +50,57 @@ def measured_sets(read: Read, n_bytes: int = 8) -> list[str]:
     return [data for data in SETS if is_measured(data, WORD) and others[data] >= 2]
 
 
-def best_other(read: Read, data: str, n_bytes: int, figure: str) -> tuple[str, float]:
-    """The best method that is not ours, and its mean."""
-    found = {name: values(read, data, name, n_bytes, figure) for name in OTHERS}
-    return max(((name, statistics.mean(own)) for name, own in found.items() if own), key=lambda pair: pair[1])
+def best_of(read: Read, methods: Sequence[str], data: str, n_bytes: int, figure: str) -> tuple[str, float]:
+    """The best of those methods that were measured, and its mean; "" and 0 if none was."""
+    found = {name: values(read, data, name, n_bytes, figure) for name in methods}
+    means = [(name, statistics.mean(own)) for name, own in found.items() if own]
+    return max(means, key=lambda pair: pair[1], default=("", 0.0))
+
+
+def _beside(read: Read, methods: Sequence[str], size: int) -> tuple[list[str], list[str]]:
+    """Where our word is behind the best of some methods, and where it is not: a line per figure."""
+    sets = measured_sets(read, size)
+    behind, ahead = [], []
+    for figure in FIGURES:
+        gaps = {
+            data: (
+                statistics.mean(values(read, data, WORD, size, figure)),
+                *best_of(read, methods, data, size, figure),
+            )
+            for data in sets
+        }
+        lost = {data: gap for data, gap in gaps.items() if round(gap[2] - gap[0], 3) > 0}
+        won = {data: gap for data, gap in gaps.items() if data not in lost}
+        for found, sentences, sign in ((lost, behind, 1), (won, ahead, -1)):
+            if found:
+                _, most = max((sign * (gap[2] - gap[0]), data) for data, gap in found.items())
+                own, other, theirs = found[most]
+                where = "all" if len(found) == len(sets) else f"{len(found)} of {len(sets)}"
+                example = f"{most}: {own:.3f}, `{other}` {theirs:.3f}"
+                sentences.append(f"{figure} on {where} datasets (most on {example})")
+    return behind, ahead
 
 
 def where_we_lose(read: Read, n_bytes: str = "8") -> list[str]:
     """Sentences that say where our word is behind another method of its size, and where it is ahead."""
     size = int(n_bytes)
-    sets = measured_sets(read, size)
-    if not sets:
+    if not measured_sets(read, size):
         return [f"Not measured yet: `{COMMAND}` does it."]
-    behind, ahead = [], []
-    for figure in FIGURES:
-        gaps = {}
-        for data in sets:
-            own = statistics.mean(values(read, data, WORD, size, figure))
-            gaps[data] = (own, *best_other(read, data, size, figure))
-        lost = {data: gap for data, gap in gaps.items() if round(gap[2] - gap[0], 3) > 0}
-        if lost:
-            worst = max(lost, key=lambda data: lost[data][2] - lost[data][0])
-            own, other, theirs = lost[worst]
-            where = "all" if len(lost) == len(sets) else f"{len(lost)} of {len(sets)}"
-            behind.append(
-                f"{figure} on {where} datasets (most on {worst}: {own:.3f}, `{other}` {theirs:.3f})"
-            )
-        won = {data: gap for data, gap in gaps.items() if data not in lost}
-        if won:
-            most = max(won, key=lambda data: won[data][0] - won[data][2])
-            own, other, theirs = won[most]
-            ahead.append(
-                f"{figure} on {len(won)} of {len(sets)} (most on {most}: {own:.3f}, `{other}` {theirs:.3f})"
-            )
-    text = [
-        f"**Where we lose.** With {size} bytes per row, our word `{WORD}` is behind the best other method in"
-    ]
-    text += [f"- {line}," for line in behind[:-1]] + [f"- {line}." for line in behind[-1:]]
-    text = [text[0] + ("" if behind else " no figure."), "", *text[1:], ""]
-    if ahead:
-        text += ["It is ahead of all other methods, or equal to the best, in", ""]
-        text += [f"- {line}," for line in ahead[:-1]] + [f"- {line}." for line in ahead[-1:]]
-    return text
+    behind, ahead = _beside(read, OTHERS, size)
+    behind_ours, _ = _beside(read, OURS[1:], size)
+    start = f"**Where we lose.** With {size} bytes per row, our word `{WORD}` is"
+    text = _list(f"{start} behind the best method that is not ours in", behind)
+    text = text or [f"{start} not behind a method that is not ours in any figure.", ""]
+    text += _list("It is ahead of all methods that are not ours, or equal to the best of them, in", ahead)
+    text += _list("Another recipe of ours is better in", behind_ours)
+    return text[:-1]
+
+
+def _list(start: str, found: list[str]) -> list[str]:
+    """A sentence that ends in a list; nothing without items."""
+    if not found:
+        return []
+    return [start, "", *(f"- {line}," for line in found[:-1]), f"- {found[-1]}.", ""]
 
 
 def compared(read: Read, n_bytes: str = "8") -> list[str]:

@@ -141,27 +141,27 @@ def rerank(read: Read, *names: str) -> list[str]:
 
 
 def overview(read: Read) -> list[str]:
-    """README: the recipes beside the paper's method and a scan."""
-    rows = []
+    """README: recipes, quantizers, the paper's method and a scan, with the ranking of each."""
+    source, rows = read("quality"), []
+    rankings = {"asymmetric": "real values", "codes": "Hamming"}
     for name, title, ranking in (
         ("imh-hybrid", "`imh-hybrid`", "asymmetric"),
-        ("imh-graph", "`imh-graph`", "codes"),
+        ("imh-graph", "`imh-graph`", "asymmetric"),
+        ("pq", "`pq`", "asymmetric"),
+        ("opq", "`opq`", "asymmetric"),
+        ("itq", "`itq`", "asymmetric"),
         ("imh-tsne", "`imh-tsne`, the paper's method", "codes"),
-        ("", "code of the paper's authors", ""),
-        ("itq", "`itq`", "codes"),
     ):
-        if not name:
-            f1 = reference("imh-tsne", 64, "mnist, F1 within radius 2")
-            rows.append([title, "8", f"{reference('imh-tsne', 64):.3f}", f"{f1:.3f}", "", "5"])
-            continue
         found = fits(read, f"mnist, {name}, 64 bits")
-        figures = [
-            over_seeds(found, *keys) for keys in ((ranking, "MAP"), ("F1",), (ranking, "precision@10"))
-        ]
-        rows.append([title, "8", *figures, str(len(found))])
-    scan = read("quality")["mnist, scan"]
-    rows.append(["scan of the pixels", "784", f"{scan['MAP']:.3f}", "", f"{scan['precision@10']:.3f}", ""])
-    return lines(["", "bytes", "MAP", "F1", "precision@10", "seeds"], rows)
+        means = [over_seeds(found, *keys) for keys in ((ranking, "MAP"), ("F1",), (ranking, "precision@10"))]
+        rows.append([title, "8", rankings[ranking], *means, str(len(found))])
+    f1 = reference("imh-tsne", 64, "mnist, F1 within radius 2")
+    authors = ["code of the paper's authors", "8", rankings["codes"]]
+    rows.append([*authors, f"{reference('imh-tsne', 64):.3f}", f"{f1:.3f}", "", "5"])
+    scan = source["mnist, scan"]
+    figures = [f"{scan['MAP']:.3f}", "", f"{scan['precision@10']:.3f}", ""]
+    rows.append(["scan of the pixels", "784", "", *figures])
+    return lines(["", "bytes", "ranking", "MAP", "F1", "precision@10", "seeds"], rows)
 
 
 def seeds(read: Read, *names: str) -> list[str]:
