@@ -28,6 +28,13 @@ def test_every_help_has_a_summary_and_an_example(path):
     assert summary[0].isupper()
 
 
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_no_line_of_a_help_text_breaks_in_a_terminal_of_80_columns(path):
+    _, *lines = command_of(path).help.splitlines()
+    text = [line for line in lines if not line.startswith("  ")]  # examples may be longer
+    assert [line for line in text if len(line) > 78] == []
+
+
 def test_help_does_not_import_numpy():
     probe = (
         "import sys\n"

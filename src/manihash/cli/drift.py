@@ -72,10 +72,11 @@ def drift(
     vectors with them. The exit code is 0 without drift and 3 with drift, whatever
     the advice: read the field advice of --json if a script must know what to do.
 
-    The advice is one of: nothing; update (add base points, [bold]manihash update[/]); refit
-    (train anew and keep most bits: [bold]manihash refit[/]; otherwise [bold]manihash fit[/]).
-    With drift, "nothing" means that only the proportions seem to have changed. New
-    classes whose vectors lie among known ones are not recognized.
+    The advice is one of: nothing; update (add base points, [bold]manihash
+    update[/]); refit (train anew and keep most bits: [bold]manihash refit[/];
+    otherwise [bold]manihash fit[/]). With drift, "nothing" means that only the
+    proportions seem to have changed. New classes whose vectors lie among known
+    ones are not recognized.
 
     Examples:
 

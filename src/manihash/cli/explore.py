@@ -50,8 +50,9 @@ def explore(
     """Open a page to explore vectors: a map of all rows, queries and their answers, and the codes.
 
     The page is served from this machine to this machine only, until Ctrl-C.
-    Without --model, a model is fitted first; an index file holds its own. With --export, everything is
-    written to one HTML file that works without a server.
+    Without --model, a model is fitted first; an index file holds its own. With
+    --export, everything is written to one HTML file that works without a
+    server.
 
     Examples:
 

@@ -75,10 +75,10 @@ def index(
 
     With --add and --remove, CODES is an index file. It is changed in place, or
     written to -o; changes in the journal of a server that was killed are kept,
-    and a running server with --writable must be stopped first. Give the model of
-    the added codes with --model, unless the index holds it: it must be the model of
-    the index, or one that was updated from it. A file of codes does not say which
-    model made them.
+    and a running server with --writable must be stopped first. Give the model
+    of the added codes with --model, unless the index holds it: it must be the
+    model of the index, or one that was updated from it. A file of codes does
+    not say which model made them.
 
     Examples:
 

@@ -142,8 +142,9 @@ def search(
 
     Rows are ranked by the distance of the real values of the query to their
     codes, which is more exact than Hamming distance; --symmetric ranks by the
-    code of the query. The search is exact; ties are sorted by id. The id of a row is its row
-    number in CODES, from 0, unless the index or the store has other ids.
+    code of the query. The search is exact; ties are sorted by id. The id of a
+    row is its row number in CODES, from 0, unless the index or the store has
+    other ids.
 
     The table shows the first queries; --json and -o give all of them. The .npz
     file contains ids, distances and lims: the results of query i are entries
