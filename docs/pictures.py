@@ -49,14 +49,14 @@ def overview() -> None:
 
 BOXES = [  # x, y, text, kind
     (50, 96, "Do you have labels\nfor some rows?", "question"),
-    (84, 96, "imh-supervised\nor ksh", "answer"),
+    (84, 96, "run choose with\nthe labels", "answer"),
     (50, 75, "What counts as a\ngood answer?", "question"),
     (14, 55, "Exact copies and\nnear-duplicates", "case"),
     (38, 55, "The nearest rows\nby distance", "case"),
     (62, 55, "Items of one kind:\nwhole clusters", "case"),
     (87, 55, "Both, or\nnot sure", "case"),
     (14, 33, "itq or sign,\n128 bits or more", "answer"),
-    (38, 33, "itq, then re-rank\nby the vectors", "answer"),
+    (38, 33, "opq or pq, then\nre-rank by vectors", "answer"),
     (62, 33, "imh-graph", "answer"),
     (87, 33, "imh-hybrid", "answer"),
     (62, 13, "imh-graph-small:\nhalf the time to fit", "answer"),

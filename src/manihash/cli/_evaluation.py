@@ -135,8 +135,11 @@ def measures(
         hasher, data.X_train, data.X_test, truth, y=data.y_train, metric=metric, neighbors=neighbors
     )
     plain = getattr(found.result, "plain", None)
+    own = _code_measures(found.result)
+    if not symmetric:
+        own.pop("map_ties", None)  # known for distances of codes only
     return {
-        **_code_measures(found.result),
+        **own,
         **{f"{PLAIN}{name}": value for name, value in (_code_measures(plain) if plain else {}).items()},
         "fit_seconds": found.fit_seconds,
         "encode_us_per_row": 1e6 * found.encode_seconds / len(data.X_train),

@@ -253,7 +253,7 @@ _COLUMNS = {  # key of a record
     "empty": _Column("empty", ".2f", "queries without an answer"),
     "bytes_per_row": _Column("bytes", "", "per row"),
     "fit_seconds": _Column("fit s", ".1f", "of the rows of the sample"),
-    "rows": _Column("rows", ",", "that it was fitted to; scores on other numbers of rows are others"),
+    "rows": _Column("rows", ",", "that it was fitted to; compare scores of the same number only"),
 }
 _PARTS = {  # columns that only the score of some goals is made of
     "map": ("auto", "ranking"),

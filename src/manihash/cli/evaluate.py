@@ -121,12 +121,12 @@ def evaluate(
 
     MAP is the mean average precision of the ranking of the whole database. It
     is the ranking of manihash search: by the real values of the query and the
-    codes of the rows or, with --symmetric, by the distance of two codes. MAP
-    ties is the expected MAP if rows at the same distance are in random order.
-    Precision, recall and F1 are those of all rows within the Hamming radius,
-    for codes of two parts that of the first part. P@10 and R@10 are precision
-    and recall of the first ten answers; for recall, the ten nearest rows by
-    Euclidean distance count.
+    codes of the rows or, with --symmetric, by the distance of two codes, for
+    which MAP ties is the expected MAP if rows at the same distance are in
+    random order. Precision, recall and F1 are those of all rows within the
+    Hamming radius, for codes of two parts that of the first part. P@10 and R@10
+    are precision and recall of the first ten answers; for recall, the ten
+    nearest rows by Euclidean distance count.
 
     A row is relevant to a query if both have the same label or, without labels,
     if it is among the nearest 2 % by Euclidean distance. The first line of the
