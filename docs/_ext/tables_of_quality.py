@@ -13,6 +13,9 @@ Read = Callable[[str], Any]
 REFERENCES = json.loads((FOLDER / "references.json").read_text("utf-8"))
 
 
+INSTRUCTIONS = {"Haswell": "AVX2", "SkylakeX": "AVX-512"}  # kinds of kernels of BLAS
+
+
 def lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A Markdown table."""
     titles, *body = [f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in row)}|" for row in (header, *rows)]
@@ -182,9 +185,9 @@ def kernels(read: Read) -> list[str]:
     source, rows = read("quality"), list[list[str]]()
     found: dict[tuple[str, str], dict[int, Any]] = {}
     for part in source.parts:
-        if named := re.fullmatch(r"(.+), seed (\d+), (\w+, \w+)", part):
-            own = source[part]
-            found.setdefault((named[1], named[3]), {})[int(named[2])] = own.get("asymmetric") or own["codes"]
+        if named := re.fullmatch(r"(.+), seed (\d+), (\w+), (\w+)", part):
+            own, machine = source[part], f"{named[3]}, {INSTRUCTIONS[named[4]]}"
+            found.setdefault((named[1], machine), {})[int(named[2])] = own.get("asymmetric") or own["codes"]
     for (fit, machine), own in sorted(found.items()):
         values = [f"{own[seed]['MAP']:.3f}" if seed in own else "" for seed in range(5)]
         means = [mean([each[key] for each in own.values()]) for key in _TWO]

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from tables_of_quality import Read, lines, table_or_note
+from tables_of_quality import INSTRUCTIONS, Read, lines, table_or_note
 
 
 def baseline_speed(read: Read) -> list[str]:
@@ -57,11 +57,12 @@ def fit(read: Read) -> list[str]:
 def speed(read: Read) -> list[str]:
     """Times beside their targets, by maker of the processor and kernels of BLAS."""
     source = read("speed")
-    found = [row | {"column": f"{part.split(', ')[0]}, {row['kernels']}"}
-             for part in source.parts for row in source[part]["rows"]]  # fmt: skip
-    columns = sorted(
-        {row["column"] for row in found}, key=lambda name: (name.split(",")[0], "Haswell" in name)
-    )
+    found = [
+        row | {"column": f"{part.split(', ')[0]}, {INSTRUCTIONS[row['kernels']]}"}
+        for part in source.parts
+        for row in source[part]["rows"]
+    ]
+    columns = sorted({row["column"] for row in found})
     rows = []
     for name, threads, unit in dict.fromkeys((row["name"], row["threads"], row["unit"]) for row in found):
         own = {row["column"]: row for row in found if (row["name"], row["threads"]) == (name, threads)}
@@ -140,7 +141,7 @@ def billion(read: Read) -> list[str]:
         [
             "network, if the vectors are on shared storage",
             "128 GB per pass: 102 s at 10 Gbit/s",
-            f"the bottleneck from about {max(encode, sigma) / 102:.0f} cores on",
+            f"the bottleneck of encode from about {encode / 102:.0f} cores on, of σ from {sigma / 102:.0f}",
         ],
         [
             "network, everything else",
