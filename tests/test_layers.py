@@ -286,6 +286,10 @@ def test_a_name_that_has_moved_is_found_with_a_warning():
         assert manihash.TSNE is manihash.embeddings.TSNE
     with pytest.warns(FutureWarning, match="manihash.living is now manihash.maintenance; "):
         assert manihash.living is manihash.maintenance
+    with pytest.warns(FutureWarning, match="manihash.Rescore is now manihash.search.Rerank; "):
+        assert manihash.Rescore is manihash.search.Rerank
+    with pytest.warns(FutureWarning, match="manihash.precision is now manihash.gpu_precision; "):
+        assert manihash.precision is manihash.gpu_precision
 
 
 def test_every_class_of_model_files_is_where_the_registry_says():

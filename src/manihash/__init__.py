@@ -9,6 +9,7 @@ manihash`` stays cheap. Everything else has its place in a package: ``manihash.h
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
@@ -69,6 +70,8 @@ _HOMES = {
 _PACKAGES = ["hashers", "embeddings", "base", "rotation", "search", "stores", "evaluation", "maintenance"]
 _PACKAGES += ["advice", "export", "notebook", "errors"]
 
+_RENAMED = {"Rescore": "search.Rerank", "precision": "gpu_precision", "living": "maintenance"}
+
 __all__ = sorted(_HOMES)
 
 
@@ -83,9 +86,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _moved(name: str) -> Any:
-    """A name that is in a package now; raise if there is none, or if it is a module of this package."""
-    if name == "living":
-        return _deprecated(name, "maintenance", import_module("manihash.maintenance"))
+    """A name that is in a package now or has changed; raise if it is neither, or a module of this package."""
+    if name in _RENAMED:
+        return _deprecated(name, _RENAMED[name], resolve_name(f"manihash:{_RENAMED[name]}"))
     for package in () if name.startswith("_") or find_spec(f"manihash.{name}") else _PACKAGES:
         if name in (module := import_module(f"manihash.{package}")).__all__:
             return _deprecated(name, f"{package}.{name}", getattr(module, name))
