@@ -15,7 +15,7 @@ from typing import Any
 
 from _results import FOLDER, ROOT, record
 
-KEPT = ("claims.csv", "tables/*.csv", "figures/*.csv", "figures/*.svg")
+KEPT = ("claims.csv", "claims.json", "tables/*.csv", "figures/*.csv", "figures/*.svg")
 PART = "all experiments, one seed"
 
 
