@@ -1,8 +1,9 @@
 """Load-test the search API: ``make bench-serve`` (needs MNIST). Writes docs/results/serve.json.
 
-69,000 rows of MNIST in 64 bits; requests with 784 numbers, answers with ten ids. Three servers are measured
-in turn, in rounds, so that a busy machine slows all of them: manihash serve, the same server with a constant
-answer, and an exact FAISS index of the vectors behind the same framework.
+69,000 rows of MNIST in 64 bits; requests with 784 numbers, answers with ten ids. Servers are measured in
+turn, in rounds, so that a busy machine slows all of them: manihash serve, which ranks by the real values of
+queries or, if requests ask for it, by Hamming distance; the same server with a constant answer; and an exact
+FAISS index of the vectors behind the same framework.
 """
 
 import argparse
@@ -28,7 +29,8 @@ from load import Load, drive, request_bytes
 from manihash import HammingIndex, load_dataset, recipe
 
 K, CLIENTS, SECONDS = 10, (1, 16, 128), 2.5
-ROUNDS = {"manihash": 5, "constant": 5, "faiss": 1}
+HAMMING = "manihash, Hamming"
+ROUNDS = {"manihash": 5, HAMMING: 5, "constant": 5, "faiss": 1}
 FAISS_QUERIES = 2000  # at once: FAISS takes a minute for more
 REQUESTS, MALFORMED = 100_000, 100  # one of so many is malformed
 KILLS = 20
@@ -118,10 +120,11 @@ def serve_command(folder: Path, *options: str) -> list[str | Path]:
     return ["-m", "manihash", "serve", folder / "model.mhash", folder / "codes.mhx", "--port", "0", *options]
 
 
-def searches(queries: np.ndarray, n: int) -> list[bytes]:
+def searches(queries: np.ndarray, n: int, **options: bool) -> list[bytes]:
     """Requests with n queries each."""
     batches = [queries[i : i + n].tolist() for i in range(0, len(queries) - n + 1, n)]
-    return [request_bytes("/v1/search", orjson.dumps({"vectors": batch, "k": K})) for batch in batches]
+    bodies = [orjson.dumps({"vectors": batch, "k": K} | options) for batch in batches]
+    return [request_bytes("/v1/search", body) for body in bodies]
 
 
 def measured(started: Server, requests: list[bytes], clients: int) -> dict[str, float]:
@@ -149,13 +152,13 @@ def load_test(folder: Path, queries: np.ndarray) -> list[dict[str, Any]]:
         server(script, "--server", "constant", "--folder", folder) as constant,
         server(script, "--server", "faiss", "--folder", folder) as flat,
     ):
-        servers = {"manihash": ours, "constant": constant, "faiss": flat}
-        requests = {n: searches(queries, n) for n in (1, 100)}
+        servers = {"manihash": ours, HAMMING: ours, "constant": constant, "faiss": flat}
+        requests = {(n, by): searches(queries, n, symmetric=by) for n in (1, 100) for by in (False, True)}
         for done in range(max(ROUNDS.values())):
-            for n, clients in itertools.product(requests, CLIENTS):
+            for n, clients in itertools.product((1, 100), CLIENTS):
                 for name, started in servers.items():
                     if done < ROUNDS[name] and (name != "faiss" or n * clients <= FAISS_QUERIES):
-                        result = measured(started, requests[n], clients)
+                        result = measured(started, requests[n, name == HAMMING], clients)
                         found.setdefault((name, n, clients), []).append(result)
     rows = []
     for (name, n, clients), results in found.items():
