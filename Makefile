@@ -93,7 +93,7 @@ figures: setup ## write the tables and numbers of README and docs from docs/resu
 	$(BIN)/python docs/_ext/figures.py
 
 JOBS ?= 2
-bench-all: .venv/.extras-ready ## measure all results that are older than the code: make bench-all ONLY=timings (or quality, list) JOBS=2
+bench-all: .venv/.extras-ready ## measure all results that are older than the code, all of them in about three hours: make bench-all ONLY=timings (or quality, list) JOBS=2
 	$(BIN)/python benchmarks/run_all.py $(addprefix --,$(ONLY)) --jobs $(JOBS)
 
 bench-merge: setup ## take newer results of another machine: make bench-merge FROM=FOLDER
@@ -129,7 +129,7 @@ bench-duplicates: .venv/.extras-ready ## find planted copies by codes and vector
 	$(BIN)/python benchmarks/duplicates.py
 	$(BIN)/python benchmarks/duplicates_scale.py
 
-bench-paper: setup ## run all experiments of the paper with one seed, for the documentation (needs all datasets; half an hour, resumable)
+bench-paper: setup ## run all experiments of the paper with one seed, for the documentation (needs all datasets; about an hour, resumable)
 	$(BIN)/python benchmarks/paper.py
 
 bench-databases: .venv/.extras-ready ## load and search one set of codes in every database (ten minutes)

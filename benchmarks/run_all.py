@@ -155,34 +155,34 @@ def _timings() -> Iterator[Piece]:
         for threads in ("1", "2"):
             program = ("speed.py", "--kernels", kernels, "--threads", threads)
             part = f"{vendor()}, {kernels}, {threads} thread{'s' * (threads != '1')}"
-            yield timing("speed", part, program, 2, alone=threads != "1")
+            yield timing("speed", part, program, 1, alone=threads != "1")
     for threads in ("1", "2"):
         ending = f"{threads} thread{'s' * (threads != '1')}"
         for part in ("recipes", "k-means", "peers", *(["warm"] if threads == "2" else [])):
-            yield timing("fit", f"{part}, {ending}", ("fit.py", "--threads", threads, "--parts", part), 2)
-    for section in ("top", "radius", "routes", "open", "learned"):
-        yield timing("search", f"{section}, 1 thread", ("search.py", section, "--threads", "1"), 3)
+            yield timing("fit", f"{part}, {ending}", ("fit.py", "--threads", threads, "--parts", part), 1.5)
+    for section, minutes in {"top": 0.2, "radius": 0.2, "routes": 0.5, "open": 0.3, "learned": 3}.items():
+        yield timing("search", f"{section}, 1 thread", ("search.py", section, "--threads", "1"), minutes)
     yield timing("word-search", "MNIST, first parts repeat", ("word_search.py",), 5, alone=False)
     for data in ("clinc150", "mnist"):
         parts = tuple(f"{data}, {name}" for name in ("imh-graph", "imh-hybrid"))
         yield Piece("base-sizes", parts, ("base_sizes.py", "--data", data), 2, timing=True)
-    yield timing("baseline-speed", "2 threads", ("baseline_speed.py",), 4)
-    yield timing("choose", "time", ("choose.py", "--only", "time"), 3)
-    yield timing("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 2, alone=False)
-    yield timing("onnx", "KSH", ("onnx_files.py",), 3)
+    yield timing("baseline-speed", "2 threads", ("baseline_speed.py",), 2)
+    yield timing("choose", "time", ("choose.py", "--only", "time"), 1)
+    yield timing("bridge-speed", "cost", ("bridge.py", "--parts", "cost"), 1, alone=False)
+    yield timing("onnx", "KSH", ("onnx_files.py",), 0.5)
     for name in ("cifar10-gist", "mnist"):
-        yield timing("duplicates", name, ("duplicates.py", "--sets", name), 1)
+        yield timing("duplicates", name, ("duplicates.py", "--sets", name), 0.5)
     for name in DATABASES:
-        yield timing("databases", name, ("databases.py", "--only", name), 1)
-    parts = {"1000000": 0.5, "10000000": 1, "100000000": 6, "FAISS": 4, "SIFT words": 3, "kill": 2, "Dask": 1}
-    for part, minutes in (parts | {"one new row": 5}).items():
+        yield timing("databases", name, ("databases.py", "--only", name), 0.2)
+    parts = {"1000000": 0.1, "10000000": 0.2, "100000000": 1.5, "FAISS": 0.5, "SIFT words": 0.3, "kill": 0.5}
+    for part, minutes in (parts | {"Dask": 0.3, "one new row": 2}).items():
         name = f"{int(part):,} codes" if part.isdecimal() else part
         yield timing("duplicates-scale", name, ("duplicates_scale.py", "--parts", part), minutes, alone=False)
-    for part in ("load", "malformed", "kill"):
-        yield timing("serve", part, ("serve.py", "--parts", part), 3, alone=part == "load")
-    yield timing("explore", "page", ("explore.py",), 2)
-    for part in ("fit", "encode", "dask", "kill"):
-        yield timing("scale", part, ("scale.py", "write", part), 3)
+    for part, minutes in (("load", 4), ("malformed", 0.5), ("kill", 1.5)):
+        yield timing("serve", part, ("serve.py", "--parts", part), minutes, alone=part == "load")
+    yield timing("explore", "page", ("explore.py",), 1)
+    for part, minutes in (("fit", 1), ("encode", 1), ("dask", 2), ("kill", 4)):
+        yield timing("scale", part, ("scale.py", "write", part), minutes)
 
 
 def is_compared(piece: Piece) -> bool:

@@ -375,5 +375,7 @@ def paper_claims(read: Read, result: str) -> list[str]:
     with (FOLDER / "paper" / "claims.csv").open(encoding="utf-8", newline="") as file:
         found = [row for row in csv.DictReader(file) if row["result"] == result]
     why = any(row["why"] for row in found)
-    rows = [[row["claim"], row["place"], row["ours"], *([row["why"]] if why else [])] for row in found]
-    return lines(["claim", "place", "ours", *(["why"] if why else [])], rows)
+    rows = [
+        [f"{row['claim']} ({row['place']})", row["ours"], *([row["why"]] if why else [])] for row in found
+    ]
+    return lines(["claim", "ours", *(["why"] if why else [])], rows)

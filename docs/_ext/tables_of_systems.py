@@ -305,9 +305,9 @@ def databases(read: Read) -> list[str]:
                 name,
                 f"{found['rows']:,}",
                 f"{found['rows per second']:,.0f}",
-                f"{found['10 nearest, ms']:.1f} ms",
-                f"{found['within 2, ms']:.1f} ms",
-                "" if first is None else f"{first:.1f} ms",
+                f"{found['10 nearest, ms']:.2f} ms",
+                f"{found['within 2, ms']:.2f} ms",
+                "" if first is None else f"{first:.2f} ms",
                 f"{found['distances found']:.2f}",
             ]
         )
