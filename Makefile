@@ -93,7 +93,7 @@ figures: setup ## write the tables and numbers of README and docs from docs/resu
 	$(BIN)/python docs/_ext/figures.py
 
 JOBS ?= 2
-bench-all: .venv/.extras-ready ## measure all results that are older than the code, all of them in about three hours: make bench-all ONLY=timings (or quality, list) JOBS=2
+bench-all: .venv/.extras-ready ## measure all results that are older than the code, all of them in about three and a half hours: make bench-all ONLY=timings (or quality, list) JOBS=2
 	$(BIN)/python benchmarks/run_all.py $(addprefix --,$(ONLY)) --jobs $(JOBS)
 
 bench-merge: setup ## take newer results of another machine: make bench-merge FROM=FOLDER

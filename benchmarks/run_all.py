@@ -71,9 +71,9 @@ def pieces() -> Iterator[Piece]:
 
 
 # Minutes of a fit with its evaluation on a large dataset (60,000 to 100,000 rows) and on a small one.
-_MINUTES = {"imh-graph": (0.5, 0.12), "imh-hybrid": (0.7, 0.15), "imh-hybrid-hamming": (0.7, 0.15)}
+_MINUTES = {"imh-graph": (0.6, 0.2), "imh-hybrid": (0.8, 0.3), "imh-hybrid-hamming": (0.8, 0.3)}
 _MINUTES |= {"imh-large": (0.3, 0.1), "bre": (1.0, 0.2), "sph": (0.4, 0.05), "sth": (0.3, 0.1)}
-_FIT = (0.12, 0.03)
+_FIT = (0.15, 0.05)
 
 
 def _codes() -> Iterator[Piece]:
@@ -137,7 +137,7 @@ def _quality() -> Iterator[Piece]:
             yield Piece("same-bits", (f"{data}, {name}",), program, 2.5, needs="dask")
     for name in ("digits", "clinc150", "agnews", "mnist", "cifar10-gist", "photo-sift1m"):
         program = ("choose.py", "--only", name, "--rows", "10000")
-        yield Piece("choose", (f"full, {name}",), program, 2)
+        yield Piece("choose", (f"full, {name}",), program, 4)
     yield Piece("choose", ("without labels",), ("choose_without_labels.py",), 15)
 
 
