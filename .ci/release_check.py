@@ -46,10 +46,7 @@ def tables() -> Iterator[Problem]:
                 lines, sources = figures.lines_and_sources(*words)
             else:
                 source = figures.Source(words[0])
-                seeds = [
-                    part for part in source.parts if re.fullmatch(re.escape(words[1]) + r", seed \d", part)
-                ]
-                for part in seeds or [words[1]]:
+                for part in source.seeds(words[1]):
                     source[part]
                 lines, sources = [], [source]
             where = f"{name}, {kind} {asked!r}"

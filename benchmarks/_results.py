@@ -34,6 +34,7 @@ MODULES = "modules"  # the file of the hashes of modules
 RECIPES = "hashers/recipe_table.py"
 NAMES = "__init__.py"  # of the package: it has the version and the public names, and computes nothing
 UNKNOWN = "recorded without its modules"
+INSTRUCTIONS = {"Haswell": "AVX2", "SkylakeX": "AVX-512"}  # of the kinds of kernels of BLAS
 
 CODES = ("base", "embeddings", "hashers/imh.py", "induction.py", "rotation.py")
 SPEED = (*CODES, "compute", "rows", "hashers/_hasher.py")

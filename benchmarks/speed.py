@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _results import FOLDER, kernels_here, record, vendor
+from _results import FOLDER, INSTRUCTIONS, kernels_here, record, vendor
 
 BLOCK, M, ROUNDS = 2048, 400, 10
 # The most that each work may take: with the kernels for AVX2, and with those for AVX-512.
@@ -36,7 +36,6 @@ TARGETS = {
     "fit imh-graph": (70, 70),
     "encode imh-graph": (2.5, 2.5),
 }
-INSTRUCTIONS = {"Haswell": "AVX2", "SkylakeX": "AVX-512"}
 HAS_FAISS = find_spec("faiss") is not None
 ROW, QUERY, TEN = "products of one row", "times FAISS flat", "ten products"
 

@@ -166,3 +166,22 @@ def test_parts_measured_at_once_are_one_process_each_and_failures_are_named(tmp_
     assert quality.measured_at_once(asked) == ["--data digits --method imh-hybrid --bits 64 --seeds 1"]
     assert len(started) == 2
     assert all(str(tmp_path) in program for program in started)
+
+
+def test_the_report_of_the_paper_replaces_the_last_one_and_its_trials_share_their_minutes(tmp_path):
+    import paper
+
+    out, kept = tmp_path / "out", tmp_path / "kept"
+    for name in ("claims.csv", "index.html", "tables/tab1.csv", "tables/tab1.json", "figures/fig2.svg"):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(name)
+    kept.mkdir()
+    (kept / "of-the-last-run.csv").write_text("old")
+    paper.keep(out, kept)
+    found = {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()}
+    assert found == {"claims.csv", "tables/tab1.csv", "figures/fig2.svg"}
+    trials = tmp_path / "trials"
+    trials.mkdir()
+    for name, jobs in (("a", "1"), ("b", "2"), ("c", "2")):
+        (trials / f"{name}.json").write_text(json.dumps({"seconds": {"all": 60}, "about": {"jobs": jobs}}))
+    assert paper.minutes(trials) == 2

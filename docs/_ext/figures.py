@@ -43,6 +43,10 @@ class Source:
         self.used[part] = self.parts[part]
         return self.parts[part]["results"]
 
+    def seeds(self, part: str) -> list[str]:
+        """The parts of all seeds of a fit, or the part itself if it has none."""
+        return [name for name in self.parts if re.fullmatch(re.escape(part) + r", seed \d", name)] or [part]
+
     def get(self, part: str) -> Any:
         """The results of a part, None if it was not measured."""
         return self[part] if part in self.parts else None
@@ -110,9 +114,8 @@ def value(page: Path, file: str, part: str, *keys: str) -> str:
     """
     last, form = FORM.fullmatch(keys[-1]).groups()  # type: ignore[union-attr]
     source = Source(file)
-    seeds = [name for name in source.parts if re.fullmatch(re.escape(part) + r", seed \d", name)]
     values = []
-    for name in seeds or [part]:
+    for name in source.seeds(part):
         found = source[name]
         for key in (*keys[:-1], last):
             found = found[key]

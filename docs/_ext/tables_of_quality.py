@@ -7,13 +7,10 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from _results import FOLDER
+from _results import FOLDER, INSTRUCTIONS
 
 Read = Callable[[str], Any]
 REFERENCES = json.loads((FOLDER / "references.json").read_text("utf-8"))
-
-
-INSTRUCTIONS = {"Haswell": "AVX2", "SkylakeX": "AVX-512"}  # kinds of kernels of BLAS
 
 
 def lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

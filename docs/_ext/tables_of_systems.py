@@ -3,7 +3,8 @@
 import math
 from typing import Any
 
-from tables_of_quality import INSTRUCTIONS, Read, lines, table_or_note
+from _results import INSTRUCTIONS
+from tables_of_quality import Read, lines, table_or_note
 
 
 def baseline_speed(read: Read) -> list[str]:

@@ -197,8 +197,7 @@ def protocol(
     return (
         f"{data.note} Codes are learned from the database and searched in it. A query ranks rows by {by}; "
         f"{relevant}. Precision, recall and F1 within Hamming radius {radius}; for hybrid codes by their "
-        f"first part."
-        f"{_about_plain(rows)}{larger}{spread}"
+        f"first part.{_about_plain(rows)}{larger}{spread}"
     )
 
 
